@@ -1,0 +1,58 @@
+# Longshore: the verbs. Each sets itself up; nothing needs to be installed by hand but Python 3.11+ and git.
+PYTHON ?= python3
+BIN := .venv/bin
+LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev demo test check format bench chaos lock clean
+
+help: ## list the verbs
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Longshore needs Python 3.11 or newer; '$(PYTHON)' is older. Fix: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.ready: requirements.lock pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+.venv/.ready-dev: requirements-dev.lock .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: .venv/.ready ## make the virtual environment
+setup-dev: .venv/.ready-dev ## the same, with what tests and checks need
+
+demo: setup ## scrape a bundled local site with several workers
+	@$(BIN)/longshore demo
+
+test: setup-dev ## run all tests
+	$(BIN)/python -m pytest -n auto
+
+check: setup-dev ## format, lint, types, imports, docs that run
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/docs
+
+format: setup-dev ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup-dev ## measure ours beside the peers, in one run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m benchmarks
+
+chaos: setup-dev ## the long proofs: kill everything, lose nothing
+	$(BIN)/python -m pytest tests/chaos --long
+
+lock: ## pin the requirements anew (needs uv)
+	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
+	uv pip compile pyproject.toml --extra build --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+
+clean: ## remove what was built or cached
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

@@ -1,0 +1,260 @@
+"""The contract in its plainest form. Nothing here awaits between reading and writing, so every method is atomic."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from longshore.clock import Clock, SystemClock
+from longshore.errors import CrashedError, Failure
+from longshore.job import FINISHED, Attempt, Job, NewJob, State
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+
+
+class MemoryQueue:
+    """See `longshore.queue.Queue` for what each method promises."""
+
+    traits = Traits(name="memory", spans_processes=False, spans_machines=False, wakes=True)
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._numbers = count(1)
+        self._jobs: dict[str, Job] = {}
+        self._ids: dict[tuple[str, str, str], str] = {}
+        self._holders: dict[str, WorkerId] = {}
+        self._deadlines: dict[WorkerId, float] = {}
+        self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
+        self._changed = asyncio.Event()
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        new = sum(self._add(job) for job in jobs)
+        return Submitted(new, len(jobs) - new)
+
+    async def claim(self, want: Want) -> list[Lease]:
+        now = self._clock.now()
+        open_jobs = (
+            job
+            for job in self._jobs.values()
+            if job.state is State.PENDING
+            and want.matches(job.run, job.kind, job.partition)
+            and (job.not_before is None or job.not_before <= now)
+        )
+        chosen = sorted(open_jobs, key=lambda job: (job.priority, int(job.id)))[: want.limit]
+        deadline = now + want.lease.total_seconds()
+        self._deadlines[want.worker] = deadline
+        leases = []
+        for job in chosen:
+            claimed = self._put(
+                job, state=State.CLAIMED, epoch=job.epoch + 1, worker=want.worker.label, not_before=None
+            )
+            self._holders[job.id] = want.worker
+            leases.append(Lease(claimed, want.worker, deadline))
+        return leases
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        self._deadlines[worker] = self._clock.now() + lease.total_seconds()
+        return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return [self._settle(settlement) for settlement in settlements]
+
+    async def reap(self) -> Reaped:
+        now = self._clock.now()
+        dead = {worker for worker, deadline in self._deadlines.items() if deadline < now}
+        returned = failed = 0
+        for job_id, holder in list(self._holders.items()):
+            if holder not in dead:
+                continue
+            failure = Failure.of(CrashedError(f"worker {holder.label} went silent and its lease expired"))
+            if self._fail(self._jobs[job_id], Failed(failure), seconds=None).state is State.FAILED:
+                failed += 1
+            else:
+                returned += 1
+        for worker in dead:
+            del self._deadlines[worker]
+        return Reaped(returned, failed)
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        numbers: defaultdict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(State, 0))
+        for job in self._jobs.values():
+            if run is None or job.run == run:
+                numbers[job.run, job.kind, job.partition][job.state] += 1
+        return [
+            Count(run=lane_run, kind=kind, partition=partition, **numbers[lane_run, kind, partition])
+            for lane_run, kind, partition in sorted(numbers)
+        ]
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        return self._select(selection, after=int(after or 0))[:limit]
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        return list(self._history.get(job_id, ()))
+
+    async def retry(self, selection: Selection) -> int:
+        chosen = [job for job in self._select(selection) if job.state in {State.FAILED, State.CANCELLED}]
+        for job in chosen:
+            self._put(
+                job,
+                state=State.PENDING,
+                attempts=0,
+                not_before=None,
+                settled_at=None,
+                worker=None,
+                seconds=None,
+            )
+        return len(chosen)
+
+    async def cancel(self, selection: Selection) -> int:
+        chosen = [job for job in self._select(selection) if job.state in {State.PENDING, State.CLAIMED}]
+        for job in chosen:
+            self._holders.pop(job.id, None)
+            self._put(job, state=State.CANCELLED, not_before=None, settled_at=self._clock.now())
+        return len(chosen)
+
+    async def prune(self, selection: Selection) -> int:
+        chosen = [job for job in self._select(selection) if job.state in FINISHED]
+        for job in chosen:
+            del self._jobs[job.id]
+            del self._ids[job.run, job.kind, job.key]
+            self._history.pop(job.id, None)
+        return len(chosen)
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        until = self._clock.monotonic() + timeout.total_seconds()
+        while True:
+            now = self._clock.now()
+            due = [
+                job.not_before or now
+                for job in self._jobs.values()
+                if job.state is State.PENDING and want.matches(job.run, job.kind, job.partition)
+            ]
+            if due and min(due) <= now:
+                return True
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return False
+            await self._sleep(min([left, *(instant - now for instant in due)]))
+
+    async def close(self) -> None:
+        return None
+
+    def _add(self, job: NewJob) -> bool:
+        known = (job.run, job.kind, job.key)
+        if known in self._ids:
+            return False
+        job_id = str(next(self._numbers))
+        self._ids[known] = job_id
+        # Through JSON and back, so that a handler is given here what every other medium would give it.
+        payload = msgspec.json.decode(msgspec.json.encode(job.payload))
+        self._jobs[job_id] = Job(
+            id=job_id,
+            run=job.run,
+            kind=job.kind,
+            key=job.key,
+            payload=payload,
+            priority=job.priority,
+            partition=job.partition,
+            host=job.host,
+            max_attempts=job.max_attempts,
+            not_before=job.not_before,
+            submitted_at=self._clock.now(),
+        )
+        self._wake()
+        return True
+
+    def _settle(self, settlement: Settlement) -> bool:
+        lease = settlement.lease
+        job = self._jobs.get(lease.job.id)
+        if job is None or job.state is not State.CLAIMED or job.epoch != lease.epoch:
+            return False
+        outcome: Outcome = settlement.outcome
+        match outcome:
+            case Completed():
+                result = msgspec.json.decode(msgspec.json.encode(outcome.result))
+                done = {
+                    "attempts": job.attempt,
+                    "settled_at": self._clock.now(),
+                    "seconds": settlement.seconds,
+                }
+                self._put(job, state=State.COMPLETED, result=result, failure=None, **done)
+                for follow_on in outcome.jobs:
+                    self._add(msgspec.structs.replace(follow_on, run=job.run))
+            case Failed():
+                self._fail(job, outcome, settlement.seconds)
+            case Snoozed():
+                self._give_back(job, outcome.delay)
+            case Released():
+                self._give_back(job, timedelta(0))
+        self._holders.pop(job.id, None)
+        return True
+
+    def _fail(self, job: Job, outcome: Failed, seconds: float | None) -> Job:
+        now = self._clock.now()
+        limit = outcome.max_attempts or job.max_attempts
+        entry = Attempt(
+            epoch=job.epoch, worker=job.worker or "", ended_at=now, failure=outcome.failure, seconds=seconds
+        )
+        self._history[job.id].append(entry)
+        self._holders.pop(job.id, None)
+        job = self._put(job, attempts=job.attempt, max_attempts=limit, failure=outcome.failure)
+        if outcome.failure.retryable and job.attempts < limit:
+            return self._give_back(job, outcome.retry_in)
+        return self._put(job, state=State.FAILED, settled_at=now, seconds=seconds)
+
+    def _give_back(self, job: Job, delay: timedelta) -> Job:
+        not_before = self._clock.now() + delay.total_seconds() if delay else None
+        self._wake()
+        return self._put(job, state=State.PENDING, not_before=not_before, worker=None)
+
+    def _put(self, job: Job, **changes: Any) -> Job:
+        changed = msgspec.structs.replace(job, **changes)
+        self._jobs[job.id] = changed
+        if changed.state is State.PENDING:
+            self._wake()
+        return changed
+
+    def _select(self, selection: Selection, *, after: int = 0) -> list[Job]:
+        return [job for job in self._jobs.values() if int(job.id) > after and self._selected(selection, job)]
+
+    def _selected(self, selection: Selection, job: Job) -> bool:
+        s = selection
+        age = timedelta(seconds=self._clock.now() - (job.settled_at or job.submitted_at))
+        return (
+            (s.run is None or job.run == s.run)
+            and (s.ids is None or job.id in s.ids)
+            and (s.kinds is None or job.kind in s.kinds)
+            and (s.partitions is None or job.partition in s.partitions)
+            and (s.states is None or job.state in s.states)
+            and (s.older_than is None or age >= s.older_than)
+            and (s.error is None or _error_matches(s.error, job.failure))
+        )
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+    async def _sleep(self, seconds: float) -> None:
+        """Until something may have become claimable, or that many seconds of the clock."""
+        self._changed.clear()
+        sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
+        change = asyncio.ensure_future(self._changed.wait())
+        try:
+            await asyncio.wait({sleeper, change}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+            change.cancel()
+
+
+def _error_matches(pattern: str, failure: Failure | None) -> bool:
+    if failure is None:
+        return False
+    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
+    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)
