@@ -126,9 +126,9 @@ class Queue(Protocol):
         """Write outcomes, each guarded by its lease. Only the holder calls it.
 
         The answer says for each, in order, whether it was accepted. It is refused when the job is not claimed, or not
-        at this epoch: then nothing of it is written. Accepted ones move the job (see `outcome`), count the attempt where
-        one counts, keep the failure in the job's history, and submit the follow-on jobs into the job's own run, all at
-        once. Settling the same thing again is refused, so repeating a call whose answer was lost is safe.
+        at this epoch: then nothing of it is written. Accepted ones move the job (see `outcome`), count the attempt
+        where one counts, keep the failure in the job's history, and submit the follow-on jobs into the job's own run,
+        all at once. Settling the same thing again is refused, so repeating a call whose answer was lost is safe.
         """
 
     async def reap(self) -> Reaped:

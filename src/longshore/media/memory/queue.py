@@ -33,11 +33,13 @@ class MemoryQueue:
         self._holders: dict[str, WorkerId] = {}
         self._deadlines: dict[WorkerId, float] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
-        self._changed = asyncio.Event()
+        self._waiters: set[asyncio.Future[None]] = set()
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        new = sum(self._add(job) for job in jobs)
-        return Submitted(new, len(jobs) - new)
+        # All of it is made ready before any of it is written: a batch that cannot be stored leaves nothing behind.
+        ready = [_stored(job) for job in jobs]
+        new = sum(self._add(job) for job in ready)
+        return Submitted(new, len(ready) - new)
 
     async def claim(self, want: Want) -> list[Lease]:
         now = self._clock.now()
@@ -57,7 +59,9 @@ class MemoryQueue:
                 job, state=State.CLAIMED, epoch=job.epoch + 1, worker=want.worker.label, not_before=None
             )
             self._holders[job.id] = want.worker
-            leases.append(Lease(claimed, want.worker, deadline))
+            # A copy, for what a handler does to its payload must not reach the next attempt.
+            own = msgspec.structs.replace(claimed, payload=_through_json(claimed.payload))
+            leases.append(Lease(own, want.worker, deadline))
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
@@ -65,7 +69,8 @@ class MemoryQueue:
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return [self._settle(settlement) for settlement in settlements]
+        ready = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
+        return [self._settle(settlement, outcome) for settlement, outcome in ready]
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
@@ -153,14 +158,12 @@ class MemoryQueue:
             return False
         job_id = str(next(self._numbers))
         self._ids[known] = job_id
-        # Through JSON and back, so that a handler is given here what every other medium would give it.
-        payload = msgspec.json.decode(msgspec.json.encode(job.payload))
         self._jobs[job_id] = Job(
             id=job_id,
             run=job.run,
             kind=job.kind,
             key=job.key,
-            payload=payload,
+            payload=job.payload,
             priority=job.priority,
             partition=job.partition,
             host=job.host,
@@ -171,21 +174,19 @@ class MemoryQueue:
         self._wake()
         return True
 
-    def _settle(self, settlement: Settlement) -> bool:
+    def _settle(self, settlement: Settlement, outcome: Outcome) -> bool:
         lease = settlement.lease
         job = self._jobs.get(lease.job.id)
         if job is None or job.state is not State.CLAIMED or job.epoch != lease.epoch:
             return False
-        outcome: Outcome = settlement.outcome
         match outcome:
             case Completed():
-                result = msgspec.json.decode(msgspec.json.encode(outcome.result))
                 done = {
                     "attempts": job.attempt,
                     "settled_at": self._clock.now(),
                     "seconds": settlement.seconds,
                 }
-                self._put(job, state=State.COMPLETED, result=result, failure=None, **done)
+                self._put(job, state=State.COMPLETED, result=outcome.result, failure=None, **done)
                 for follow_on in outcome.jobs:
                     self._add(msgspec.structs.replace(follow_on, run=job.run))
             case Failed():
@@ -239,18 +240,38 @@ class MemoryQueue:
         )
 
     def _wake(self) -> None:
-        self._changed.set()
+        while self._waiters:
+            waiter = self._waiters.pop()
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _sleep(self, seconds: float) -> None:
         """Until something may have become claimable, or that many seconds of the clock."""
-        self._changed.clear()
+        # One future each: an event they share could be cleared by one waiter before another has begun to wait.
+        change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(change)
         sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
-        change = asyncio.ensure_future(self._changed.wait())
         try:
             await asyncio.wait({sleeper, change}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleeper.cancel()
             change.cancel()
+            self._waiters.discard(change)
+
+
+def _through_json(value: Any) -> Any:
+    """As every other medium would give it back. Raises where no medium could store it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _stored(job: NewJob) -> NewJob:
+    return msgspec.structs.replace(job, payload=_through_json(job.payload))
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    if not isinstance(outcome, Completed):
+        return outcome
+    return Completed(_through_json(outcome.result), tuple(_stored(job) for job in outcome.jobs))
 
 
 def _error_matches(pattern: str, failure: Failure | None) -> bool:

@@ -1,0 +1,61 @@
+"""Longshore runs scraping and document jobs on as many machines as you have.
+
+These are its public names; everything else is found in the module that says what it is.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from longshore.errors import (
+    ConnectionFailedError,
+    CrashedError,
+    LongshoreError,
+    ProcessingError,
+    TimedOutError,
+    ValidationError,
+    WorkerError,
+)
+from longshore.handlers.handler import handler
+from longshore.handlers.kit import Kit
+from longshore.handlers.result import Partial, Result, Snooze
+from longshore.job import Job, new_job
+from longshore.media import open_queue
+from longshore.retry import retry
+
+if TYPE_CHECKING:
+    from longshore.handlers.worker_class import Worker
+
+__all__ = [
+    "ConnectionFailedError",
+    "CrashedError",
+    "Job",
+    "Kit",
+    "LongshoreError",
+    "Partial",
+    "ProcessingError",
+    "Result",
+    "Snooze",
+    "TimedOutError",
+    "ValidationError",
+    "Worker",
+    "WorkerError",
+    "handler",
+    "new_job",
+    "open_queue",
+    "retry",
+]
+
+# Imported on use: it needs the log library, which takes longer to import than all the rest.
+_LATE = {"Worker": "longshore.handlers.worker_class"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'longshore' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,46 @@
+"""The envelope: one shape for what became of a job, success or not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from longshore.errors import Failure, UsageError
+from longshore.job import FINISHED, Job, State
+
+_CANCELLED = Failure("cancelled", "The job was cancelled", retryable=False)
+
+
+def envelope(job: Job) -> dict[str, Any]:
+    """What became of a finished job, every key always there.
+
+    `success data message error error_type retryable traceback`, and `metadata` with `processed_at` (or `failed_at`, an
+    ISO time in UTC), `worker_id` and `processing_time` in seconds. A result stored as `{"success": true, "data": ...}`
+    is unfolded. Raises `UsageError` for a job that is not finished.
+    """
+    if job.state not in FINISHED:
+        raise UsageError(f"Job {job.id} is {job.state}: it has no result until it is finished.")
+    completed = job.state is State.COMPLETED
+    data, message = _unfolded(job.result) if completed else (None, "")
+    failure = None if completed else _CANCELLED if job.state is State.CANCELLED else job.failure
+    ended = None if job.settled_at is None else datetime.fromtimestamp(job.settled_at, UTC).isoformat()
+    return {
+        "success": completed,
+        "data": data,
+        "message": message,
+        "error": failure and failure.message,
+        "error_type": failure and failure.error_type,
+        "retryable": failure is not None and failure.retryable,
+        "traceback": (failure and failure.traceback) or None,
+        "metadata": {
+            "processed_at" if completed else "failed_at": ended,
+            "worker_id": job.worker,
+            "processing_time": job.seconds,
+        },
+    }
+
+
+def _unfolded(result: Any) -> tuple[Any, str]:
+    if isinstance(result, dict) and result.get("success") is True and result.keys() <= {"success", "data", "message"}:
+        return result.get("data"), str(result.get("message") or "")
+    return result, ""

@@ -1,0 +1,155 @@
+"""The queue as a `Worker` class needs it: plain calls, with the leases kept alive behind them.
+
+One thread with one event loop makes every call to the queue, so nothing the class does in its own thread can starve the
+renewals, and no medium needs to be opened twice. Every third of a lease length it renews what is held and brings back
+what dead workers held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+from longshore.errors import QueueError, QueueUnavailableError
+from longshore.lease import Held, Lease, Want
+from longshore.loop_thread import LoopThread
+from longshore.outcome import Outcome, Released, Settlement
+from longshore.queue import Queue
+
+FIRST_PAUSE = 0.25
+LONGEST_PAUSE = 30.0
+"""Seconds between tries to settle while the queue does not answer."""
+
+
+class LeaseKeeper:
+    """Claims, holds and settles jobs for one worker. All methods are plain and may be called from any thread."""
+
+    def __init__(self, opened: Coroutine[Any, Any, Queue], want: Want, log: Any) -> None:
+        """Open the queue. Raises what opening it raises."""
+        self._want = want
+        self._log = log
+        self._held: dict[Held, Lease] = {}
+        self._lost: set[Held] = set()
+        self._wake = asyncio.Event()
+        self._thread = LoopThread("longshore-leases")
+        try:
+            self._queue = self._thread.call(opened)
+        except BaseException:
+            self._thread.close()
+            raise
+        self._renewals = self._thread.call(self._begin())
+
+    def ping(self) -> None:
+        """Raise where the queue does not answer."""
+        self._thread.call(self._queue.stats())
+
+    def claim(self) -> Lease | None:
+        """The next job, or None. Where there is none, what dead workers held is brought back first."""
+        return self._thread.call(self._claim())
+
+    def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> bool:
+        """Write the outcome; False where it was refused because the lease is lost.
+
+        While the queue does not answer it is tried again for as long as a lease lasts, then the error is raised.
+        """
+        return self._thread.call(self._settle(Settlement(lease, outcome, seconds)))
+
+    def lost(self, lease: Lease) -> bool:
+        """Whether a renewal found that the job was cancelled or went to another worker."""
+        return lease.held in self._lost
+
+    def wait(self, timeout: timedelta) -> None:
+        """Until there may be work, `wake` is called, or the time is over."""
+        self._thread.call(self._wait(timeout))
+
+    def wake(self) -> None:
+        """End a `wait`, the present one or the next. Safe in a signal handler."""
+        # A loop that closes meanwhile has no one waiting.
+        with suppress(RuntimeError):
+            self._thread.loop.call_soon_threadsafe(self._wake.set)
+
+    def close(self) -> None:
+        """Give back what is still held and close the queue."""
+        try:
+            self._thread.call(self._let_go())
+        finally:
+            self._thread.close()
+
+    async def _begin(self) -> asyncio.Task[None]:
+        return asyncio.create_task(self._keep())
+
+    async def _claim(self) -> Lease | None:
+        leases = await self._queue.claim(self._want)
+        if not leases:
+            reaped = await self._queue.reap()
+            if reaped.returned:
+                leases = await self._queue.claim(self._want)
+        if not leases:
+            return None
+        self._held[leases[0].held] = leases[0]
+        return leases[0]
+
+    async def _settle(self, settlement: Settlement) -> bool:
+        now = asyncio.get_running_loop().time
+        give_up = now() + self._want.lease.total_seconds()
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                (accepted,) = await self._queue.settle([settlement])
+                break
+            except QueueUnavailableError as error:
+                if now() + pause > give_up:
+                    raise
+                self._log.warning("The queue does not answer; settling again soon", error=str(error))
+                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (no secret hangs on it)
+                pause = min(pause * 2, LONGEST_PAUSE)
+        self._held.pop(settlement.lease.held, None)
+        self._lost.discard(settlement.lease.held)
+        return accepted
+
+    async def _wait(self, timeout: timedelta) -> None:
+        work = asyncio.ensure_future(self._queue.wait(self._want, timeout))
+        woken = asyncio.ensure_future(self._wake.wait())
+        try:
+            await asyncio.wait({work, woken}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+        finally:
+            self._wake.clear()
+            for waiting in (work, woken):
+                waiting.cancel()
+            await asyncio.gather(work, woken, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._want.lease.total_seconds() / 3)
+            try:
+                if self._held:
+                    await self._renew()
+                await self._queue.reap()
+            except Exception as error:  # noqa: BLE001 (said here; the next may succeed, and if none does, settling says so)
+                self._log.warning("Leases could not be renewed", error=str(error))
+
+    async def _renew(self) -> None:
+        # Only what was held before the question counts: a claim or a settlement may come in between.
+        asked = list(self._held)
+        still = set(await self._queue.renew(self._want.worker, self._want.lease))
+        for held in asked:
+            if held in self._held and held not in still and held not in self._lost:
+                self._lost.add(held)
+                self._log.warning("lost lease: the job was cancelled, or went to another worker", job_id=held.job_id)
+
+    async def _let_go(self) -> None:
+        self._renewals.cancel()
+        await asyncio.gather(self._renewals, return_exceptions=True)
+        try:
+            if self._held:
+                await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
+        except QueueError as error:
+            self._log.warning("What was held comes back when its lease has expired", error=str(error))
+        finally:
+            await self._queue.close()

@@ -1,0 +1,135 @@
+"""The handler file: imported by path, and what it declares collected."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import NoReturn
+
+from longshore.errors import HandlerFileError
+from longshore.handlers.handler import Handler
+from longshore.handlers.worker_class import Worker, class_handlers
+
+_MARK = "__longshore_handlers__"
+_SMALLEST = """
+    from longshore import handler
+
+    @handler("page")
+    async def page(job, kit):
+        return {"length": len(job.payload["url"])}
+"""
+
+
+def load_handlers(path: Path) -> dict[str, Handler]:
+    """Import a handler file and collect its handlers by kind: decorated functions, and `Worker` classes with `kinds`.
+
+    The file is run anew each time, as a module named after it and with its folder importable, so that it may import its
+    neighbours. Raises `HandlerFileError`, which names the file and the line, where anything is wrong with it.
+    """
+    module = _import(path)
+    handlers: dict[str, Handler] = {}
+    without_kinds = []
+    for value in list(vars(module).values()):
+        if isinstance(value, Handler):
+            _add(path, handlers, value)
+        elif isinstance(value, type) and issubclass(value, Worker) and value is not Worker:
+            if value.kinds is None:
+                without_kinds.append(value.__name__)
+            for made in class_handlers(value, value.for_command_line).values():
+                _add(path, handlers, made)
+    if not handlers:
+        if without_kinds:
+            raise HandlerFileError(
+                f"The class {without_kinds[0]} in {path} does not say which kinds of job it handles. "
+                'Give it the attribute, such as kinds = ("page",).'
+            )
+        raise HandlerFileError(f"There are no handlers in {path}. The smallest one:\n{_SMALLEST}")
+    return handlers
+
+
+def _add(path: Path, handlers: dict[str, Handler], new: Handler) -> None:
+    old = handlers.setdefault(new.kind, new)
+    if old is not new:
+        raise HandlerFileError(
+            f"The kind '{new.kind}' has two handlers in {path}: {_name(old)} and {_name(new)}. Keep one of them."
+        )
+    try:
+        new.prepare()
+    except HandlerFileError as error:
+        raise HandlerFileError(f"{path}: {error}") from error
+
+
+def _name(handler: Handler) -> str:
+    return str(getattr(handler, "__qualname__", handler.function))
+
+
+def _import(path: Path) -> ModuleType:
+    if not path.exists():
+        raise HandlerFileError(f"There is no handler file {path}. Name a Python file that exists.")
+    if path.suffix != ".py" or not path.is_file():
+        raise HandlerFileError(f"{path} is not a Python file. A handler file ends in .py.")
+    path = path.resolve()
+    code = _compile(path)
+    name = _module_name(path)
+    spec = spec_from_loader(name, SourceFileLoader(name, str(path)))
+    assert spec is not None  # noqa: S101 (a file loader always yields one)
+    module = module_from_spec(spec)
+    vars(module)[_MARK] = True
+    _make_neighbours_importable(path)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)  # noqa: S102 (running the user's file is the purpose)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever the file raises is reported with its place)
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        _refuse_import(path, error)
+    return module
+
+
+def _compile(path: Path) -> CodeType:
+    # Compiled from the bytes read now: a cached file of an edit in the same second could be older than the source.
+    try:
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except OSError as error:
+        raise HandlerFileError(f"The handler file {path} cannot be read: {error.strerror}.") from error
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        raise HandlerFileError(f"{path}:{error.lineno}: {error.msg}\n    {line}") from error
+    except ValueError as error:
+        raise HandlerFileError(f"The handler file {path} is not Python source: {error}.") from error
+
+
+def _refuse_import(path: Path, error: BaseException) -> NoReturn:
+    every = traceback.extract_tb(error.__traceback__)
+    own = next((number for number, frame in enumerate(every) if Path(frame.filename) == path), len(every))
+    # The way from the file to the fault; what came before is Longshore's own.
+    frames = every[own:]
+    line = frames[0].lineno if frames else None
+    place = f"{path}:{line}" if line else str(path)
+    if isinstance(error, HandlerFileError):
+        raise HandlerFileError(f"{place}: {error}") from error
+    lines = [*traceback.format_list(frames[-3:]), *traceback.format_exception_only(error)]
+    shown = "".join(f"    {part}" for text in lines for part in text.splitlines(keepends=True)).rstrip()
+    raise HandlerFileError(f"{place}: the handler file cannot be imported.\n{shown}") from error
+
+
+def _module_name(path: Path) -> str:
+    """The file's own name, so that what it defines can be found again by name, unless another module has it."""
+    loaded = sys.modules.get(path.stem)
+    taken = loaded is not None and not hasattr(loaded, _MARK)
+    return f"longshore_handlers_{path.stem}" if taken or path.stem in sys.stdlib_module_names else path.stem
+
+
+def _make_neighbours_importable(path: Path) -> None:
+    folder = str(path.parent)
+    if folder in sys.path:
+        return
+    # First, as for a script, but last where the file has the name of a standard module: others still need that one.
+    sys.path.insert(len(sys.path) if path.stem in sys.stdlib_module_names else 0, folder)

@@ -1,0 +1,138 @@
+"""Declared parameters: what a handler takes from the payload, checked before it runs.
+
+Two forms. One pydantic model takes the whole payload; otherwise each parameter takes the entry of its own name, with
+its annotation as the rule and its default where the entry is missing. Entries nobody asked for are left alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, NoReturn, Protocol
+
+import pydantic
+from pydantic_core import ErrorDetails
+
+from longshore.errors import HandlerFileError, ValidationError
+from longshore.url import mask_url
+
+
+class Parameters(Protocol):
+    """What a handler takes from a payload."""
+
+    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+        """The declared arguments by name. Raises `ValidationError`, naming everything that is wrong at once."""
+
+
+class Whole:
+    """One model for the whole payload, given to one parameter, or only checked where no parameter wants it."""
+
+    def __init__(self, kind: str, model: type[pydantic.BaseModel], name: str | None) -> None:
+        self._kind = kind
+        self._model = model
+        self._name = name
+
+    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+        try:
+            value = self._model.model_validate(payload)
+        except pydantic.ValidationError as error:
+            _refuse(self._kind, (_fault(detail) for detail in error.errors()))
+        return {} if self._name is None else {self._name: value}
+
+
+class ByName:
+    """Each parameter takes the entry of its name."""
+
+    def __init__(self, kind: str, rules: dict[str, pydantic.TypeAdapter[Any]], required: frozenset[str]) -> None:
+        self._kind = kind
+        self._rules = rules
+        self._required = required
+
+    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+        taken = {}
+        faults = []
+        for name, rule in self._rules.items():
+            if name in payload:
+                try:
+                    taken[name] = rule.validate_python(payload[name])
+                except pydantic.ValidationError as error:
+                    faults += [_fault(detail, name) for detail in error.errors()]
+            elif name in self._required:
+                faults.append(f"{name}: missing")
+        if faults:
+            _refuse(self._kind, faults)
+        return taken
+
+
+def read_parameters(
+    kind: str,
+    function: Callable[..., Any],
+    declared: Mapping[str, inspect.Parameter],
+    model: type[pydantic.BaseModel] | None,
+    names: dict[str, Any] | None,
+) -> Parameters:
+    """Understand the declaration. Raises `HandlerFileError` where it makes no sense."""
+    if model is not None:
+        if not _is_model(model):
+            raise HandlerFileError(f"The handler of '{kind}' has params={model!r}. Give it a pydantic model class.")
+        if len(declared) > 1:
+            raise HandlerFileError(
+                f"The handler of '{kind}' declares params={model.__name__} and the parameters {', '.join(declared)}. "
+                "The model takes the whole payload: keep one parameter for it."
+            )
+        return Whole(kind, model, next(iter(declared), None))
+    hints = _hints(kind, function, declared, names)
+    if len(hints) == 1:
+        ((name, hint),) = hints.items()
+        if _is_model(hint):
+            return Whole(kind, hint, name)
+    required = frozenset(name for name, p in declared.items() if p.default is p.empty)
+    return ByName(kind, {name: _rule(kind, name, hint) for name, hint in hints.items()}, required)
+
+
+def _is_model(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
+
+
+def _hints(
+    kind: str,
+    function: Callable[..., Any],
+    declared: Mapping[str, inspect.Parameter],
+    names: dict[str, Any] | None,
+) -> dict[str, Any]:
+    # Only the declared ones: `job` and `kit` may be annotated with names that are imported for the type checker alone.
+    written = {name: p.annotation for name, p in declared.items() if p.annotation is not p.empty}
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        read = typing.get_type_hints(SimpleNamespace(__annotations__=written), scope, names, include_extras=True)
+    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        raise HandlerFileError(f"The handler of '{kind}' has an annotation that cannot be read: {error}.") from error
+    return {name: read.get(name, Any) for name in declared}
+
+
+def _rule(kind: str, name: str, hint: Any) -> pydantic.TypeAdapter[Any]:
+    try:
+        return pydantic.TypeAdapter(hint)
+    except pydantic.errors.PydanticUserError as error:
+        raise HandlerFileError(
+            f"The handler of '{kind}' declares '{name}: {getattr(hint, '__name__', hint)}', "
+            "which a payload cannot hold. "
+            "Use types that JSON has, or a pydantic model."
+        ) from error
+
+
+def _fault(detail: ErrorDetails, *above: str) -> str:
+    where = ".".join(str(part) for part in (*above, *detail["loc"])) or "payload"
+    if detail["type"] == "missing":
+        return f"{where}: missing"
+    given = mask_url(reprlib.repr(detail["input"]))
+    what = detail["msg"]
+    return f"{where}: {what[:1].lower()}{what[1:]} (it is {given})"
+
+
+def _refuse(kind: str, faults: Iterable[str]) -> NoReturn:
+    # Without the pydantic error behind it, which would repeat the payload in every log.
+    raise ValidationError(f"The payload is not what '{kind}' takes. {'; '.join(faults)}") from None

@@ -1,0 +1,222 @@
+"""What a handler may return or raise, and the outcome that becomes of it.
+
+    any JSON value             completed, with that result
+    {"success": false, ...}    failed, with its `error`, `error_type`, `retryable` and `traceback`
+    Result                     completed, with follow-on jobs or a message
+    Partial                    completed with results and errors side by side, unless every part failed
+    Snooze                     not now: pending again later, no attempt counted
+    an exception raised        failed; the error says whether trying again may help
+
+A result is encoded here, once; media store the bytes as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from longshore.errors import Failure, LongshoreError, ProcessingError, ValidationError, WorkerError
+from longshore.handlers.handler import Handler
+from longshore.job import Job, NewJob
+from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A result with more to say: follow-on jobs, a message for people.
+
+    Follow-on jobs (made by `new_job`) join the run of the job they came from, and appear together with the result. A
+    result with a message is stored as `{"success": true, "data": ..., "message": ...}`, the same as a handler that
+    returns such a dict itself; without one, `data` is stored bare.
+    """
+
+    data: Any = None
+    jobs: Sequence[NewJob] = ()
+    message: str = ""
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """Work in parts, some of which went wrong: results and errors side by side.
+
+    Counts as a success, and is stored as `{"results": [...], "errors": [...]}`, unless there are errors and not one
+    result: then the attempt failed, and is tried again where at least one of the errors may pass. An error may be an
+    exception, or anything JSON can say.
+    """
+
+    results: Sequence[Any] = ()
+    errors: Sequence[Any] = ()
+
+
+class Snooze(msgspec.Struct, frozen=True):
+    """Not now: the job is pending again after so many seconds. Costs no attempt."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"Snooze({self.seconds!r}): give it seconds from 0 up")
+
+
+def outcome_of(handler: Handler, job: Job, value: Any) -> Outcome:
+    """The outcome of an attempt that returned this value."""
+    try:
+        match value:
+            case dict():
+                if value.get("success") is False:
+                    return _failed(handler, job, _reported(value))
+                return Completed(_json(value))
+            case Result():
+                return _completed(handler, job, value)
+            case Partial():
+                return _completed(handler, job, Result(value))
+            case Snooze():
+                return Snoozed(timedelta(seconds=value.seconds))
+            case Completed() | Failed() | Snoozed() | Released():
+                return outcome_of_error(handler, job, _not_a_result(value))
+            case _:
+                return Completed(_json(value))
+    except ProcessingError as error:
+        return outcome_of_error(handler, job, error)
+
+
+def _not_a_result(value: Outcome) -> ProcessingError:
+    return ProcessingError(
+        f"The handler returned {type(value).__name__}, which is the worker's to make. "
+        "Return a value, Result, Partial or Snooze, or raise an error.",
+        retryable=False,
+    )
+
+
+def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed:
+    """The outcome of an attempt that raised this error."""
+    return _failed(handler, job, Failure.of(error))
+
+
+def _failed(handler: Handler, job: Job, failure: Failure) -> Failed:
+    # The medium compares attempts with the limit when it settles; here only the handler's own limit is passed on.
+    limit = None if handler.retries is None else handler.retries + 1
+    attempts = job.max_attempts if limit is None else limit
+    again = failure.retryable and job.attempt < attempts
+    return Failed(failure, handler.retry_in(job.attempt) if again else timedelta(0), limit)
+
+
+def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
+    data = result.data
+    if isinstance(data, Partial):
+        if data.errors and not data.results:
+            return _failed(handler, job, _all_failed(data.errors))
+        data = {"results": list(data.results), "errors": [_part_error(error) for error in data.errors]}
+    jobs = tuple(result.jobs)
+    for follow_on in jobs:
+        _check_follow_on(follow_on)
+    if result.message:
+        data = {"success": True, "data": data, "message": result.message}
+    return Completed(_json(data), jobs)
+
+
+_ERROR_TYPES = frozenset({WorkerError.error_type, *(c.error_type for c in WorkerError.__subclasses__())})
+
+
+def _reported(envelope: dict[str, Any]) -> Failure:
+    """The failure a handler reported by returning `success: false`."""
+    named = str(envelope.get("error_type") or ProcessingError.error_type)
+    known = named if named in _ERROR_TYPES else WorkerError.error_type
+    retryable = envelope.get("retryable")
+    return Failure(
+        error_type=known,
+        message=str(envelope.get("error") or envelope.get("message") or "The handler returned success: false"),
+        # A type of the user's own is kept where selections look for the name of an exception.
+        exception="" if known == named else named,
+        retryable=known != ValidationError.error_type if retryable is None else bool(retryable),
+        traceback=str(envelope.get("traceback") or ""),
+    )
+
+
+def _all_failed(errors: Sequence[Any]) -> Failure:
+    shown = "; ".join(str(error) or type(error).__name__ for error in errors[:3])
+    more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
+    return Failure(
+        error_type=ProcessingError.error_type,
+        message=f"All {len(errors)} parts failed: {shown}{more}",
+        retryable=any(not isinstance(error, LongshoreError) or error.retryable for error in errors),
+    )
+
+
+def _part_error(error: Any) -> Any:
+    if not isinstance(error, BaseException):
+        return error
+    failure = Failure.of(error)
+    return {"error": failure.message, "error_type": failure.error_type, "retryable": failure.retryable}
+
+
+def _check_follow_on(job: Any) -> None:
+    if not isinstance(job, NewJob):
+        raise ProcessingError(
+            f"A follow-on job is {_type_name(job)}. Make it with longshore.new_job(kind, payload).", retryable=False
+        )
+    # A payload that cannot be stored would otherwise come to light in the queue, and spoil the whole batch there.
+    _encoded(job.payload, msgspec.json.encode, f"The payload of a follow-on '{job.kind}'")
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know of, made of what it does: pydantic models, without importing pydantic."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None or isinstance(value, type):
+        raise NotImplementedError
+    return dump(mode="json")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def _json(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(_encoded(value, _encode, "The handler's result"))
+
+
+def _encoded(value: Any, encode: Callable[[Any], bytes], what: str) -> bytes:
+    try:
+        return encode(value)
+    except RecursionError:
+        fault = f"{what} contains itself, or is nested too deep"
+    except (TypeError, ValueError, NotImplementedError):
+        fault = f"{what} cannot be stored as JSON: {_where(value, encode)}"
+    raise ProcessingError(f"{fault}. Return plain values: dict, list, str, numbers, None.", retryable=False)
+
+
+def _where(value: Any, encode: Callable[[Any], bytes]) -> str:
+    """The first innermost value that cannot be encoded, with the way to it."""
+    path = ""
+    while True:
+        inner = _first_fault(value, encode)
+        if inner is None:
+            place = f"at {path} " if path else ""
+            return f"{place}it has {_type_name(value)}"
+        step, value = inner
+        path += step
+
+
+def _first_fault(value: Any, encode: Callable[[Any], bytes]) -> tuple[str, Any] | None:
+    if isinstance(value, dict):
+        items = [(f"[{key!r}]", item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        items = [(f"[{number}]", item) for number, item in enumerate(value)]
+    else:
+        return None
+    for step, item in items:
+        try:
+            encode(item)
+        except (TypeError, ValueError, NotImplementedError):
+            return step, item
+    return None
+
+
+def _type_name(value: Any) -> str:
+    kind = type(value)
+    if isinstance(value, str):
+        return "text with half a character (a lone surrogate)"
+    if isinstance(value, dict):
+        return "a dict with keys that are neither text nor numbers"
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"a value of type {name}"

@@ -1,0 +1,396 @@
+"""Work written as a class: override `process_task`, then call `run`, or give the file to `longshore work`.
+
+    class Filings(Worker):
+        kinds = ("filing",)
+
+        def process_task(self, task):
+            return {"pages": len(task.params["text"])}
+
+    sys.exit(Filings("sqlite:///queue.db").run())
+
+`run` claims one task at a time and handles it in this process. Leases are renewed by a thread of their own, so
+`process_task` may take as long as it likes.
+
+About `timeout`: `run` ends an async `process_task` at its timeout, and cannot end a plain one, because nothing can end
+a function from within its own process. `longshore work` runs a plain one in a child process and kills that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from types import FrameType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import structlog
+
+from longshore.errors import (
+    LongshoreError,
+    ProcessingError,
+    QueueError,
+    QueueUnavailableError,
+    SettingsError,
+    TimedOutError,
+    UsageError,
+)
+from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
+from longshore.handlers.kit import Kit
+from longshore.handlers.lease_keeper import LeaseKeeper
+from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.job import Job
+from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
+from longshore.media import open_queue
+from longshore.observe.logs import configure
+from longshore.outcome import Completed, Failed, Outcome
+from longshore.queue import Queue
+from longshore.url import mask_url
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A job as a `Worker` class sees it."""
+
+    id: str
+    type: str
+    """The job's kind."""
+    params: Any
+    """The job's payload, or the model the class declares in `params`."""
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker has done since it was made. Times are in seconds."""
+
+    claimed: int
+    completed: int
+    failed: int
+    """Attempts that failed, whether the task will be tried again or not."""
+    success_rate: float
+    """Completed among those that completed or failed, from 0 to 1; 0 before the first."""
+    uptime: float
+    average_processing_time: float
+
+
+class Worker:
+    """One worker in one process. See the module for what it does with a timeout."""
+
+    kinds: ClassVar[str | Collection[str] | None] = None
+    """The kinds of job it handles. None: all, which only `run` allows."""
+    timeout: ClassVar[float | timedelta] = DEFAULT_TIMEOUT
+    retries: ClassVar[int | None] = None
+    backoff: ClassVar[float] = DEFAULT_BACKOFF
+    params: ClassVar[type[BaseModel] | None] = None
+    """A pydantic model the payload must satisfy; `task.params` is then such a model."""
+
+    def __init__(self, api_url: str, worker_id: str | None = None, config: Mapping[str, Any] | None = None) -> None:
+        """`api_url` is the URL of any queue; nothing is opened yet.
+
+        `config` may hold `poll_interval` (seconds to wait when there is no work, 10), `max_runs` (tasks until it stops,
+        0 for no limit), `lease_seconds` (300), and whatever is your own. Under `longshore work` the command does the
+        claiming: the class is then made with an empty `api_url`, and only `process_task` is called.
+        """
+        self.api_url = api_url
+        self.config: dict[str, Any] = dict(config or {})
+        self.poll_interval = timedelta(seconds=_number(self.config, "poll_interval", 10, least=0.01))
+        self.max_runs = int(_number(self.config, "max_runs", 0, least=0))
+        self.lease = timedelta(seconds=_number(self.config, "lease_seconds", DEFAULT_LEASE.total_seconds(), least=1))
+        self._worker = WorkerId.new(worker_id)
+        self.worker_id = self._worker.label
+        self._keeper: LeaseKeeper | None = None
+        self._leases: dict[str, tuple[Lease, float]] = {}
+        """What is held, by task id, and since when."""
+        self._handlers: dict[str, Handler] = {}
+        self._stop = threading.Event()
+        self._loop: asyncio.Runner | None = None
+        self._born = time.monotonic()
+        self._claimed = self._completed = self._failed = 0
+        self._busy_seconds = 0.0
+
+    def process_task(self, task: Task) -> Any:
+        """Do the work of one task; override it, as a plain or an async method.
+
+        What it may return and raise is the same as for a handler function.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no process_task(self, task)")
+
+    def health_check(self) -> bool:
+        """Whether work can begin: by default, whether the queue answers. `run` asks once, before the first claim."""
+        try:
+            self._open().ping()
+        except LongshoreError as error:
+            self.log.error("The queue does not answer", error=str(error))  # noqa: TRY400 (the message says it all)
+            return False
+        return True
+
+    def claim_task(self) -> Task | None:
+        """Take the next task, or None where there is none now. Tasks of dead workers are brought back on the way."""
+        lease = self._open().claim()
+        if lease is None:
+            return None
+        self._claimed += 1
+        self._leases[lease.job.id] = (lease, time.monotonic())
+        return Task(lease.job.id, lease.job.kind, lease.job.payload)
+
+    def complete_task(self, task: Task, result: Any) -> bool:
+        """Settle a task with what `process_task` returned. False where the lease was lost and nothing was written."""
+        job = self._held(task).job
+        return self._settle(task, outcome_of(self._handler(job.kind), job, result))
+
+    def fail_task(self, task: Task, error: BaseException | str) -> bool:
+        """Settle a task as failed; it is tried again where the error and the attempts left allow it.
+
+        False where the lease was lost and nothing was written.
+        """
+        job = self._held(task).job
+        raised = ProcessingError(error) if isinstance(error, str) else error
+        return self._settle(task, outcome_of_error(self._handler(job.kind), job, raised))
+
+    def lost_lease(self, task: Task) -> bool:
+        """Whether the task was cancelled or went to another worker: what is settled for it will be refused."""
+        return self._open().lost(self._held(task))
+
+    def run(self) -> int:
+        """Work until `should_stop`, `max_runs` or a signal. Returns the exit code.
+
+        0 after a normal stop, 1 when the health check fails or the queue is lost for good. SIGINT and SIGTERM let the
+        task in hand finish first; a second one does what it does by default.
+        """
+        # A program that has set up its logs keeps them as they are.
+        if not structlog.is_configured():
+            configure()
+        self.log.info(f"Worker {self.worker_id} initialized", queue=mask_url(self.api_url))
+        try:
+            if not self._healthy():
+                self.log.error("STOPPING: the health check failed")
+                return 1
+            with self._stopped_by_signals():
+                reason = self._work()
+        except QueueError as error:
+            self.log.error("STOPPING: the queue is lost", error=str(error))  # noqa: TRY400 (the message says it all)
+            return 1
+        finally:
+            self.close()
+        stats = self.stats
+        self.log.info(f"STOPPING: {reason}", claimed=stats.claimed, completed=stats.completed, failed=stats.failed)
+        return 0
+
+    def close(self) -> None:
+        """Give back what is still held, and let go of the queue. The next call to it opens it again."""
+        keeper, self._keeper = self._keeper, None
+        loop, self._loop = self._loop, None
+        self._leases.clear()
+        if loop is not None:
+            loop.close()
+        if keeper is not None:
+            keeper.close()
+
+    @property
+    def log(self) -> Any:
+        """A structlog logger whose lines carry the worker's id."""
+        return structlog.get_logger().bind(worker_id=self.worker_id)
+
+    @property
+    def should_stop(self) -> bool:
+        """Set it, from any thread, to stop after the task in hand. `process_task` may look at it, too."""
+        return self._stop.is_set()
+
+    @should_stop.setter
+    def should_stop(self, value: bool) -> None:
+        if not value:
+            self._stop.clear()
+            return
+        self._stop.set()
+        keeper = self._keeper
+        if keeper is not None:
+            keeper.wake()
+
+    @property
+    def stats(self) -> Stats:
+        """What it has done so far."""
+        settled = self._completed + self._failed
+        return Stats(
+            claimed=self._claimed,
+            completed=self._completed,
+            failed=self._failed,
+            success_rate=self._completed / settled if settled else 0.0,
+            uptime=time.monotonic() - self._born,
+            average_processing_time=self._busy_seconds / settled if settled else 0.0,
+        )
+
+    @classmethod
+    def for_command_line(cls) -> Worker:
+        """The instance `longshore work` uses: one in each process, made when its first task comes."""
+        return cls("")
+
+    async def open_queue(self) -> Queue:
+        """Open the queue at `api_url`. Override it to work on a queue of your own making, as tests do."""
+        return await open_queue(self.api_url)
+
+    def _open(self) -> LeaseKeeper:
+        if self._keeper is None:
+            want = Want(worker=self._worker, lease=self.lease, kinds=None if self.kinds is None else _kinds(self))
+            self._keeper = LeaseKeeper(self.open_queue(), want, self.log)
+        return self._keeper
+
+    def _healthy(self) -> bool:
+        try:
+            return self.health_check()
+        except Exception:  # a health check of the user's own may raise anything, and is then not passed
+            self.log.exception("The health check raised an error")
+            return False
+
+    def _work(self) -> str:
+        """Until there is a reason to stop; returns it."""
+        handled = 0
+        while not self.should_stop:
+            try:
+                task = self.claim_task()
+                if task is None:
+                    self.log.info("No work available")
+                    self._open().wait(self.poll_interval)
+                    continue
+            except QueueUnavailableError as error:
+                self.log.warning("The queue does not answer; looking again soon", error=str(error))
+                self._stop.wait(self.poll_interval.total_seconds())
+                continue
+            self._attempt(task)
+            handled += 1
+            if handled == self.max_runs:
+                return f"max_runs reached ({handled})"
+        return "asked to stop"
+
+    def _attempt(self, task: Task) -> None:
+        self.log.info("Claimed work", job_id=task.id, kind=task.type)
+        job = self._held(task).job
+        handler = self._handler(task.type)
+        kit = Kit(self.log, None, job)
+        try:
+            value = handler.invoke(job, kit)
+            if handler.is_async:
+                value = self._finish(value, handler.timeout)
+        except Exception as error:  # noqa: BLE001 (whatever the task raises is its outcome)
+            self.log.warning("Failed work", job_id=task.id, error=str(error) or type(error).__name__)
+            self.fail_task(task, error)
+        else:
+            if self.complete_task(task, value):
+                self.log.info("Completed work", job_id=task.id)
+
+    def _finish(self, value: Any, timeout: timedelta) -> Any:
+        """Await an async `process_task` in a loop that is kept, so that what it opens there can be used again."""
+
+        async def bounded() -> Any:
+            try:
+                async with asyncio.timeout(timeout.total_seconds()) as limit:
+                    return await value
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise TimedOutError(f"It took longer than {timeout.total_seconds():g} seconds") from None
+
+        if self._loop is None:
+            self._loop = asyncio.Runner()
+        return self._loop.run(bounded())
+
+    def _held(self, task: Task) -> Lease:
+        found = self._leases.get(task.id)
+        if found is None:
+            raise UsageError(f"Task {task.id} is not held by this worker: it was settled already, or never claimed.")
+        return found[0]
+
+    def _settle(self, task: Task, outcome: Outcome) -> bool:
+        lease, started = self._leases[task.id]
+        seconds = time.monotonic() - started
+        accepted = self._open().settle(lease, outcome, seconds)
+        del self._leases[task.id]
+        if not accepted:
+            self.log.warning("lost lease: what was done for the task is discarded", job_id=task.id)
+            return False
+        self._busy_seconds += seconds
+        self._completed += isinstance(outcome, Completed)
+        self._failed += isinstance(outcome, Failed)
+        return True
+
+    def _handler(self, kind: str) -> Handler:
+        if kind not in self._handlers:
+            self._handlers[kind] = _handler(type(self), kind, lambda: self)
+        return self._handlers[kind]
+
+    @contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        # Python lets only the main thread listen to signals.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+        def restore() -> None:
+            for number, old in before.items():
+                signal.signal(number, old)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            del number, frame
+            restore()
+            self.should_stop = True
+
+        for number in before:
+            signal.signal(number, stop)
+        try:
+            yield
+        finally:
+            restore()
+
+
+def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str, Handler]:
+    """A handler for each kind the class declares; all share the one instance `make` returns, made at the first task."""
+    made = functools.cache(make)
+    return {kind: _handler(worker, kind, made) for kind in sorted(_kinds(worker))}
+
+
+def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) -> Handler:
+    def process(job: Job, params: Any) -> Any:
+        return instance().process_task(Task(job.id, job.kind, params))
+
+    async def process_async(job: Job, params: Any) -> Any:
+        return await process(job, params)
+
+    async def process_async_bare(job: Job) -> Any:
+        return await process(job, job.payload)
+
+    def process_bare(job: Job) -> Any:
+        return process(job, job.payload)
+
+    function: Callable[..., Any]
+    if inspect.iscoroutinefunction(worker.process_task):
+        function = process_async_bare if worker.params is None else process_async
+    else:
+        function = process_bare if worker.params is None else process
+    function.__qualname__ = f"{worker.__qualname__}.process_task"
+    return Handler(
+        kind,
+        function,
+        timeout=worker.timeout,
+        retries=worker.retries,
+        backoff=worker.backoff,
+        params=worker.params,
+    )
+
+
+def _kinds(worker: Worker | type[Worker]) -> frozenset[str]:
+    kinds = worker.kinds
+    return frozenset({kinds} if isinstance(kinds, str) else kinds or ())
+
+
+def _number(config: Mapping[str, Any], name: str, default: float, *, least: float) -> float:
+    value = config.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
+        raise SettingsError(f"config['{name}'] is {value!r}. Give it a number from {least:g} up.")
+    return float(value)

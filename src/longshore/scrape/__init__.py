@@ -1,0 +1,1 @@
+"""The kit a handler is given to fetch things with."""

@@ -1,0 +1,199 @@
+"""For tests of your own handlers: run one on a job in memory, without a queue, a worker or a network.
+
+from longshore.testing import Completed, run_handler
+
+def test_the_title_is_found():
+    outcome = run_handler(page, {"url": "https://example.org/"}, http={"https://example.org/": "<title>Hi</title>"})
+    assert outcome == Completed({"title": "Hi"})
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+import structlog
+
+from longshore.clock import Clock, ManualClock, SystemClock
+from longshore.errors import ProcessingError, TimedOutError, UnknownKindError
+from longshore.handlers.handler import Handler
+from longshore.handlers.kit import Kit
+from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.handlers.worker_class import Worker, class_handlers
+from longshore.job import DEFAULT_MAX_ATTEMPTS, Job, State, new_job
+from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Failed, Outcome, Snoozed
+from longshore.scrape.http import Http, Response, SyncHttp
+from longshore.url import mask_url
+
+__all__ = [
+    "Completed",
+    "Failed",
+    "FakeHttp",
+    "ManualClock",
+    "MemoryQueue",
+    "Snoozed",
+    "make_job",
+    "run_handler",
+]
+
+Page = str | bytes | int | dict[str, Any] | list[Any] | Response | Exception
+"""What a fake page may be: text, bytes, a status, something sent as JSON, a whole `Response`, an error to raise."""
+Pages = Mapping[str, Page] | Callable[[str], Page]
+
+
+class FakeHttp(Http):
+    """Answers from a dict of pages by URL, or from a function of the URL; never from the network.
+
+    A URL that is not in the dict fails the attempt, and says so. `asked` lists the URLs asked for, in order.
+    """
+
+    def __init__(self, pages: Pages | None = None) -> None:
+        super().__init__()
+        self._pages = {} if pages is None else pages
+        self.asked: list[str] = []
+
+    async def fetch(self, url: str, headers: Mapping[str, str]) -> Response:
+        del headers
+        self.asked.append(url)
+        page = self._pages(url) if callable(self._pages) else self._pages.get(url)
+        match page:
+            case None:
+                raise ProcessingError(
+                    f"The test has no page for {mask_url(url)}. Give it one: run_handler(..., http={{url: body}}).",
+                    retryable=False,
+                )
+            case Exception():
+                raise page
+            case Response():
+                return page
+            case int():
+                return Response(url=url, status=page)
+            case str():
+                return Response(url=url, body=page.encode())
+            case bytes():
+                return Response(url=url, body=page)
+            case _:
+                return Response(url=url, body=msgspec.json.encode(page))
+
+
+def make_job(
+    payload: dict[str, Any] | None = None,
+    *,
+    kind: str = "test",
+    run: str = "test",
+    attempt: int = 1,
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    clock: Clock | None = None,
+) -> Job:
+    """A claimed job as a handler is given it, its payload passed through JSON as every queue does."""
+    new = new_job(kind, msgspec.json.decode(msgspec.json.encode(payload or {})), run=run)
+    return Job(
+        id="1",
+        run=new.run,
+        kind=new.kind,
+        key=new.key,
+        payload=new.payload,
+        host=new.host,
+        state=State.CLAIMED,
+        epoch=attempt,
+        attempts=attempt - 1,
+        max_attempts=max_attempts,
+        submitted_at=(clock or SystemClock()).now(),
+        worker="test",
+    )
+
+
+def run_handler(
+    handler: Handler | type[Worker],
+    payload: dict[str, Any] | None = None,
+    *,
+    kind: str | None = None,
+    attempt: int = 1,
+    http: Pages | None = None,
+    clock: Clock | None = None,
+) -> Outcome:
+    """Run one attempt and return its outcome, with a result already read back from JSON.
+
+    Takes plain and async handlers and `Worker` classes, and may be called from plain and async tests. The kit is a real
+    one, except that `kit.http` answers from `http`. With a `ManualClock`, the attempt times out when that clock passes
+    the handler's timeout: let a fake page move it. A class with several kinds needs `kind`.
+    """
+    chosen = handler if isinstance(handler, Handler) else _of_class(handler, kind)
+    time = clock or SystemClock()
+    job = make_job(payload, kind=kind or chosen.kind, attempt=attempt, clock=time)
+    outcome = _without_loop(_attempt, chosen, job, FakeHttp(http), time)
+    if isinstance(outcome, Completed):
+        return Completed(msgspec.json.decode(msgspec.json.encode(outcome.result)), outcome.jobs)
+    return outcome
+
+
+def _without_loop(function: Callable[..., Outcome], *args: Any) -> Outcome:
+    """Call it where no event loop runs, as a worker does: here, or from an async test in a thread beside it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return function(*args)
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, function, *args).result()
+
+
+def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcome:
+    log = structlog.get_logger().bind(worker_id="test")
+    try:
+        if handler.is_async:
+            value = asyncio.run(_in_time(handler, job, Kit(log, http, job), clock))
+        else:
+            value = _plain(handler, job, log, http, clock)
+    except Exception as error:  # noqa: BLE001 (whatever the handler raises is its outcome)
+        return outcome_of_error(handler, job, error)
+    return outcome_of(handler, job, value)
+
+
+async def _in_time(handler: Handler, job: Job, kit: Kit, clock: Clock) -> Any:
+    # The limit first: it must count before the handler can move a manual clock.
+    limit = asyncio.ensure_future(clock.sleep(handler.timeout.total_seconds()))
+    work = asyncio.ensure_future(handler.invoke(job, kit))
+    try:
+        await asyncio.wait({limit, work}, return_when=asyncio.FIRST_COMPLETED)
+        # Both may be done: a page that moves the clock past the timeout also answers at once.
+        if limit.done():
+            raise _timed_out(handler)
+        return work.result()
+    finally:
+        for task in (limit, work):
+            task.cancel()
+        await asyncio.gather(limit, work, return_exceptions=True)
+
+
+def _plain(handler: Handler, job: Job, log: Any, http: FakeHttp, clock: Clock) -> Any:
+    fetch = SyncHttp(http)
+    started = clock.monotonic()
+    try:
+        value = handler.invoke(job, Kit(log, fetch, job))
+    finally:
+        fetch.close()
+    # A worker kills the process at the timeout; here the handler can only be judged when it is through.
+    if clock.monotonic() - started > handler.timeout.total_seconds():
+        raise _timed_out(handler)
+    return value
+
+
+def _timed_out(handler: Handler) -> TimedOutError:
+    return TimedOutError(f"It took longer than {handler.timeout.total_seconds():g} seconds")
+
+
+def _of_class(worker: type[Worker], kind: str | None) -> Handler:
+    handlers = class_handlers(worker, worker.for_command_line)
+    if kind is None and len(handlers) == 1:
+        return next(iter(handlers.values()))
+    if kind is None or kind not in handlers:
+        raise UnknownKindError(
+            f"{worker.__name__} handles {', '.join(handlers) or 'no kinds'}. Name one: run_handler(..., kind=...)."
+        )
+    return handlers[kind]
