@@ -24,9 +24,11 @@ PUBLIC = {
     "Worker",
     "WorkerError",
     "handler",
+    "log_context",
     "new_job",
     "open_queue",
     "retry",
+    "stop_condition",
 }
 TESTING = {
     "Completed",

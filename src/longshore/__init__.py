@@ -26,6 +26,8 @@ from longshore.retry import retry
 
 if TYPE_CHECKING:
     from longshore.handlers.worker_class import Worker
+    from longshore.observe.logs import log_context
+    from longshore.worker.stop import stop_condition
 
 __all__ = [
     "ConnectionFailedError",
@@ -42,13 +44,19 @@ __all__ = [
     "Worker",
     "WorkerError",
     "handler",
+    "log_context",
     "new_job",
     "open_queue",
     "retry",
+    "stop_condition",
 ]
 
-# Imported on use: it needs the log library, which takes longer to import than all the rest.
-_LATE = {"Worker": "longshore.handlers.worker_class"}
+# Imported on use: they need the log library, which takes longer to import than all the rest.
+_LATE = {
+    "Worker": "longshore.handlers.worker_class",
+    "log_context": "longshore.observe.logs",
+    "stop_condition": "longshore.worker.stop",
+}
 
 
 def __getattr__(name: str) -> Any:

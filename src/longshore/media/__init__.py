@@ -15,6 +15,12 @@ from longshore.url import mask_url
 _MEDIA = {
     "memory": "longshore.media.memory",
     "sqlite": "longshore.media.sqlite",
+    "postgresql": "longshore.media.postgres",
+    "postgres": "longshore.media.postgres",
+    "git+https": "longshore.media.git",
+    "git+http": "longshore.media.git",
+    "git+ssh": "longshore.media.git",
+    "git+file": "longshore.media.git",
 }
 
 

@@ -1,0 +1,10 @@
+"""`python -m longshore`: the command line, where scripts are not on the path."""
+
+from __future__ import annotations
+
+import sys
+
+from longshore.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The command line: one file a verb. Here is how every command begins and ends.
+
+Exit codes: 0 is success; 1 means that something failed, or the queue cannot do it; 2 that the command cannot be carried
+out as given; 130 that it was interrupted; 141 that nobody reads its output any more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from types import FrameType
+from typing import NoReturn
+
+from longshore.errors import LongshoreError
+
+INTERRUPTED = 130
+NOBODY_READS = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out a command and return its exit code. Whatever goes wrong ends in one message on standard error."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    before = signal.signal(signal.SIGINT, _interrupt)
+    try:
+        return _end(given)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(given: list[str]) -> int:
+    import typer
+
+    from longshore.cli.app import command
+
+    try:
+        whole = command(with_values="--help" in given or "-h" in given)
+        # Not through its `main`, which has ends of its own for Ctrl-C and a closed pipe.
+        with whole.make_context("longshore", given or ["--help"]) as context:
+            code = whole.invoke(context)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        # The interpreter would complain when it flushes once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NOBODY_READS
+    except (KeyboardInterrupt, typer.Abort):
+        return _say("interrupted", INTERRUPTED, given)
+    except typer.Exit as leave:
+        return leave.exit_code
+    except typer.TyperException as error:
+        message = error.format_message().rstrip(".")
+        return _say(f"{message}. See {_program()} --help." if message else "", 2, given)
+    except LongshoreError as error:
+        return _say(str(error), error.exit_code, given)
+    except Exception as error:  # noqa: BLE001  the last boundary: an error nobody expected still ends in one message
+        hint = "" if _debugging(given) else " This is a fault of Longshore; --debug shows where it came from."
+        return _say(f"{type(error).__name__}: {error}.{hint}", 1, given)
+
+
+def _say(message: str, code: int, given: list[str]) -> int:
+    if _debugging(given):
+        traceback.print_exc()
+    if message:
+        print(f"longshore: {message}", file=sys.stderr)  # noqa: T201
+    return code
+
+
+def _debugging(given: list[str]) -> bool:
+    from longshore.settings import resolve
+
+    try:
+        return "--debug" in given or resolve().debug
+    except LongshoreError:
+        return False
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    # asyncio leaves a handler of one's own in place. Its own would wait for a blocking read of standard input to end.
+    raise KeyboardInterrupt
+
+
+def _program() -> str:
+    from longshore.cli.program import program
+
+    return program()

@@ -1,0 +1,75 @@
+"""The verbs, put together into one command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from longshore.cli import cancel, config, demo, init, jobs, retry, run, show, status, submit, work
+from longshore.errors import SettingsError
+from longshore.settings import TABLE, Settings, resolve
+
+_PEOPLE, _JOBS, _SETUP = "Run work", "Look and steer", "Set up"
+
+app = typer.Typer(
+    name="longshore",
+    help="Scraping and document jobs on as many machines as you have.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+app.command(rich_help_panel=_PEOPLE, short_help="A whole run on this machine: jobs in, results out.")(run.run)
+app.command(rich_help_panel=_PEOPLE, short_help="Put the jobs of a file into the queue.")(submit.submit)
+app.command(rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
+app.command(rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
+app.command(rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
+app.command(rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
+app.command(rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
+app.command(rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
+app.command(rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
+app.command(rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
+app.command(rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"longshore {version('longshore')}")
+        raise typer.Exit
+
+
+@app.callback()
+def longshore(
+    version: bool = typer.Option(
+        False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
+    ),
+) -> None:
+    """Scraping and document jobs on as many machines as you have, coordinated through whatever you already have."""
+    del version
+
+
+def command(*, with_values: bool = False) -> Any:
+    """The whole command line. `with_values` adds to each option's help what it is set to now, and by whom."""
+    made = typer.main.get_command(app)
+    settings = _settings() if with_values else None
+    for verb in made.commands.values():  # type: ignore[attr-defined]
+        # A line break in a docstring is no line break on the screen.
+        verb.help = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
+        for option in verb.params:
+            if setting := TABLE.get(option.name):
+                option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]"
+                if settings is not None and setting.name in settings.sources:
+                    shown = settings.shown(setting.name).replace("[", "\\[")
+                    option.help += f" [yellow]Now {shown}, from {settings.source(setting.name)}.[/yellow]"
+    return made
+
+
+def _settings() -> Settings | None:
+    # Help must help even where the settings are broken; the command itself will say what is wrong with them.
+    try:
+        return resolve()
+    except SettingsError:
+        return None

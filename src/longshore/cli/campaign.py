@@ -1,0 +1,148 @@
+"""A run from end to end on this machine: its workers started, watched, and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from longshore.cli.progress import RunProgress
+from longshore.errors import QueueUnavailableError
+from longshore.fleet.supervisor import Ending, Fleet, WorkerCommand
+from longshore.queue import Count, Queue, totals
+from longshore.runs.pace import Pace
+from longshore.settings import TABLE, Settings
+
+LOCAL_LEASE = 15.0
+"""Seconds. All workers are on this machine and start again by themselves: a killed one need not be waited for long."""
+LOCAL_POLL = 1.0
+LOOK_EVERY = 0.2
+"""Seconds between two looks at the counters."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to work on, with what, and how much of it."""
+
+    run: str
+    handler_file: Path
+    settings: Settings
+    logs: Path
+    """The folder of the workers' logs."""
+
+    @property
+    def lease_seconds(self) -> float:
+        """The lease of its workers: as set, else short."""
+        return self._local("lease_seconds", LOCAL_LEASE)
+
+    def _local(self, name: str, default: float) -> float:
+        return float(getattr(self.settings, name)) if name in self.settings.sources else default
+
+    def commands(self) -> list[WorkerCommand]:
+        """How to start each of its workers."""
+        settings = self.settings
+        arguments = (
+            sys.executable,
+            *("-m", "longshore", "work", str(self.handler_file), "--run", self.run, "--until-done", "--lifeline"),
+            *("--concurrency", str(settings.concurrency), "--batch-size", str(settings.batch_size)),
+            *("--lease-seconds", str(self.lease_seconds)),
+            *("--poll-interval", str(self._local("poll_interval", LOCAL_POLL))),
+            # Limits that are meant for a worker of its own would leave the run unfinished.
+            *("--max-work", "0", "--max-failures", "0", "--max-idle-hours", "0"),
+        )
+        return [
+            WorkerCommand(
+                name=f"worker {number}",
+                arguments=(*arguments, *self._label(number)),
+                log=self.logs / f"worker_{number}.log",
+                environment=self._environment(),
+            )
+            for number in range(1, settings.workers + 1)
+        ]
+
+    def _label(self, number: int) -> tuple[str, ...]:
+        label = self.settings.worker_id
+        return ("--worker-id", f"{label}-{number}") if label else ()
+
+    def _environment(self) -> dict[str, str]:
+        # The queue's URL may hold a password: in the environment nobody else on the machine sees it. Its other names
+        # are emptied, so that a .env file cannot contradict what was decided here.
+        queue = TABLE["queue"]
+        log_format = self.settings.log_format if "log_format" in self.settings.sources else "text"
+        return {
+            **os.environ,
+            **dict.fromkeys(queue.aliases, ""),
+            queue.variable: self.settings.queue,
+            TABLE["log_format"].variable: log_format,
+            TABLE["debug"].variable: str(self.settings.debug).lower(),
+            "PYTHONUTF8": "1",
+        }
+
+
+@dataclass(frozen=True)
+class Conducted:
+    """How the workers left the run."""
+
+    count: Count
+    endings: list[Ending]
+    interrupted: bool
+
+
+async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Conducted:
+    """Start the workers, show how far they are, and return when the last has ended.
+
+    The first Ctrl-C lets them finish what they hold, the second makes them give it back, the third kills them.
+    """
+    fleet = Fleet(campaign.commands(), progress.say)
+    working = asyncio.create_task(fleet.run())
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        if stops == 1:
+            progress.say("Finishing what is under way. Ctrl-C again gives it back and leaves at once.")
+        elif stops > 2:
+            working.cancel()
+        fleet.stop()
+
+    pace = Pace()
+    clock = fleet.clock
+    with _asked_to_stop(stop):
+        try:
+            while not working.done():
+                # A busy queue is no reason to stop; the workers say so in their logs if it stays that way.
+                with suppress(QueueUnavailableError):
+                    count = totals(await queue.stats(campaign.run))
+                    pace.note(clock.monotonic(), count.total - count.remaining)
+                    progress.show(count, pace)
+                await asyncio.wait({working}, timeout=LOOK_EVERY)
+        finally:
+            working.cancel()
+            await asyncio.wait({working})
+    count = totals(await queue.stats(campaign.run))
+    progress.show(count, pace)
+    endings = [] if working.cancelled() else working.result()
+    return Conducted(count, endings, interrupted=stops > 0)
+
+
+@contextmanager
+def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop`, in the event loop, for each Ctrl-C or request to end, instead of dying of it."""
+    loop = asyncio.get_running_loop()
+
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(stop)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

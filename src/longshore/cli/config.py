@@ -1,0 +1,35 @@
+"""`longshore config`: every setting, its value, and where it came from."""
+
+from __future__ import annotations
+
+from longshore.cli import options
+
+
+def config(
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Every setting with its value and where it came from. Passwords are masked."""
+    from longshore.cli.output import write_json, write_table
+    from longshore.settings import TABLE, resolve, show
+
+    settings = resolve({"queue": queue, "debug": debug})
+    if json:
+        write_json(
+            {
+                name: {
+                    "value": show(value) if isinstance(value := getattr(settings, name), str) else value,
+                    "source": settings.source(name).level,
+                    "name": settings.source(name).name or None,
+                    "variables": setting.variables,
+                }
+                for name, setting in TABLE.items()
+            }
+        )
+        return
+    write_table(
+        ("setting", "value", "from"),
+        [(name, settings.shown(name), str(settings.source(name))) for name in TABLE],
+        cut=("value",),
+    )

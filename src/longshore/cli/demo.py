@@ -1,0 +1,164 @@
+"""`longshore demo`: a local site scraped by several workers, to see what it is like."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from longshore.cli.campaign import Conducted
+    from longshore.demo.site import Site
+    from longshore.job import Job
+    from longshore.queue import Queue
+
+PAGES = 150
+WORKERS = 3
+CONCURRENCY = 2
+SECONDS = (0.1, 0.45)
+KIND = "item"
+ATTEMPTS = 3
+
+
+def demo(debug: options.Debug = None) -> int:
+    """Scrape a bundled local site with three workers: live progress, results, and what failed and why.
+
+    Needs no network and takes less than half a minute. The site has slow pages, pages that fail at first, one that
+    always fails and one that never answers, so two failures are part of it.
+    """
+    return asyncio.run(_demo(debug=debug))
+
+
+async def _demo(*, debug: bool | None) -> int:
+    import longshore.demo.items
+    from longshore.cli.campaign import Campaign, conduct
+    from longshore.cli.opened import opened
+    from longshore.cli.progress import console, run_progress
+    from longshore.clock import SystemClock
+    from longshore.demo.site import DEMO_TROUBLES, Site
+    from longshore.runs.inputs import Format, Input
+    from longshore.runs.results import write_results
+    from longshore.runs.submission import Plan, new_run_id, submit_file
+    from longshore.settings import resolve
+
+    to, clock = console(), SystemClock()
+    folder = _folder()
+    given = {"queue": f"sqlite:///{folder.as_posix()}/queue.db", "workers": WORKERS, "concurrency": CONCURRENCY}
+    settings = resolve({**given, "debug": debug})
+    site = Site(PAGES, DEMO_TROUBLES, SECONDS)
+    async with site.served() as address, opened(settings) as queue:
+        _open(to, address)
+        began = clock.monotonic()
+        urls = folder / "urls.txt"
+        site.write_urls(urls, address)
+        run = await new_run_id(queue, clock)
+        await submit_file(queue, Input(str(urls), Format.URLS), Plan(run=run, kind=KIND, max_attempts=ATTEMPTS))
+        campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs")
+        with run_progress(to) as shown:
+            conducted = await conduct(queue, campaign, shown)
+        if conducted.count.remaining:
+            from longshore.cli.summary import Summary, tell
+            from longshore.runs.submission import Submission
+
+            tell(to, Summary(campaign, Submission(run), "-").unfinished(conducted)[:-1])
+            return 130 if conducted.interrupted else 1
+        results = folder / "results.jsonl"
+        await write_results(queue, run, str(results))
+        return await _close(to, queue, site, conducted, folder, clock.monotonic() - began)
+
+
+def _folder() -> Path:
+    """A folder of its own for this demo: here where that can be written to, else a temporary one."""
+    here = Path(".longshore", "demo")
+    try:
+        here.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="longshore-demo-"))
+    if not os.access(here, os.W_OK):
+        return Path(tempfile.mkdtemp(prefix="longshore-demo-"))
+    number = 1
+    while True:
+        try:
+            (made := here / str(number)).mkdir()
+        except FileExistsError:
+            number += 1
+        else:
+            return made
+
+
+def _open(to: Console, address: str) -> None:
+    from longshore.demo.site import DEMO_TROUBLES as TROUBLES
+
+    to.print("[bold cyan]Longshore demo[/bold cyan]")
+    to.print(f"A shop of {PAGES} pages is open on {address}, and {WORKERS} workers scrape it.")
+    to.print(
+        f"{len(TROUBLES.slow)} pages are slow, {len(TROUBLES.flaky)} fail at first, "
+        f"{len(TROUBLES.broken)} always fails and {len(TROUBLES.hanging)} never answers.\n"
+    )
+
+
+async def _close(to: Console, queue: Queue, site: Site, conducted: Conducted, folder: Path, seconds: float) -> int:
+    from rich.markup import escape
+
+    from longshore.cli.output import duration
+    from longshore.cli.program import program
+    from longshore.cli.progress import rate
+    from longshore.cli.summary import failures
+    from longshore.job import State
+    from longshore.queue import Selection, each_job
+    from longshore.runs.failures import failure_groups
+
+    done = [job async for job in each_job(queue, Selection(states=frozenset({State.COMPLETED})))]
+    failed = [job async for job in each_job(queue, Selection(states=frozenset({State.FAILED})))]
+    run = done[0].run if done else failed[0].run
+    as_planned = {_number(job) for job in failed} == site.troubles.fatal
+    mark = "[green]✓[/green]" if as_planned else "[red]✗[/red]"
+    to.print(
+        f"{mark} [bold]{len(done)} pages scraped[/bold], {len(failed)} failed"
+        + (" as planned" if as_planned else "")
+        + f", in {duration(seconds)} ({rate(len(done) / seconds)})"
+    )
+    for name, text in _statistics(done, conducted, folder):
+        to.print(f"  [dim]{name:<14}[/dim] {escape(text)}")
+    if failed:
+        to.print()
+        for line in failures(await failure_groups(queue, run)):
+            to.print(line)
+    where = shlex.quote(f"sqlite:///{folder.as_posix()}/queue.db")
+    to.print("\n[bold]Look next[/bold]")
+    for what in ("status", "jobs --state failed", f"show {failed[0].id}" if failed else "jobs"):
+        to.print(f"  [cyan]{escape(f'{program()} {what} --queue {where}')}[/cyan]")
+    if not as_planned:
+        to.print("[red]The demo did not go as planned: other pages failed than the two that were meant to.[/red]")
+    return 0 if as_planned else 1
+
+
+def _statistics(done: list[Job], conducted: Conducted, folder: Path) -> list[tuple[str, str]]:
+    from collections import Counter
+
+    from longshore.cli.output import duration
+
+    by_worker = Counter(job.worker or "" for job in done)
+    again = [job for job in done if job.attempts > 1]
+    slowest = sorted(done, key=lambda job: job.seconds or 0.0)[-3:][::-1]
+    times = sorted(job.seconds or 0.0 for job in done)
+    rows = [("each worker", ", ".join(f"{count} pages" for _, count in sorted(by_worker.items())))]
+    if again:
+        rows.append(("second tries", f"{len(again)} pages failed at first and were scraped all the same"))
+    if times:
+        rows.append(("a page took", f"{duration(times[len(times) // 2])} in the middle, {duration(times[-1])} at most"))
+        rows.append(("slowest", ", ".join(f"item {_number(job)} ({duration(job.seconds or 0.0)})" for job in slowest)))
+    if restarts := sum(ending.restarts for ending in conducted.endings):
+        rows.append(("restarts", f"{restarts} of a worker"))
+    return [*rows, ("results", str(folder / "results.jsonl")), ("logs", str(folder / "logs"))]
+
+
+def _number(job: Job) -> int:
+    return int(str(job.payload["url"]).rpartition("/")[2])

@@ -1,0 +1,103 @@
+"""`longshore jobs`: the jobs themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from longshore.job import Job
+    from longshore.queue import Queue, Selection
+    from longshore.settings import Settings
+
+
+def jobs(
+    run: options.Run = None,
+    kind: options.Kind = None,
+    partition: options.Partition = None,
+    state: options.StateOption = None,
+    error: options.Error = None,
+    limit: Annotated[int, typer.Option(metavar="N", help="At most so many; 0 is all.")] = 50,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """List jobs, oldest first. --json prints whole jobs, with payload and result."""
+    from longshore.cli.selection import selection
+    from longshore.settings import resolve
+
+    if limit < 0:
+        raise UsageError(f"--limit cannot be {limit}: it takes 0 for all, or how many to list.")
+    settings = resolve({"queue": queue, "debug": debug})
+    chosen = selection(run=run, kind=kind, partition=partition, state=state, error=error)
+    asyncio.run(_jobs(settings, chosen, limit, json=json))
+
+
+async def _jobs(settings: Settings, chosen: Selection, limit: int, *, json: bool) -> None:
+    from longshore.cli.opened import counts_of, opened
+
+    async with opened(settings) as queue:
+        if chosen.run is not None:
+            await counts_of(queue, chosen.run, settings)
+        await (_write_json if json else _write_table)(_first(queue, chosen, limit), limit)
+
+
+async def _first(queue: Queue, chosen: Selection, limit: int) -> AsyncIterator[Job]:
+    """The first so many, and one more, which tells that there are more."""
+    from longshore.queue import each_job
+
+    number = 0
+    async for job in each_job(queue, chosen, page=min(limit + 1, 1000) if limit else 1000):
+        yield job
+        number += 1
+        if limit and number > limit:
+            return
+
+
+async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
+    """An array, written as it is read: a million jobs need no more memory than ten."""
+    import msgspec
+
+    encoder = msgspec.json.Encoder()
+    number = 0
+    sys.stdout.write("[")
+    async for job in found:
+        if limit and number == limit:
+            break
+        sys.stdout.write(("," if number else "") + "\n" + encoder.encode(job).decode())
+        number += 1
+    sys.stdout.write("\n]\n" if number else "]\n")
+
+
+async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
+    from longshore.cli.output import note, one_line, write, write_table
+    from longshore.runs.failures import subject
+
+    rows: list[tuple[str, ...]] = []
+    more = False
+    async for job in found:
+        if limit and len(rows) == limit:
+            more = True
+            break
+        failure = one_line(f"{job.failure.error_type}: {job.failure.message}", 100) if job.failure else ""
+        tries = f"{job.attempts}/{job.max_attempts}"
+        rows.append((job.id, job.run, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
+    if not rows:
+        write("No such jobs.")
+        return
+    columns: tuple[str, ...] = ("id", "run", "kind", "state", "tries", "what", "last failure")
+    if len({row[1] for row in rows}) == 1 and sys.stdout.isatty():
+        # The same on every line says nothing, and a terminal is narrow.
+        columns = (columns[0], *columns[2:])
+        rows = [(row[0], *row[2:]) for row in rows]
+    write_table(columns, rows, right=("id", "tries"), cut=("what", "last failure"))
+    if more:
+        note(f"There are more than {limit}; --limit 0 lists all.")

@@ -1,0 +1,86 @@
+"""Options that several verbs share.
+
+One that is named like a setting takes its meaning from the table of settings, and is text here: the table knows its
+type and what is allowed, so that a wrong value is refused in the same words wherever it came from.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from longshore.errors import UsageError
+from longshore.settings import TABLE
+
+
+def meaning(name: str) -> str:
+    """What the setting of that name means, as help text."""
+    return TABLE[name].meaning.replace("`", "")
+
+
+Queue = Annotated[str | None, typer.Option(metavar="URL", help=meaning("queue"), show_default=False)]
+WorkerQueue = Annotated[
+    str | None, typer.Option("--queue", "--api-url", metavar="URL", help=meaning("queue"), show_default=False)
+]
+Debug = Annotated[bool | None, typer.Option("--debug", metavar="", help=meaning("debug"), show_default=False)]
+LeaseSeconds = Annotated[str | None, typer.Option(metavar="SECONDS", help=meaning("lease_seconds"), show_default=False)]
+Concurrency = Annotated[str | None, typer.Option(metavar="N", help=meaning("concurrency"), show_default=False)]
+LogFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help=meaning("log_format"), show_default=False)]
+
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
+UrlsFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="A file with one URL a line; - is standard input.", show_default=False),
+]
+JobsFile = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="A JSONL file with one job a line; - is standard input.", show_default=False),
+]
+
+Run = Annotated[str | None, typer.Option(metavar="ID", help="Only jobs of this run.", show_default=False)]
+Kind = Annotated[str | None, typer.Option(metavar="K,…", help="Only jobs of these kinds.", show_default=False)]
+Partition = Annotated[
+    str | None, typer.Option(metavar="P,…", help="Only jobs of these partitions.", show_default=False)
+]
+StateOption = Annotated[str | None, typer.Option(metavar="S,…", help="Only jobs in these states.", show_default=False)]
+Error = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATTERN",
+        help="Only jobs whose last failure matches: its type, exception or message (Timeout*, *refused*).",
+        show_default=False,
+    ),
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AGE", help="Only jobs that have stood so for this long: 90s, 30m, 12h, 7d.", show_default=False
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask first.")]
+
+_AGE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smhd])\Z")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def listed(text: str | None) -> frozenset[str] | None:
+    """The names of a comma-separated list; None where nothing was given."""
+    if text is None:
+        return None
+    names = frozenset(name.strip() for name in text.split(","))
+    if "" in names:
+        raise UsageError(f"'{text}' is not a list of names. Separate them with commas: a,b,c.")
+    return names
+
+
+def age(text: str | None) -> timedelta | None:
+    """A duration such as `30m`."""
+    if text is None:
+        return None
+    found = _AGE.match(text.strip())
+    if not found:
+        raise UsageError(f"--older-than cannot be '{text}': it takes a number and a unit, such as 90s, 30m, 12h or 7d.")
+    return timedelta(**{_UNITS[found["unit"]]: float(found["number"])})

@@ -1,0 +1,108 @@
+"""What commands print: JSON for programs, tables for people; boxes, colour and width only on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+
+def write(text: str) -> None:
+    """A line on standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal, on standard error, so that it never gets into a pipe."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def write_json(value: Any) -> None:
+    """One JSON value on standard output."""
+    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def write_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), cut: Sequence[str] = ()
+) -> None:
+    """A table; the columns in `right` are numbers, those in `cut` give way on a narrow terminal.
+
+    In a pipe: plain columns, whole and uncut.
+    """
+    widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        console = Console(highlight=False)
+        widths = _narrowed(columns, widths, cut, console.width)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+        for row in rows:
+            cells = [one_line(cell, width) for cell, width in zip(row, widths, strict=True)]
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
+        console.print(table)
+        return
+    for line in [columns, *rows]:
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, cell, width in zip(columns, line, widths, strict=True)
+        ]
+        write("  ".join(cells).rstrip())
+
+
+def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], screen: int) -> list[int]:
+    """The widths with which the table fits the screen: those in `cut` share what the others leave."""
+    narrowed = list(widths)
+    spare = screen - 3 * len(columns) - sum(w for column, w in zip(columns, widths, strict=True) if column not in cut)
+    giving = sorted((i for i, column in enumerate(columns) if column in cut), key=lambda i: widths[i])
+    for place, i in enumerate(giving):
+        narrowed[i] = max(min(widths[i], spare // (len(giving) - place)), 8)
+        spare -= narrowed[i]
+    return narrowed
+
+
+_STYLES = {"failed": "red", "completed": "green", "claimed": "cyan", "cancelled": "dim"}
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Text without line breaks, cut to a length."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
+def moment(instant: float | None) -> str:
+    """A point in time, in the machine's own zone."""
+    if instant is None:
+        return ""
+    return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def since(instant: float) -> str:
+    """How long ago, roughly."""
+    return f"{duration(max(time.time() - instant, 0))} ago"
+
+
+def duration(seconds: float) -> str:
+    """A duration as a person says it: `4.2 s`, `3 min 10 s`, `2 h 05 min`, `3 days 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2,000 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,149 @@
+"""`longshore run`: a whole run on this machine, from a file of jobs to a file of results."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import UnknownKindError, UsageError
+
+if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
+    from longshore.runs.bookmark import Bookmark
+    from longshore.runs.inputs import Input
+    from longshore.settings import Settings
+
+HOME = Path(".longshore")
+"""Where a command keeps what it needs between two starts."""
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    urls_file: options.UrlsFile = None,
+    jobs_file: options.JobsFile = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="K", help="Which handler. Needed where FILE has several.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="N", help=options.meaning("workers"), show_default=False)
+    ] = None,
+    out: Annotated[
+        str, typer.Option(metavar="FILE", help="Where the results go; - is standard output.")
+    ] = "results.jsonl",
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="ID",
+            help="The run to go on with, or to start. Left out: the one this command did not finish, or a new one.",
+            show_default=False,
+        ),
+    ] = None,
+    concurrency: options.Concurrency = None,
+    lease_seconds: options.LeaseSeconds = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Submit the jobs of a file, work on them with several processes, and write the results as JSONL.
+
+    Whatever dies on the way, the same command again goes on where it stopped. Ctrl-C finishes what is under way and
+    stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed.
+    """
+    from longshore.cli.submit import source_of
+    from longshore.handlers.load import load_handlers
+    from longshore.runs.bookmark import Bookmark
+    from longshore.runs.results import check_out
+    from longshore.runs.submission import check_run_id
+    from longshore.settings import export_dotenv, resolve
+
+    settings = resolve(
+        {
+            "workers": workers,
+            "concurrency": concurrency,
+            "lease_seconds": lease_seconds,
+            "queue": queue,
+            "debug": debug,
+        }
+    )
+    source = source_of(urls_file, jobs_file)
+    if run_id is not None:
+        check_run_id(run_id)
+    check_out(out)
+    export_dotenv()
+    handler = pick(load_handlers(file), kind, file)
+    bookmark = Bookmark(
+        folder=HOME / "runs",
+        queue=settings.queue,
+        handler_file=str(file.resolve()),
+        input=source.path if source.path == "-" else str(Path(source.path).resolve()),
+        kind=handler.kind,
+    )
+    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark))
+
+
+def pick(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
+    """The handler that is meant: the one named, or the only one there is."""
+    if kind is None and len(handlers) == 1:
+        return next(iter(handlers.values()))
+    if kind is None:
+        raise UsageError(f"{file} has several handlers. Say which with --kind: {', '.join(sorted(handlers))}.")
+    if kind not in handlers:
+        raise UnknownKindError(f"{file} has no handler for '{kind}'. It handles: {', '.join(sorted(handlers))}.")
+    return handlers[kind]
+
+
+async def _run(
+    settings: Settings,
+    file: Path,
+    handler: Handler,
+    source: Input,
+    out: str,
+    run_id: str | None,
+    bookmark: Bookmark,
+) -> int:
+    from longshore.cli.campaign import Campaign, Conducted, conduct
+    from longshore.cli.opened import opened
+    from longshore.cli.progress import console, run_progress, submitting
+    from longshore.cli.summary import Summary, tell
+    from longshore.clock import SystemClock
+    from longshore.job import DEFAULT_MAX_ATTEMPTS
+    from longshore.queue import totals
+    from longshore.runs.results import write_results
+    from longshore.runs.submission import Plan, new_run_id, submit_file
+
+    to = console()
+    clock = SystemClock()
+    began = clock.monotonic()
+    async with opened(settings) as queue:
+        unfinished = None if run_id else bookmark.recall()
+        run = run_id or unfinished or await new_run_id(queue, clock)
+        if run_id is None and unfinished is None:
+            bookmark.note(run)
+        attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
+        with submitting(source) as progress:
+            submission = await submit_file(
+                queue, source, Plan(run=run, kind=handler.kind, max_attempts=attempts), progress=progress
+            )
+        before = totals(await queue.stats(run))
+        campaign = Campaign(run, file, settings, HOME / "logs" / run)
+        summary = Summary(campaign, submission, out)
+        tell(to, summary.opening(before, unfinished=unfinished is not None))
+        if before.remaining:
+            with run_progress(to) as shown:
+                conducted = await conduct(queue, campaign, shown)
+        else:
+            conducted = Conducted(before, [], interrupted=False)
+        if conducted.count.remaining:
+            tell(to, summary.unfinished(conducted))
+            return 130 if conducted.interrupted else 1
+        written = await write_results(queue, run, out)
+        bookmark.forget()
+        tell(to, await summary.closing(queue, before, conducted, written, clock.monotonic() - began))
+        return 1 if conducted.count.failed else 0

@@ -1,0 +1,103 @@
+"""`longshore show`: everything about one job."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from longshore.job import Attempt, Job
+    from longshore.settings import Settings
+
+
+def show(
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="The job's id, as `longshore jobs` lists it.", show_default=False)
+    ],
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Everything about one job: payload, result, why it failed, and every attempt before."""
+    from longshore.cli.output import write_json
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    found, history = asyncio.run(_find(settings, job))
+    if json:
+        write_json(_whole(found, history))
+    else:
+        _print(found, history)
+
+
+async def _find(settings: Settings, job_id: str) -> tuple[Job, list[Attempt]]:
+    from longshore.cli.opened import opened
+    from longshore.queue import Selection
+    from longshore.url import mask_url
+
+    async with opened(settings) as queue:
+        found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
+        if not found:
+            where = mask_url(settings.queue)
+            raise NotFoundError(f"There is no job '{job_id}' in {where}. `longshore jobs` lists those there are.")
+        return found[0], await queue.history(job_id)
+
+
+def _whole(job: Job, history: list[Attempt]) -> dict[str, Any]:
+    import msgspec
+
+    from longshore.handlers.envelope import envelope
+    from longshore.job import FINISHED
+
+    whole: dict[str, Any] = msgspec.to_builtins(job)
+    whole["history"] = msgspec.to_builtins(history)
+    whole["envelope"] = envelope(job) if job.state in FINISHED else None
+    return whole
+
+
+def _print(job: Job, history: list[Attempt]) -> None:
+    import msgspec
+
+    from longshore.cli.output import duration, moment, since, write
+    from longshore.job import State
+
+    facts = {
+        "job": job.id,
+        "run": job.run,
+        "kind": job.kind,
+        "key": job.key,
+        "state": job.state.value,
+        "attempts": f"{job.attempts} of {job.max_attempts}",
+        "priority": str(job.priority) if job.priority else "",
+        "partition": job.partition,
+        "not before": moment(job.not_before),
+        "submitted": f"{moment(job.submitted_at)} ({since(job.submitted_at)})",
+        "settled": moment(job.settled_at),
+        "took": "" if job.seconds is None else duration(job.seconds),
+        "worker": job.worker or "",
+    }
+    for name, value in facts.items():
+        if value:
+            write(f"{name:<11} {value}")
+    write(f"\npayload\n{_indented(msgspec.json.format(msgspec.json.encode(job.payload)).decode())}")
+    if job.state is State.COMPLETED:
+        write(f"\nresult\n{_indented(msgspec.json.format(msgspec.json.encode(job.result)).decode())}")
+    if job.failure and job.state is not State.COMPLETED:
+        write(f"\nlast failure: {job.failure.error_type} ({job.failure.exception})\n{_indented(job.failure.message)}")
+        if job.failure.traceback:
+            write(f"\n{_indented(job.failure.traceback.rstrip())}")
+    if history:
+        write("\nhistory")
+        for number, attempt in enumerate(history, 1):
+            took = "" if attempt.seconds is None else f", after {duration(attempt.seconds)}"
+            what = f"{attempt.failure.error_type}: {attempt.failure.message}"
+            write(f"  {number}. {moment(attempt.ended_at)} on {attempt.worker}{took}\n     {what}")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

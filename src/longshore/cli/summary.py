@@ -1,0 +1,139 @@
+"""What `run` tells a person: what it is about to do, what came of it, what failed and why, where to look next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+
+from longshore.cli.campaign import Campaign, Conducted
+from longshore.cli.output import counted, duration, one_line
+from longshore.cli.program import program
+from longshore.cli.progress import rate
+from longshore.fleet.supervisor import Ending, how_it_ended
+from longshore.queue import Count, Queue
+from longshore.runs.failures import FailureGroup, failure_groups, subject
+from longshore.runs.submission import Submission
+from longshore.settings import Settings
+from longshore.url import mask_url
+
+
+def tell(to: Console, lines: Iterable[str]) -> None:
+    """Print lines of markup."""
+    for line in lines:
+        to.print(line)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The words for one run."""
+
+    campaign: Campaign
+    submission: Submission
+    out: str
+
+    def opening(self, before: Count, *, unfinished: bool) -> list[str]:
+        """What is about to happen."""
+        run, settings = self.campaign.run, self.campaign.settings
+        head = f"[bold]Run {run}[/bold]: {counted(before.total, 'job')}"
+        if done := before.total - before.remaining:
+            head += f", {done:,} of them done before"
+        if self.submission.duplicates and not done and not unfinished:
+            head += f" ({self.submission.duplicates:,} given twice)"
+        lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
+        if unfinished:
+            lines.append("Going on where this command stopped. --run with a new name would start afresh.")
+        return lines
+
+    def unfinished(self, conducted: Conducted) -> list[str]:
+        """Why it is not over, and how to go on."""
+        count = conducted.count
+        lines = [f"[yellow]Stopped[/yellow] with {count.remaining:,} of {counted(count.total, 'job')} still to do."]
+        if not conducted.interrupted:
+            lines += _why(conducted.endings)
+        if count.claimed:
+            lines.append(
+                f"{counted(count.claimed, 'job')} still held by ended workers come back after "
+                f"{self.campaign.lease_seconds:g} s."
+            )
+        return [*lines, "Nothing is lost: the same command goes on from here."]
+
+    async def closing(
+        self, queue: Queue, before: Count, conducted: Conducted, written: int, seconds: float
+    ) -> list[str]:
+        """What came of it. The rate is of what was done since `before`."""
+        count = conducted.count
+        done_now = count.total - (before.total - before.remaining)
+        colour = "red" if count.failed else "green"
+        lines = [
+            f"[{colour}]{'✗' if count.failed else '✓'}[/{colour}] [bold]{count.completed:,} completed[/bold], "
+            f"{count.failed:,} failed"
+            + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
+            + f" in {duration(seconds)} ({rate(done_now / seconds)})"
+        ]
+        if self.out != "-":
+            lines.append(f"  results  {escape(self.out)} ({counted(written, 'line')})")
+        if conducted.endings:
+            lines.append(f"  logs     {escape(str(self.campaign.logs))}")
+        if count.failed:
+            lines += ["", *failures(await failure_groups(queue, self.campaign.run))]
+            where = f"--state failed --run {self.campaign.run}{queue_flag(self.campaign.settings)}"
+            lines += [
+                "",
+                f"Look closer:  [cyan]{escape(f'{program()} jobs {where}')}[/cyan]",
+                f"Try again:    [cyan]{escape(f'{program()} retry {where}')}[/cyan]",
+                f"              then this command with [cyan]--run {self.campaign.run}[/cyan]",
+            ]
+        return lines
+
+
+def failures(groups: list[FailureGroup]) -> list[str]:
+    """What failed, by its kind, with a few examples of each."""
+    lines = ["[bold]What failed[/bold]"]
+    for group in groups:
+        name = f"{group.error_type} ({group.exception})" if group.exception else group.error_type
+        lines.append(f"  [red]{group.count:,} × {escape(name)}[/red]")
+        for job in group.examples:
+            message = one_line(job.failure.message, 160) if job.failure else ""
+            about = mask_url(subject(job))
+            told = message if about in message else f"{about}: {message}"
+            lines.append(f"      job {escape(job.id)}  {escape(told)}")
+        if group.count > len(group.examples):
+            lines.append(f"      … and {group.count - len(group.examples):,} more")
+    return lines
+
+
+def queue_flag(settings: Settings) -> str:
+    """What a printed command needs to find the same queue: nothing where the settings name it anyway."""
+    if settings.source("queue").level != "command line":
+        return ""
+    if mask_url(settings.queue) != settings.queue:
+        # A password is not printed; the person who typed it can put it there.
+        return ' --queue "$LONGSHORE_QUEUE"'
+    return f" --queue {shlex.quote(settings.queue)}"
+
+
+def _why(endings: list[Ending]) -> list[str]:
+    lines = []
+    for ending in endings:
+        if ending.done:
+            said = "stopped before the run was done (a stop condition of the handler file?)"
+        else:
+            said = how_it_ended(ending.exit_code)
+        lines.append(f"  {ending.command.name} {said}; its log: {escape(str(ending.command.log))}")
+        if last := _last_line(ending):
+            lines.append(f"      {escape(last)}")
+    return lines
+
+
+def _last_line(ending: Ending) -> str:
+    try:
+        with ending.command.log.open("rb") as file:
+            file.seek(max(file.seek(0, 2) - 2000, 0))
+            tail = file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""
+    return one_line(tail.rpartition("\n")[2], 300)

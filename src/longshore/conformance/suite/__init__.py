@@ -1,0 +1,48 @@
+"""The tests, one file a subject."""
+
+from __future__ import annotations
+
+from longshore.conformance.suite.attempts import AttemptTests
+from longshore.conformance.suite.claiming import ClaimingTests
+from longshore.conformance.suite.comparison import ComparisonTests
+from longshore.conformance.suite.contention import ContentionTests
+from longshore.conformance.suite.fencing import FencingTests
+from longshore.conformance.suite.inspecting import InspectingTests
+from longshore.conformance.suite.killing import KillingTests
+from longshore.conformance.suite.leases import LeaseTests
+from longshore.conformance.suite.operating import OperatingTests
+from longshore.conformance.suite.selecting import SelectingTests
+from longshore.conformance.suite.settling import SettlingTests
+from longshore.conformance.suite.submitting import SubmittingTests
+from longshore.conformance.suite.values import ValueTests
+from longshore.conformance.suite.waiting import WaitingTests
+from longshore.queue import Queue
+
+
+class ProcessTests(ContentionTests, KillingTests):
+    """What holds when several processes share the queue, and when they are killed."""
+
+
+class ConformanceTests(
+    SubmittingTests,
+    ClaimingTests,
+    LeaseTests,
+    SettlingTests,
+    FencingTests,
+    AttemptTests,
+    OperatingTests,
+    SelectingTests,
+    InspectingTests,
+    WaitingTests,
+    ValueTests,
+    ComparisonTests,
+):
+    """What holds on every medium. A subclass gives the fixture `new_harness`."""
+
+    async def test_a_medium_that_spans_processes_is_tested_with_processes(self, queue: Queue) -> None:
+        assert queue.traits.spans_processes == isinstance(self, ProcessTests), (
+            "a medium whose traits say spans_processes inherits ProcessTests as well, and no other does"
+        )
+
+    async def test_a_medium_that_spans_machines_spans_processes(self, queue: Queue) -> None:
+        assert queue.traits.spans_processes or not queue.traits.spans_machines

@@ -1,0 +1,185 @@
+"""Killing: a process that dies in the middle of a call leaves it done whole, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from datetime import timedelta
+
+import pytest
+
+from longshore.conformance.children import Child, children
+from longshore.conformance.suite.comparison import LONG
+from longshore.conformance.suite.contention import Processes
+from longshore.conformance.suite.scene import assert_adds_up
+from longshore.conformance.victim import BATCH, batch, follow_ons
+from longshore.job import Job, State
+from longshore.lease import Want, WorkerId
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Queue, Selection, each_job, totals
+
+VICTIMS = 8
+"""Processes that die at the same time, each busy with jobs of a run of its own."""
+ROUNDS = range(20 if LONG else 1)
+BATCHES = 30
+"""How many calls' worth of jobs a victim finds."""
+
+
+def _runs() -> list[str]:
+    return [f"run {n}" for n in range(VICTIMS)]
+
+
+async def _in_run(queue: Queue, run: str) -> dict[str, Job]:
+    return {found.key: found async for found in each_job(queue, Selection(run=run))}
+
+
+async def _fill(queue: Queue, *, batches: int = BATCHES) -> None:
+    for run in _runs():
+        await queue.submit([job for number in range(batches) for job in batch(run, number)])
+
+
+async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
+    """Let the victims work, kill each at a moment chosen by chance, and return what they had been promised."""
+    chance = random.Random(f"{operation} {seed}")
+
+    async def death(victim: Child, answers: int, seconds: float) -> list[str]:
+        for _ in range(answers):
+            assert await victim.line() is not None, "the victim ended before it was killed"
+        # Not a wait for anything: death comes at any moment of a call, not only right after an answer.
+        await asyncio.sleep(seconds)
+        return await victim.kill()
+
+    async with children("victim", *((url, operation, run) for run in _runs())) as victims:
+        deaths = [death(victim, chance.randint(1, 20), chance.uniform(0, 0.01)) for victim in victims]
+        return dict(zip(_runs(), await asyncio.gather(*deaths), strict=True))
+
+
+async def _finish(queue: Queue) -> None:
+    """Everything that was left behind can be brought to its end, with no hand but the reaper's."""
+    worker = WorkerId.new("finisher")
+    want = Want(worker=worker, limit=500, lease=timedelta(seconds=60))
+    async with asyncio.timeout(60):
+        while totals(await queue.stats()).remaining:
+            await queue.reap()
+            leases = await queue.claim(want)
+            assert all(await queue.settle([Settlement(lease, Completed(lease.job.key)) for lease in leases]))
+            if not leases:
+                await queue.wait(want, timedelta(milliseconds=50))
+    await assert_adds_up(queue)
+
+
+class KillingTests(Processes):
+    @pytest.fixture(params=ROUNDS)
+    def seed(self, request: pytest.FixtureRequest) -> int:
+        """Decides the moments of death."""
+        return int(request.param)
+
+    async def test_killed_while_submitting(self, shared: Queue, url: str, seed: int) -> None:
+        promised = await _kill(url, "submit", seed)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            batches = defaultdict(set)
+            for key in found:
+                batches[int(key.partition(".")[0])].add(key)
+            assert all(len(keys) == BATCH for keys in batches.values()), "no batch is there in part"
+            assert len(batches) - len(lines) in {0, 1}, "what was promised is there, and at most one call more"
+            assert set(batches) == set(range(len(batches)))
+        await _finish(shared)
+
+    async def test_killed_while_claiming(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared)
+        promised = await _kill(url, "claim", seed)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            assert len(found) == BATCHES * BATCH
+            told = {key for line in lines for key in line.split()}
+            taken = {key for key, job in found.items() if job.epoch}
+            assert told <= taken
+            assert len(taken - told) in {0, BATCH}, "the call that was cut off took its batch, or nothing"
+            assert {(job.state, job.epoch) for job in found.values() if job.epoch} <= {
+                (State.CLAIMED, 1),
+                (State.PENDING, 1),  # where another has reaped it by now
+            }
+        await _finish(shared)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            for line in lines:
+                for key in line.split():
+                    (crash,) = await shared.history(found[key].id)
+                    assert (crash.failure.error_type, crash.worker) == ("crash", f"victim of {run}")
+
+    async def test_killed_while_settling(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared)
+        promised = await _kill(url, "settle", seed)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            pages = {key: job for key, job in found.items() if job.kind == "page"}
+            assert len(pages) == BATCHES * BATCH
+            for line in lines:
+                word, *keys = line.split()
+                states = {pages[key].state for key in keys}
+                if word == "done":
+                    assert states == {State.COMPLETED}, "an accepted settlement is never lost"
+                else:
+                    assert len(states) == 1, "a batch is settled whole or not at all"
+            expected = {
+                child.key
+                for key, job in pages.items()
+                if job.state is State.COMPLETED
+                for child in follow_ons(run, key)
+            }
+            assert set(found) - set(pages) == expected, "follow-on jobs come with the settlement, or not at all"
+            assert all(job.result == (key if job.state is State.COMPLETED else None) for key, job in pages.items())
+        await _finish(shared)
+
+    async def test_killed_while_renewing(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared, batches=2)
+        promised = await _kill(url, "renew", seed)
+        await _finish(shared)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            assert len(found) == 2 * BATCH
+            for key in lines[0].split():
+                (crash,) = await shared.history(found[key].id)
+                assert (crash.epoch, crash.failure.error_type) == (1, "crash")
+                assert (found[key].epoch, found[key].attempts) == (2, 2)
+
+    async def test_killed_while_reaping(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared, batches=5)
+        await _kill(url, "reap", seed)
+        for run in _runs():
+            found = await _in_run(shared, run)
+            assert len(found) == 5 * BATCH
+            for job in found.values():
+                history = await shared.history(job.id)
+                assert {entry.failure.error_type for entry in history} <= {"crash"}
+                assert [entry.epoch for entry in history] == list(range(1, job.attempts + 1))
+                assert job.epoch == job.attempts + (job.state is State.CLAIMED)
+        await _finish(shared)
+
+    async def test_killed_while_cancelling_and_retrying(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared, batches=10)
+        promised = await _kill(url, "cancel-and-retry", seed)
+        for run in promised:
+            found = await _in_run(shared, run)
+            assert len(found) == 10 * BATCH
+            states = {job.state for job in found.values()}
+            assert len(states) == 1, "a selection is operated on whole or not at all"
+            assert states <= {State.CANCELLED, State.PENDING}
+        await shared.retry(Selection())
+        await _finish(shared)
+        assert totals(await shared.stats()).completed == VICTIMS * 10 * BATCH
+
+    async def test_killed_while_pruning(self, shared: Queue, url: str, seed: int) -> None:
+        await _fill(shared, batches=1)
+        promised = await _kill(url, "prune", seed)
+        for run in promised:
+            found = await _in_run(shared, run)
+            assert len(found) in {0, BATCH}, "a selection is pruned whole or not at all"
+            assert len({job.state for job in found.values()}) <= 1
+            again = await shared.submit(batch(run, 0))
+            assert again.duplicates == len(found)
+        await shared.retry(Selection())
+        await _finish(shared)
+        assert totals(await shared.stats()).completed == VICTIMS * BATCH

@@ -1,0 +1,185 @@
+"""Settling: what each outcome does to its job, and what appears with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from longshore.conformance.harness import Harness
+from longshore.conformance.suite.scene import (
+    MINUTE,
+    Scene,
+    claim,
+    claim_one,
+    failure,
+    find,
+    job,
+    jobs,
+    keys,
+    listed,
+    now,
+    seen,
+    settle,
+)
+from longshore.conformance.suite.submitting import CANNOT_BE_STORED
+from longshore.job import State
+from longshore.lease import WorkerId
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import Queue, Selection
+
+
+class SettlingTests(Scene):
+    async def test_a_completed_job_shows_its_result_and_who_did_it(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        started = await now(queue)
+        lease = await claim_one(queue, WorkerId.new("anna"))
+        assert await settle(queue, lease, Completed({"length": 7}), seconds=1.5)
+        there = await find(queue, "a")
+        assert (there.state, there.result, there.attempts) == (State.COMPLETED, {"length": 7}, 1)
+        assert (there.worker, there.seconds, there.failure) == ("anna", 1.5, None)
+        assert there.settled_at is not None
+        assert there.settled_at >= started - 0.001
+
+    async def test_a_completed_job_is_never_claimed_again(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit(jobs("a"))
+        await settle(queue, await claim_one(queue), Completed())
+        await harness.advance(10_000)
+        await queue.reap()
+        assert await claim(queue) == []
+
+    async def test_a_failed_attempt_goes_back_to_pending_with_its_failure(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        lease = await claim_one(queue)
+        assert await settle(queue, lease, Failed(failure("no answer")), seconds=0.5)
+        there = await find(queue, "a")
+        assert (there.state, there.attempts, there.failure) == (State.PENDING, 1, failure("no answer"))
+        assert there.settled_at is None
+        again = await claim_one(queue)
+        assert (again.job.attempt, again.job.failure) == (2, failure("no answer"))
+
+    async def test_the_failure_is_cleared_when_the_job_completes(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        await settle(queue, await claim_one(queue), Failed(failure()))
+        lease = await claim_one(queue)
+        await settle(queue, lease, Completed("well"))
+        there = await find(queue, "a")
+        assert (there.failure, there.attempts, there.result) == (None, 2, "well")
+        assert len(await queue.history(there.id)) == 1
+
+    async def test_the_failure_survives_a_release(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        await settle(queue, await claim_one(queue), Failed(failure()))
+        await settle(queue, await claim_one(queue), Released())
+        assert (await find(queue, "a")).failure == failure()
+
+    async def test_a_retry_waits_as_long_as_the_outcome_says(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit(jobs("a"))
+        await settle(queue, await claim_one(queue), Failed(failure(), retry_in=timedelta(seconds=30)))
+        await harness.advance(25)
+        assert await claim(queue) == []
+        await harness.advance(10)
+        assert keys(await claim(queue)) == ["a"]
+
+    async def test_a_snoozed_job_waits_and_costs_no_attempt(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit(jobs("a"))
+        assert await settle(queue, await claim_one(queue), Snoozed(timedelta(seconds=30)))
+        there = await find(queue, "a")
+        assert (there.state, there.attempts, there.failure) == (State.PENDING, 0, None)
+        assert there.not_before is not None
+        await harness.advance(25)
+        assert await claim(queue) == []
+        await harness.advance(10)
+        assert (await claim_one(queue)).job.attempt == 1
+
+    async def test_a_released_job_is_there_at_once_and_costs_no_attempt(self, queue: Queue) -> None:
+        await queue.submit([job("a", max_attempts=1)])
+        for _ in range(5):
+            assert await settle(queue, await claim_one(queue), Released())
+        there = await find(queue, "a")
+        assert (there.state, there.attempts, there.epoch) == (State.PENDING, 0, 5)
+        assert (there.worker, there.not_before) == (None, None)
+        assert await queue.history(there.id) == []
+
+    async def test_snoozing_and_releasing_never_use_up_the_attempts(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit([job("a", max_attempts=1)])
+        for outcome in (Released(), Snoozed(MINUTE), Released(), Snoozed(MINUTE)):
+            assert await settle(queue, await claim_one(queue), outcome)
+            await harness.advance(61)
+        assert await settle(queue, await claim_one(queue), Completed("in the end"))
+        assert (await find(queue, "a")).attempts == 1
+
+    async def test_follow_on_jobs_appear_with_the_settlement_and_not_before(self, queue: Queue, other: Queue) -> None:
+        await queue.submit(jobs("a"))
+        lease = await claim_one(queue)
+        outcome = Completed("found two", tuple(jobs("b", "c", kind="detail", priority=2, partition="CA")))
+        assert await listed(other) == ["a"]
+        assert await settle(queue, lease, outcome)
+        assert await listed(other) == ["a", "b", "c"]
+        follow_on = await find(other, "b", kind="detail")
+        assert (follow_on.priority, follow_on.partition, follow_on.payload) == (2, "CA", {"n": "b"})
+        assert (follow_on.state, follow_on.epoch, follow_on.attempts) == (State.PENDING, 0, 0)
+        assert keys(await claim(other)) == ["b", "c"]
+
+    async def test_follow_on_jobs_join_the_run_of_the_job_they_came_from(self, queue: Queue) -> None:
+        await queue.submit([job("a", run="mine")])
+        await settle(queue, await claim_one(queue), Completed(None, (job("b", run=""), job("c", run="yours"))))
+        assert [j.run for j in await queue.jobs(Selection())] == ["mine", "mine", "mine"]
+
+    async def test_follow_on_jobs_that_are_known_already_are_left_out(self, queue: Queue) -> None:
+        await queue.submit([job("a", payload={"n": 1}), job("b")])
+        first, second = await claim(queue)
+        assert await settle(queue, first, Completed(None, (*jobs("a", "b", "c", "c"), job("a", kind="image"))))
+        assert await settle(queue, second, Completed(None, tuple(jobs("c", "d"))))
+        assert await listed(queue) == ["a", "b", "c", "a", "d"]
+        assert (await find(queue, "a")).result is None
+
+    async def test_follow_on_jobs_of_the_future_wait(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit(jobs("a"))
+        due = await now(queue) + 100
+        await settle(queue, await claim_one(queue), Completed(None, (job("b", not_before=due),)))
+        assert await claim(queue) == []
+        await harness.advance(110)
+        assert keys(await claim(queue)) == ["b"]
+
+    async def test_a_batch_of_different_outcomes_is_settled_each_in_its_way(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b", "c", "d", "e"))
+        leases = await claim(queue)
+        outcomes: list[Outcome] = [
+            Completed(1, (job("f"),)),
+            Failed(failure()),
+            Failed(failure(retryable=False)),
+            Snoozed(MINUTE),
+            Released(),
+        ]
+        answers = await queue.settle([Settlement(lease, o) for lease, o in zip(leases, outcomes, strict=True)])
+        assert answers == [True] * 5
+        everything = await queue.jobs(Selection())
+        assert [(j.key, j.state.value, j.attempts) for j in everything] == [
+            ("a", "completed", 1),
+            ("b", "pending", 1),
+            ("c", "failed", 1),
+            ("d", "pending", 0),
+            ("e", "pending", 0),
+            ("f", "pending", 0),
+        ]
+
+    async def test_an_empty_batch_settles_nothing(self, queue: Queue) -> None:
+        assert await queue.settle([]) == []
+
+    async def test_a_batch_that_cannot_be_stored_settles_nothing_of_itself(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b", "c"))
+        first, second, third = await claim(queue)
+        before = await seen(queue)
+        unfit = Completed("fine", (job("d"), job("e", payload={"n": object()})))
+        for outcome in (unfit, Completed(object())):
+            batch = [Settlement(first, Completed("fine")), Settlement(second, outcome), Settlement(third, Released())]
+            with pytest.raises(CANNOT_BE_STORED):
+                await queue.settle(batch)
+            assert await seen(queue) == before
+        assert await settle(queue, first, Completed("fine"))
+
+    async def test_settling_works_through_another_opening(self, queue: Queue, other: Queue) -> None:
+        await queue.submit(jobs("a"))
+        assert await settle(other, await claim_one(queue), Completed("done"))
+        assert (await find(queue, "a")).result == "done"

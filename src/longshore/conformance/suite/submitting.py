@@ -1,0 +1,119 @@
+"""Submitting: what is given is there, once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from longshore.conformance.suite.scene import (
+    ALL,
+    RUN,
+    Scene,
+    claim,
+    claim_one,
+    failure,
+    find,
+    job,
+    jobs,
+    listed,
+    seen,
+    settle,
+)
+from longshore.errors import LongshoreError
+from longshore.job import State
+from longshore.outcome import Completed, Failed, Released
+from longshore.queue import Queue, Selection, Submitted
+
+CANNOT_BE_STORED = (TypeError, ValueError, LongshoreError)
+
+
+class SubmittingTests(Scene):
+    async def test_what_was_submitted_is_there(self, queue: Queue) -> None:
+        given = job("a", payload={"url": "https://x.test/"}, priority=3, partition="CA", host="x.test", max_attempts=9)
+        assert await queue.submit([given]) == Submitted(new=1, duplicates=0)
+        there = await find(queue, "a")
+        assert there.state is State.PENDING
+        assert (there.payload, there.priority, there.partition) == ({"url": "https://x.test/"}, 3, "CA")
+        assert (there.host, there.max_attempts, there.not_before) == ("x.test", 9, None)
+        assert (there.epoch, there.attempts, there.worker, there.result, there.failure) == (0, 0, None, None, None)
+        assert there.settled_at is None
+
+    async def test_the_same_job_submitted_again_is_a_duplicate(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        assert await queue.submit(jobs("b", "c", "a")) == Submitted(new=1, duplicates=2)
+        assert await listed(queue) == ["a", "b", "c"]
+
+    async def test_the_same_job_twice_in_one_batch_is_a_duplicate(self, queue: Queue) -> None:
+        assert await queue.submit(jobs("a", "a", "b", "a")) == Submitted(new=2, duplicates=2)
+        assert await listed(queue) == ["a", "b"]
+
+    async def test_of_the_same_job_twice_in_one_batch_the_first_counts(self, queue: Queue) -> None:
+        await queue.submit([job("a", payload={"n": 1}), job("a", payload={"n": 2})])
+        assert (await find(queue, "a")).payload == {"n": 1}
+
+    async def test_a_duplicate_does_not_change_the_job_that_is_there(self, queue: Queue) -> None:
+        await queue.submit([job("a", priority=1, payload={"n": 1})])
+        before = await seen(queue)
+        await queue.submit([job("a", priority=0, payload={"n": 2}, partition="TX", max_attempts=1)])
+        assert await seen(queue) == before
+
+    async def test_a_duplicate_in_another_partition_is_still_a_duplicate(self, queue: Queue) -> None:
+        await queue.submit([job("a", partition="CA")])
+        assert await queue.submit([job("a", partition="TX")]) == Submitted(new=0, duplicates=1)
+
+    async def test_the_same_key_of_another_kind_is_another_job(self, queue: Queue) -> None:
+        assert await queue.submit([job("a"), job("a", kind="image")]) == Submitted(new=2, duplicates=0)
+
+    async def test_the_same_key_in_another_run_is_another_job(self, queue: Queue) -> None:
+        assert await queue.submit([job("a"), job("a", run="next")]) == Submitted(new=2, duplicates=0)
+
+    @pytest.mark.parametrize("state", [State.CLAIMED, State.COMPLETED, State.FAILED, State.CANCELLED])
+    async def test_a_job_that_is_no_longer_pending_still_counts_as_a_duplicate(
+        self, queue: Queue, state: State
+    ) -> None:
+        await queue.submit([job("a", max_attempts=1)])
+        if state is State.CANCELLED:
+            await queue.cancel(ALL)
+        else:
+            lease = await claim_one(queue)
+            if state is State.COMPLETED:
+                await settle(queue, lease, Completed("done"))
+            elif state is State.FAILED:
+                await settle(queue, lease, Failed(failure()))
+        before = await seen(queue)
+        assert await queue.submit([job("a")]) == Submitted(new=0, duplicates=1)
+        assert await seen(queue) == before
+
+    async def test_a_released_job_still_counts_as_a_duplicate(self, queue: Queue) -> None:
+        await queue.submit([job("a")])
+        await settle(queue, await claim_one(queue), Released())
+        assert await queue.submit([job("a")]) == Submitted(new=0, duplicates=1)
+
+    async def test_an_empty_batch_does_nothing(self, queue: Queue) -> None:
+        assert await queue.submit([]) == Submitted(new=0, duplicates=0)
+        assert await queue.stats() == []
+
+    async def test_another_opening_sees_what_was_submitted(self, queue: Queue, other: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        assert await listed(other) == ["a", "b"]
+        assert await other.submit(jobs("b")) == Submitted(new=0, duplicates=1)
+
+    async def test_openings_that_submit_the_same_at_once_add_it_once(self, queue: Queue, other: Queue) -> None:
+        batch = jobs(*(f"{n:03}" for n in range(200)))
+        answers = await asyncio.gather(queue.submit(batch), other.submit(batch[::-1]))
+        assert sum(answer.new for answer in answers) == 200
+        assert sum(answer.duplicates for answer in answers) == 200
+        assert sorted(await listed(queue)) == [j.key for j in batch]
+
+    async def test_a_batch_that_cannot_be_stored_leaves_nothing_of_itself(self, queue: Queue) -> None:
+        with pytest.raises(CANNOT_BE_STORED):
+            await queue.submit([job("a"), job("b", payload={"n": object()}), job("c")])
+        assert await listed(queue) == []
+        assert await queue.submit(jobs("a", "b", "c")) == Submitted(new=3, duplicates=0)
+
+    async def test_thousands_in_one_batch_all_arrive_in_their_order(self, queue: Queue) -> None:
+        batch = jobs(*(f"{n:05}" for n in range(3000)))
+        assert await queue.submit(batch) == Submitted(new=3000, duplicates=0)
+        assert await listed(queue, Selection(run=RUN)) == [j.key for j in batch]
+        assert len(await claim(queue, limit=3000)) == 3000

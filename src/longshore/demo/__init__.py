@@ -1,0 +1,1 @@
+"""A small local site to scrape, and the handler that scrapes it."""

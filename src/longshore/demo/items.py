@@ -1,0 +1,25 @@
+"""The handler of the demo: one page of the shop, its name, price and links."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urljoin
+
+from longshore import Job, Kit, handler
+from longshore.errors import ProcessingError
+
+_NAME = re.compile(r"<h1>(.+?)</h1>")
+_PRICE = re.compile(r'<span class="price">([0-9.]+)</span>')
+_LINK = re.compile(r'<a href="([^"]+)">')
+
+
+@handler("item", timeout=3, retries=2, backoff=0.5)
+async def item(job: Job, kit: Kit) -> dict[str, Any]:
+    """Fetch the page and take from it what is worth keeping."""
+    url = job.payload["url"]
+    text = (await kit.http.get(url)).text
+    name, price = _NAME.search(text), _PRICE.search(text)
+    if name is None or price is None:
+        raise ProcessingError(f"{url} has no name or no price", retryable=False)
+    return {"name": name[1], "price": float(price[1]), "links": [urljoin(url, link) for link in _LINK.findall(text)]}

@@ -1,0 +1,20 @@
+"""A queue in one SQLite file: the default. Any number of processes of one machine share it; nothing is to be set up."""
+
+from __future__ import annotations
+
+from longshore.clock import Clock
+from longshore.media.sqlite.database import Database
+from longshore.media.sqlite.location import path_of
+from longshore.media.sqlite.queue import SqliteQueue
+from longshore.media.sqlite.select import prepare
+from longshore.queue import Queue
+
+__all__ = ["SqliteQueue", "open_queue"]
+
+
+async def open_queue(url: str, clock: Clock) -> Queue:
+    """Open the file that `sqlite:///relative/path.db` or `sqlite:////absolute/path.db` names, and make it if need be.
+
+    Raises `SettingsError` for a URL that names no file, and a `QueueError` that says why the file cannot be used.
+    """
+    return SqliteQueue(await Database.open(path_of(url), prepare), clock)

@@ -1,0 +1,27 @@
+"""Which file a queue URL means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from longshore.errors import SettingsError
+
+_PREFIX = "sqlite:///"
+
+
+def path_of(url: str) -> Path:
+    """The file of `sqlite:///relative/path.db` or `sqlite:////absolute/path.db`; `~` is the home folder.
+
+    The path is taken as it is written, without decoding `%20` and the like: it is a path, not a web address.
+    """
+    path = url[len(_PREFIX) :] if url.lower().startswith(_PREFIX) else ""
+    if not path:
+        raise SettingsError(
+            f"'{url}' names no file. Write sqlite:/// and the path: sqlite:///jobs.db for a relative one, "
+            "sqlite:////var/lib/jobs.db for an absolute one."
+        )
+    if path == ":memory:":
+        raise SettingsError(f"'{url}' cannot be shared by workers. Name a file, or use memory:// in tests.")
+    if "?" in path or "#" in path:
+        raise SettingsError(f"'{url}' has options, and a sqlite queue takes none. Leave out what follows the path.")
+    return Path(path).expanduser()

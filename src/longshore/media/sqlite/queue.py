@@ -1,0 +1,116 @@
+"""The contract on one SQLite file. Each method is one short transaction on the database's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+
+from longshore.clock import Clock
+from longshore.job import Attempt, Job, NewJob
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.sqlite import lanes, select, workers
+from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
+from longshore.media.sqlite.database import Database
+from longshore.media.sqlite.settle import Batch
+from longshore.media.sqlite.submit import NewRows
+from longshore.outcome import Settlement
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+
+
+class SqliteQueue:
+    """See `longshore.queue.Queue` for what each method promises."""
+
+    traits = Traits(name="sqlite", spans_processes=True, spans_machines=False, wakes=True)
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        new = await self._database.write(NewRows(jobs, self._clock.now()).write)
+        return Submitted(new, len(jobs) - new)
+
+    async def claim(self, want: Want) -> list[Lease]:
+        now = self._clock.now()
+        deadline = now + want.lease.total_seconds()
+
+        def claim(db: sqlite3.Connection) -> Taken | None:
+            worker = workers.keep(db, want.worker, deadline)
+            return take(db, want, worker) if promote(db, now) else None
+
+        while (taken := await self._database.write(claim)) is None:
+            pass
+        return taken.leases(want.worker, deadline)
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        deadline = self._clock.now() + lease.total_seconds()
+        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, deadline)))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._database.write(Batch(settlements, self._clock.now()).write)
+
+    async def reap(self) -> Reaped:
+        now = self._clock.now()
+        # Mostly nobody is silent, and finding that out needs no lock.
+        if not await self._database.read(lambda db: workers.any_silent(db, now)):
+            return Reaped()
+        return await self._database.write(lambda db: workers.reap(db, now))
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        return await self._database.read(lambda db: lanes.stats(db, run))
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        now = self._clock.now()
+        return await self._database.read(lambda db: select.jobs(db, selection, now, after, limit))
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        return await self._database.read(lambda db: select.history(db, job_id))
+
+    async def retry(self, selection: Selection) -> int:
+        now = self._clock.now()
+        return await self._database.write(lambda db: select.retry(db, selection, now))
+
+    async def cancel(self, selection: Selection) -> int:
+        now = self._clock.now()
+        return await self._database.write(lambda db: select.cancel(db, selection, now))
+
+    async def prune(self, selection: Selection) -> int:
+        now = self._clock.now()
+        return await self._database.write(lambda db: select.prune(db, selection, now))
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        until = self._clock.monotonic() + timeout.total_seconds()
+        while True:
+            # Read before looking: what is written after it makes the version differ, so no wake-up is ever missed.
+            version = self._database.version()
+            found, due = await self._database.read(lambda db: (can_take(db, want), next_due(db)))
+            if found:
+                return True
+            now = self._clock.now()
+            if due is not None and due <= now:
+                await self._database.write(partial(promote, now=now))
+                continue
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return False
+            await self._sleep(left if due is None else min(left, due - now), version)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    async def _sleep(self, seconds: float, version: int) -> None:
+        """Until someone has written to the file, or that many seconds of the clock."""
+        parts = {
+            asyncio.ensure_future(self._clock.sleep(seconds)),
+            asyncio.ensure_future(self._database.change(version)),
+        }
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+        for part in ended:
+            part.result()

@@ -1,0 +1,149 @@
+"""Selections: reading jobs, and the operations on all jobs that are selected."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+from longshore.errors import Failure
+from longshore.job import Attempt, Job
+from longshore.media.sqlite import lanes
+from longshore.media.sqlite.claim import json_list
+from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
+from longshore.media.sqlite.settle import row_number
+from longshore.media.sqlite.statements import statements
+from longshore.queue import Selection
+
+_SQL = statements("select")
+_OPERATE = statements("operate")
+_decode = msgspec.json.Decoder().decode
+_decode_failure = msgspec.json.Decoder(Failure).decode
+
+
+def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: str, limit: int) -> list[Job]:
+    """A page of the jobs selected, oldest first."""
+    values = _values(selection, now) | {"after": row_number(after), "limit": limit}
+    return [_job(row) for row in db.execute(_statement("jobs", selection), values)]
+
+
+def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
+    """The failed and expired attempts of a job, oldest first."""
+    return [
+        Attempt(epoch=epoch, worker=worker, ended_at=ended_at, failure=_decode_failure(failure), seconds=seconds)
+        for epoch, worker, ended_at, failure, seconds in db.execute(_SQL["history"], (row_number(job_id),))
+    ]
+
+
+def retry(db: sqlite3.Connection, selection: Selection, now: float) -> int:
+    """Failed and cancelled jobs become ready, with all their attempts."""
+    moves = _choose(db, selection, now, frozenset({FAILED, CANCELLED}), READY)
+    return _write(db, moves, "retry_jobs", "unsettle")
+
+
+def cancel(db: sqlite3.Connection, selection: Selection, now: float) -> int:
+    """Pending and claimed jobs become cancelled; who held one finds it gone."""
+    moves = _choose(db, selection, now, frozenset({READY, DELAYED, CLAIMED}), CANCELLED)
+    db.execute(_OPERATE["settle_cancelled"], {"now": now})
+    return _write(db, moves, "cancel_jobs")
+
+
+def prune(db: sqlite3.Connection, selection: Selection, now: float) -> int:
+    """Finished jobs vanish, with everything that was kept of them."""
+    moves = _choose(db, selection, now, frozenset({COMPLETED, FAILED, CANCELLED}), None)
+    number = _write(db, moves, "unsettle", "remove_failures", "remove_content", "remove_jobs")
+    lanes.remove_empty(db)
+    return number
+
+
+def prepare(db: sqlite3.Connection) -> None:
+    """Give the connection what the statements here rely on."""
+    db.create_function("error_matches", 2, _error_matches, deterministic=True)
+    db.execute(_OPERATE["create_chosen"])
+
+
+def _choose(
+    db: sqlite3.Connection, selection: Selection, now: float, states: frozenset[int], target: int | None
+) -> Moves:
+    """Note the jobs meant in the table `chosen` (on disk, so a million of them need no memory) and their moves."""
+    db.execute(_OPERATE["clear_chosen"])
+    if selection.states is not None:
+        states = frozenset(state for state in states if STATES[state] in selection.states)
+    values = _values(selection, now) | {"after": 0, "states": json_list(states)}
+    db.execute(_statement("choose", selection), values)
+    moves = Moves()
+    for lane, state, number, priority, job in db.execute(_OPERATE["summary"]):
+        moves.add(lane, state, -number)
+        if target is not None:
+            moves.add(lane, target, number)
+        if target == READY:
+            moves.ready(lane, priority, job)
+    return moves
+
+
+def _write(db: sqlite3.Connection, moves: Moves, *steps: str) -> int:
+    number = 0
+    for step in steps:
+        number = max(number, db.execute(_OPERATE[step]).rowcount)
+    moves.write(db)
+    db.execute(_OPERATE["clear_chosen"])
+    return number
+
+
+def _statement(name: str, selection: Selection) -> str:
+    which = "by_age" if selection.ids is None else "by_id"
+    return _SQL[name].format(which=_SQL[which], condition=_SQL["condition"])
+
+
+def _values(selection: Selection, now: float) -> dict[str, Any]:
+    s = selection
+    return {
+        "run": s.run,
+        "ids": None if s.ids is None else json_list(frozenset(row_number(job_id) for job_id in s.ids)),
+        "kinds": json_list(s.kinds),
+        "partitions": json_list(s.partitions),
+        "states": None
+        if s.states is None
+        else json_list(frozenset(number for number, state in enumerate(STATES) if state in s.states)),
+        "error": None if s.error is None else s.error.lower(),
+        "older_than_us": None if s.older_than is None else s.older_than // timedelta(microseconds=1),
+        "now": now,
+    }
+
+
+def _job(row: tuple[Any, ...]) -> Job:
+    number, run, kind, key, payload, priority, partition, host, state, *rest = row
+    epoch, attempts, max_attempts, not_before, submitted_at, settled_at, worker, seconds, result, failure = rest
+    return Job(
+        id=str(number),
+        run=run,
+        kind=kind,
+        key=key,
+        payload=_decode(payload),
+        priority=priority,
+        partition=partition,
+        host=host,
+        state=STATES[state],
+        epoch=epoch,
+        attempts=attempts,
+        max_attempts=max_attempts,
+        not_before=not_before,
+        submitted_at=submitted_at,
+        settled_at=settled_at,
+        worker=worker,
+        seconds=seconds,
+        result=None if result is None else _decode(result),
+        failure=None if failure is None else _decode_failure(failure),
+    )
+
+
+def _error_matches(pattern: str, encoded: bytes | None) -> bool:
+    """Whether a failure is what `Selection.error` means; the pattern is in lower case already."""
+    if encoded is None:
+        return False
+    failure = _decode_failure(encoded)
+    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
+    return any(fnmatchcase(name.lower(), pattern) for name in names)

@@ -1,0 +1,135 @@
+"""Settlement: outcomes are written where their lease still holds, and nothing of them is where it does not."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from longshore.job import NewJob
+from longshore.media.sqlite.claim import json_list
+from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
+from longshore.media.sqlite.statements import statements
+from longshore.media.sqlite.submit import NewRows
+from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
+
+_SQL = statements("settle")
+_encode = msgspec.json.Encoder().encode
+
+Held = tuple[int, int, int]
+"""A claimed job: its number, epoch and lane."""
+
+Ending = tuple[int, float, float | None, str, bytes | None]
+"""A row of `settlement`: the job's number, when, how long, by whom, with which result."""
+
+
+def row_number(job_id: str) -> int:
+    """The row of a job, or one that never exists for an id that is none of ours."""
+    return int(job_id) if job_id.isdecimal() and len(job_id) < 19 else 0
+
+
+class Batch:
+    """Settlements on their way into the tables.
+
+    What needs no look at the tables is done when the batch is made, before the lock is taken, for everyone waits for
+    the lock. A batch may be written again if another process was in the way.
+    """
+
+    def __init__(self, settlements: Sequence[Settlement], now: float) -> None:
+        self._now = now
+        self._prepared = [_prepare(settlement, now) for settlement in settlements]
+
+    def write(self, db: sqlite3.Connection) -> list[bool]:
+        """Write the outcomes whose lease holds; the answer says for each, in order, whether it did."""
+        numbers = json_list([ending[0] for _, ending in self._prepared])
+        held = {row[0]: row for row in db.execute(_SQL["held"], (numbers,))}
+        rows = _Rows(db, self._now)
+        answers = []
+        for settlement, ending in self._prepared:
+            found = held.get(ending[0])
+            accepted = found is not None and found[1] == settlement.lease.job.epoch
+            if accepted:
+                # Taken out, so that the same lease twice in a batch is refused the second time.
+                rows.add(held.pop(ending[0]), settlement, ending)
+            answers.append(accepted)
+        rows.write()
+        return answers
+
+
+def _prepare(settlement: Settlement, now: float) -> tuple[Settlement, Ending]:
+    outcome = settlement.outcome
+    result = _encode(outcome.result) if isinstance(outcome, Completed) and outcome.result is not None else None
+    lease = settlement.lease
+    return settlement, (row_number(lease.job.id), now, settlement.seconds, lease.worker.label, result)
+
+
+class _Rows:
+    """What accepted settlements write, gathered by statement."""
+
+    def __init__(self, db: sqlite3.Connection, now: float) -> None:
+        self._db = db
+        self._now = now
+        self._moves = Moves()
+        self._completed: list[Held] = []
+        self._failed: list[tuple[int, int]] = []
+        self._given_back: list[tuple[int, int, int, float | None, int]] = []
+        self._endings: list[Ending] = []
+        self._failures: list[tuple[int, int, str, float, float | None, bytes]] = []
+        self._follow_ons: list[NewJob] = []
+
+    def add(self, held: Held, settlement: Settlement, ending: Ending) -> None:
+        """Take in one settlement of a job that is held."""
+        outcome = settlement.outcome
+        if isinstance(outcome, Completed):
+            self._completed.append(held)
+            self._endings.append(ending)
+            if outcome.jobs:
+                run = settlement.lease.job.run
+                self._follow_ons += [msgspec.structs.replace(job, run=run) for job in outcome.jobs]
+            return
+        number, epoch, lane = held
+        # Read one by one: most settlements are completions, and those need none of it.
+        priority, attempts, max_attempts = self._db.execute(_SQL["limits"], (number,)).fetchone()
+        match outcome:
+            case Failed():
+                attempts += 1
+                limit = outcome.max_attempts or max_attempts
+                worker, failure = settlement.lease.worker.label, _encode(outcome.failure)
+                self._failures.append((number, epoch, worker, self._now, settlement.seconds, failure))
+                if outcome.failure.retryable and attempts < limit:
+                    self._give_back(lane, priority, number, attempts, limit, outcome.retry_in)
+                else:
+                    self._failed.append((limit, number))
+                    self._endings.append(ending)
+                    self._moves.move(lane, CLAIMED, FAILED)
+            case Snoozed():
+                self._give_back(lane, priority, number, attempts, max_attempts, outcome.delay)
+            case Released():
+                self._give_back(lane, priority, number, attempts, max_attempts, timedelta(0))
+
+    def write(self) -> None:
+        """Write everything that was taken in."""
+        db = self._db
+        if self._completed:
+            db.execute(_SQL["complete"], (json_list([number for number, _, _ in self._completed]),))
+            for lane, number in Counter(lane for _, _, lane in self._completed).items():
+                self._moves.move(lane, CLAIMED, COMPLETED, number)
+        db.executemany(_SQL["fail"], self._failed)
+        db.executemany(_SQL["give_back"], self._given_back)
+        db.executemany(_SQL["add_settlement"], self._endings)
+        db.executemany(_SQL["add_failure"], self._failures)
+        self._moves.write(db)
+        NewRows(self._follow_ons, self._now).write(db)
+
+    def _give_back(
+        self, lane: int, priority: int, number: int, attempts: int, max_attempts: int, delay: timedelta
+    ) -> None:
+        not_before = self._now + delay.total_seconds() if delay else None
+        state = READY if not_before is None else DELAYED
+        self._given_back.append((state, attempts, max_attempts, not_before, number))
+        self._moves.move(lane, CLAIMED, state)
+        if state == READY:
+            self._moves.ready(lane, priority, number)

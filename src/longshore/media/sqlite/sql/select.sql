@@ -1,0 +1,41 @@
+-- name: condition
+-- What a `Selection` means; every parameter that is NULL lets everything through.
+(:run IS NULL OR lane.run = :run)
+AND (:kinds IS NULL OR lane.kind IN (SELECT value FROM json_each(:kinds)))
+AND (:partitions IS NULL OR lane.partition IN (SELECT value FROM json_each(:partitions)))
+AND (:states IS NULL OR job.state IN (SELECT value FROM json_each(:states)))
+AND (:older_than_us IS NULL
+     OR round((:now - coalesce(settlement.settled_at, job.submitted_at)) * 1e6) >= :older_than_us)
+AND (:error IS NULL OR (job.state <> 3 AND error_matches(:error, (
+       SELECT failure FROM failure WHERE failure.job = job.id ORDER BY epoch DESC LIMIT 1))))
+
+-- name: by_id
+job.id IN (SELECT value FROM json_each(:ids)) AND job.id > :after
+
+-- name: by_age
+job.id > :after
+
+-- name: jobs
+SELECT job.id, lane.run, lane.kind, content.key, content.payload, job.priority, lane.partition, content.host,
+       job.state, job.epoch, job.attempts, job.max_attempts, job.not_before, job.submitted_at,
+       settlement.settled_at, coalesce(settlement.worker, worker.label), settlement.seconds, settlement.result,
+       CASE WHEN job.state <> 3 AND job.epoch > 0 THEN (
+         SELECT failure FROM failure WHERE failure.job = job.id ORDER BY epoch DESC LIMIT 1) END
+FROM job
+CROSS JOIN lane ON lane.id = job.lane
+CROSS JOIN content ON content.job = job.id
+LEFT JOIN settlement ON settlement.job = job.id
+LEFT JOIN worker ON worker.id = job.holder
+WHERE {which} AND {condition}
+ORDER BY job.id LIMIT :limit
+
+-- name: choose
+INSERT INTO temp.chosen (id, lane, state, priority)
+SELECT job.id, job.lane, job.state, job.priority
+FROM job
+CROSS JOIN lane ON lane.id = job.lane
+LEFT JOIN settlement ON settlement.job = job.id
+WHERE {which} AND {condition}
+
+-- name: history
+SELECT epoch, worker, ended_at, failure, seconds FROM failure WHERE job = ? ORDER BY epoch

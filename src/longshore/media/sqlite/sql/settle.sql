@@ -1,0 +1,21 @@
+-- name: held
+SELECT id, epoch, lane FROM job WHERE id IN (SELECT value FROM json_each(?)) AND state = 2
+
+-- name: limits
+SELECT priority, attempts, max_attempts FROM job WHERE id = ?
+
+-- name: complete
+UPDATE job SET state = 3, attempts = attempts + 1, holder = NULL
+WHERE id IN (SELECT value FROM json_each(?))
+
+-- name: fail
+UPDATE job SET state = 4, attempts = attempts + 1, max_attempts = ?, holder = NULL WHERE id = ?
+
+-- name: give_back
+UPDATE job SET state = ?, attempts = ?, max_attempts = ?, not_before = ?, holder = NULL WHERE id = ?
+
+-- name: add_settlement
+INSERT INTO settlement (job, settled_at, seconds, worker, result) VALUES (?, ?, ?, ?, ?)
+
+-- name: add_failure
+INSERT INTO failure (job, epoch, worker, ended_at, seconds, failure) VALUES (?, ?, ?, ?, ?, ?)

@@ -1,0 +1,20 @@
+"""The SQL of this medium, read from the `.sql` files beside it."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+_SQL = files(__package__) / "sql"
+_NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
+
+
+def statements(topic: str) -> dict[str, str]:
+    """The statements of `sql/<topic>.sql` by the name that heads each of them."""
+    return {name: text.strip() for name, text in _NAMED.findall(_SQL.joinpath(f"{topic}.sql").read_text("utf-8"))}
+
+
+def migrations() -> list[str]:
+    """The scripts that lead from an empty file to today's schema; the n-th makes version n."""
+    scripts = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda script: script.name)
+    return [script.read_text("utf-8") for script in scripts]

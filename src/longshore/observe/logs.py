@@ -1,0 +1,240 @@
+"""Log lines: friendly on a terminal, JSON when piped, with the worker and the job on every line and no secret in any.
+
+Everything ends in one chain, whoever speaks: Longshore, a handler through `kit.log`, or a library through `logging`.
+A child process has the same chain with another end: its entries are sent to its parent, which says them as its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, MutableMapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO
+
+import msgspec
+import structlog
+
+from longshore.job import Job
+from longshore.observe.masking import mask, mask_text
+
+Format = Literal["auto", "text", "json"]
+Entry = MutableMapping[str, Any]
+
+# The job this task works on. Set for every attempt, so setting it must cost next to nothing: a variable of its own.
+_job: ContextVar[Job | None] = ContextVar("longshore_job", default=None)
+enter_job = _job.set
+"""Put this job's id and kind on every line that the current task says from now on."""
+
+_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+_FIRST_KEYS = ("timestamp", "level", "message", "worker_id", "job_id", "kind", "module", "function", "line")
+_PLACE_KEYS = frozenset({"module", "function", "line"})
+_OWN_FRAMES = ("structlog", "logging", "longshore.observe")
+_EMOJI = {
+    "Worker": "🚢",
+    "Looking for work": "🔎",
+    "Claimed work": "📥",
+    "Completed work": "✅",
+    "Failed work": "❌",
+    "No work available": "💤",
+    "lost lease": "👋",
+    "lost claim race": "🏁",
+    "Queue unavailable": "🔌",
+    "Progress": "📈",
+    "STOPPING": "🛑",
+    "Final statistics": "📊",
+}
+_LEVEL_EMOJI = {"debug": "🔧", "info": "💬", "warning": "🔶", "error": "❌", "critical": "🔥"}
+_COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31;1"}
+
+
+def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002
+    """Send every log line of this process to `stream` (standard error), in the format asked for.
+
+    `auto` is friendly text on a terminal and JSON lines elsewhere; `text` has emoji and colour only on a terminal that
+    can show them. May be called again: the last call wins.
+    """
+    stream = stream or sys.stderr
+    terminal = stream.isatty()
+    if format == "json" or (format == "auto" and not terminal):
+        render: Callable[[Entry], str] = _as_json
+    else:
+        render = _Text(fancy=terminal and "utf" in (stream.encoding or "").lower())
+    lock = threading.Lock()
+
+    def write(entry: Entry) -> None:
+        line = render(mask(dict(entry))) + "\n"
+        # Nobody reads any more, and there is nowhere left to say so; the work is worth more than its log.
+        with lock, contextlib.suppress(BrokenPipeError, ValueError):
+            stream.write(line)
+            stream.flush()
+
+    _install(write, level)
+
+
+def configure_relay(send: Callable[[dict[str, Any]], None], *, level: str) -> None:
+    """In a child process: hand every entry to `send`, which carries it to the parent's `relay`."""
+    _install(lambda entry: send(mask(dict(entry))), level)
+
+
+def relay(entry: dict[str, Any], job: Job | None) -> None:
+    """Say an entry of a child process as if it had been said here, while it worked on `job`."""
+    if _LEVELS.get(entry.get("level", "info"), 20) < _chain.threshold:
+        return
+    if job is not None:
+        entry = {"job_id": job.id, "kind": job.kind, **entry}
+    _chain.end({**structlog.contextvars.get_contextvars(), **entry})
+
+
+@contextlib.contextmanager
+def log_context(**values: Any) -> Iterator[None]:
+    """Put these values on every line said inside the block, by the code in it and by all it calls or starts."""
+    with structlog.contextvars.bound_contextvars(**values):
+        yield
+
+
+def bind_worker(label: str) -> None:
+    """Put the worker's id on every line that the current task, and the tasks it starts, say from now on."""
+    structlog.contextvars.bind_contextvars(worker_id=label)
+
+
+class _Chain:
+    """Where entries go. One for the process; `configure` changes it."""
+
+    end: Callable[[Entry], None]
+    threshold: int
+
+    def __init__(self) -> None:
+        self.end = self._nowhere
+        self.threshold = 20
+
+    @staticmethod
+    def _nowhere(_entry: Entry) -> None: ...
+
+
+_chain = _Chain()
+
+
+def _install(end: Callable[[Entry], None], level: str) -> None:
+    _chain.end = end
+    _chain.threshold = _LEVELS[level.lower()]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.contextvars.merge_contextvars,
+            _complete,
+            _finish,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(_chain.threshold),
+        logger_factory=structlog.ReturnLoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.handlers = [handler for handler in root.handlers if not isinstance(handler, _Bridge)]
+    root.addHandler(_Bridge())
+    root.setLevel(_chain.threshold)
+
+
+def _complete(_logger: object, _method: str, entry: Entry) -> Entry:
+    """Time, place, job and exception, under the names people search for."""
+    entry["message"] = str(entry.pop("event", ""))
+    entry.setdefault("timestamp", _timestamp())
+    if (job := _job.get()) is not None:
+        entry.setdefault("job_id", job.id)
+        entry.setdefault("kind", job.kind)
+    if "module" not in entry:
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OWN_FRAMES):
+            frame = frame.f_back
+        entry["module"] = frame.f_globals.get("__name__", "")
+        entry["function"] = frame.f_code.co_name
+        entry["line"] = frame.f_lineno
+    error = entry.pop("exc_info", None)
+    if error is True:
+        error = sys.exc_info()[1]
+    elif isinstance(error, tuple):
+        error = error[1]
+    if isinstance(error, BaseException):
+        entry["exception"] = "".join(traceback.format_exception(error)).rstrip()
+    return entry
+
+
+def _finish(_logger: object, _method: str, entry: Entry) -> str:
+    _chain.end(entry)
+    return ""
+
+
+class _Bridge(logging.Handler):
+    """Takes what libraries say through `logging` into the chain."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            entry: Entry = {
+                "event": record.getMessage(),
+                "level": record.levelname.lower(),
+                "timestamp": _timestamp(record.created),
+                "module": record.name if record.name != "root" else record.module,
+                "function": record.funcName,
+                "line": record.lineno,
+                "exc_info": record.exc_info,
+                **structlog.contextvars.get_contextvars(),
+            }
+            _chain.end(_complete(None, "", entry))
+        except Exception:  # noqa: BLE001  the standard library's own way to say that a record cannot be said
+            self.handleError(record)
+
+
+def _timestamp(instant: float | None = None) -> str:
+    moment = datetime.now(UTC) if instant is None else datetime.fromtimestamp(instant, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _ordered(entry: Entry) -> dict[str, Any]:
+    first = {key: entry[key] for key in _FIRST_KEYS if key in entry}
+    return first | {key: value for key, value in entry.items() if key not in first}
+
+
+def _as_json(entry: Entry) -> str:
+    return msgspec.json.encode(_ordered(entry), enc_hook=str).decode()
+
+
+class _Text:
+    """One line for a person: time, message, and what belongs to it; the place in the code is left to JSON."""
+
+    def __init__(self, *, fancy: bool) -> None:
+        self._fancy = fancy
+
+    def __call__(self, entry: Entry) -> str:
+        entry = dict(entry)
+        level, message = entry.pop("level", "info"), entry.pop("message", "")
+        instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
+        exception = entry.pop("exception", None)
+        pairs = [f"{key}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
+        if self._fancy:
+            colour = _COLOURS.get(level)
+            said = f"\x1b[{colour}m{message}\x1b[0m" if colour else message
+            line = f"\x1b[2m{instant}\x1b[0m {self._emoji(message, level)} {said}"
+            line += f"  \x1b[2m{' '.join(pairs)}\x1b[0m" if pairs else ""
+        else:
+            mark = "" if level == "info" else f"{level.upper()} "
+            line = " ".join([instant, f"{mark}{message}", *pairs])
+        return line if exception is None else f"{line}\n{mask_text(exception)}"
+
+    @staticmethod
+    def _emoji(message: str, level: str) -> str:
+        if _LEVELS.get(level, 20) <= 20:
+            for start, emoji in _EMOJI.items():
+                if message.startswith(start):
+                    return emoji
+        return _LEVEL_EMOJI.get(level, "💬")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    text = value if isinstance(value, str) else str(value)
+    return f'"{text}"' if not text or any(c.isspace() for c in text) else text

@@ -1,0 +1,43 @@
+"""What went wrong in a run, sorted by what it was: a few lines instead of a thousand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from longshore.job import Job, State
+from longshore.queue import Queue, Selection, each_job
+
+EXAMPLES = 3
+KEPT_GROUPS = 50
+"""Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
+
+
+@dataclass
+class FailureGroup:
+    """Failures of one type and exception."""
+
+    error_type: str
+    exception: str
+    count: int = 0
+    examples: list[Job] = field(default_factory=list)
+
+
+async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
+    """The failed jobs of a run, grouped; the most frequent first."""
+    groups: dict[tuple[str, str], FailureGroup] = {}
+    async for job in each_job(queue, Selection(run=run, states=frozenset({State.FAILED}))):
+        error_type = job.failure.error_type if job.failure else "unknown"
+        exception = job.failure.exception.rpartition(".")[2] if job.failure else ""
+        if (error_type, exception) not in groups and len(groups) >= KEPT_GROUPS:
+            exception = ""
+        group = groups.setdefault((error_type, exception), FailureGroup(error_type, exception))
+        group.count += 1
+        if len(group.examples) < EXAMPLES:
+            group.examples.append(job)
+    return sorted(groups.values(), key=lambda group: -group.count)
+
+
+def subject(job: Job) -> str:
+    """What a job is about, for a person: its URL where it has one, else its key."""
+    url = job.payload.get("url")
+    return url if isinstance(url, str) else job.key

@@ -1,0 +1,174 @@
+"""Files of URLs and of jobs, read line by line: however long they are, memory stays the same.
+
+A URL file has one URL a line; blank lines and lines that start with `#` are passed over. A JSONL file has one job a
+line: an object that is the payload itself, or `{"payload": {…}}` with any of `key`, `priority`, `partition` and
+`not_before` beside it. Both are UTF-8; a byte order mark and Windows line ends do no harm. `-` is standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from longshore.errors import InputFileError
+
+LONGEST_LINE = 16 * 1024 * 1024
+"""A line longer than this many bytes is refused: it is not a list of jobs but something else."""
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(?:[/?#].*)?\Z", re.IGNORECASE)
+_BESIDE_PAYLOAD = frozenset({"key", "priority", "partition", "not_before"})
+
+
+class Format(StrEnum):
+    """What a line of the file is."""
+
+    URLS = "urls"
+    JOBS = "jobs"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one line asks for. What it leaves open is decided by whoever submits it."""
+
+    payload: dict[str, Any]
+    key: str | None = None
+    priority: int | None = None
+    partition: str | None = None
+    not_before: float | None = None
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file to read jobs from. Nothing is opened before `entries` is iterated."""
+
+    path: str
+    """`-` is standard input."""
+    format: Format
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return "standard input" if self.path == "-" else self.path
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether it can be read a second time: a pipe cannot."""
+        try:
+            return self.path != "-" and stat.S_ISREG(Path(self.path).stat().st_mode)
+        except OSError:
+            return False
+
+    def entries(self) -> Iterator[Entry]:
+        """Every job of the file, in order. `InputFileError` names the first line that is not one."""
+        read = _url_entry if self.format is Format.URLS else _job_entry
+        for number, line in self._lines():
+            try:
+                entry = read(line)
+            except ValueError as error:
+                raise InputFileError(f"{self.name}, line {number}: {error}") from error
+            if entry is not None:
+                yield entry
+
+    def check(self) -> int:
+        """Read all of it and count the jobs; `InputFileError` for the first line that is not one."""
+        return sum(1 for _ in self.entries())
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        try:
+            with self._opened() as file:
+                number = 0
+                while raw := file.readline(LONGEST_LINE + 1):
+                    number += 1
+                    if len(raw) > LONGEST_LINE:
+                        raise InputFileError(
+                            f"{self.name}, line {number} is longer than {LONGEST_LINE:,} bytes. Give one job a line."
+                        )
+                    if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+                        raise InputFileError(f"{self.name} is UTF-16 text. Save it as UTF-8.")
+                    try:
+                        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                    except UnicodeDecodeError as error:
+                        raise InputFileError(
+                            f"{self.name}, line {number} is not UTF-8 text: {error.reason} at byte {error.start + 1}. "
+                            "Save the file as UTF-8."
+                        ) from error
+                    yield number, text.strip()
+        except OSError as error:
+            raise InputFileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+
+    def _opened(self) -> BinaryIO:
+        if self.path == "-":
+            # A copy, so that closing it leaves the process its standard input.
+            return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+        return Path(self.path).open("rb")
+
+
+def _url_entry(line: str) -> Entry | None:
+    if not line or line.startswith("#"):
+        return None
+    if not _URL.match(line):
+        hint = f" Did you mean https://{line} ?" if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", line) else ""
+        raise ValueError(f"'{_short(line)}' is not a URL.{hint}")
+    return Entry(payload={"url": line})
+
+
+def _job_entry(line: str) -> Entry | None:
+    if not line:
+        return None
+    try:
+        value = msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not JSON: {error}. The line is: {_short(line)}") from error
+    except RecursionError as error:
+        raise ValueError("nested too deep.") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"a job is a JSON object, {{…}}. The line is: {_short(line)}")  # noqa: TRY004
+    beside = value.keys() - {"payload"}
+    if "payload" not in value or (beside and not beside & _BESIDE_PAYLOAD):
+        return Entry(payload=value)
+    if unknown := sorted(beside - _BESIDE_PAYLOAD):
+        raise ValueError(
+            f"'{unknown[0]}' is not known beside 'payload'; known are {', '.join(sorted(_BESIDE_PAYLOAD))}. "
+            'Where the whole object is the payload, wrap it: {"payload": {…}}.'
+        )
+    return _wrapped(value)
+
+
+def _wrapped(value: dict[str, Any]) -> Entry:
+    fields = {name: given for name, given in value.items() if given is not None}
+    if "not_before" in fields:
+        fields["not_before"] = instant(fields["not_before"])
+    try:
+        entry = msgspec.convert(fields, Entry)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{str(error).replace(' - at `$.', ' in `')}.") from error
+    if entry.key == "":
+        raise ValueError("the key is empty. Leave it out to have one made of the payload.")
+    return entry
+
+
+def instant(value: object) -> float:
+    """A point in time as seconds since 1970: such a number, or an ISO date and time (UTC where it names no zone)."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        raise ValueError(
+            f"not_before cannot be '{_short(str(value))}': "
+            "it is a time such as 2030-01-31T08:00:00Z, or seconds since 1970."
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,34 @@
+"""How fast a run goes, and how long it will take at that pace."""
+
+from __future__ import annotations
+
+from collections import deque
+
+WINDOW = 30.0
+"""Seconds looked back: long enough to be steady, short enough to notice a slow-down."""
+
+
+class Pace:
+    """Counts of finished jobs over time. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def note(self, now: float, done: int) -> None:
+        """So many jobs are done at this time."""
+        self._seen.append((now, done))
+        # One entry older than the window is kept: the pace is measured from it.
+        while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
+            self._seen.popleft()
+
+    @property
+    def per_second(self) -> float:
+        """Jobs a second over the last half minute; 0 before anything is known."""
+        if len(self._seen) < 2:
+            return 0.0
+        (start, before), (end, after) = self._seen[0], self._seen[-1]
+        return max(after - before, 0) / (end - start) if end > start else 0.0
+
+    def seconds_left(self, remaining: int) -> float | None:
+        """How long the rest takes at this pace; None where that cannot be said."""
+        return remaining / self.per_second if self.per_second > 0 else None

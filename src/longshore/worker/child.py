@@ -1,0 +1,134 @@
+"""The child process that runs plain (not async) handlers, one job after another, until its pipe ends.
+
+    python -m longshore.worker.child PARENT_PID LEVEL HANDLER_FILE
+
+Frames come on standard input and go on standard output (see `frames`); both are put out of the handler's reach first.
+What the handler prints goes to standard error, which the parent reads line by line into its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import inspect
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+
+from longshore.errors import CrashedError, HandlerFileError, LongshoreError
+from longshore.handlers.handler import Handler
+from longshore.handlers.kit import Kit
+from longshore.handlers.load import load_handlers
+from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.job import Job
+from longshore.observe.logs import configure_relay, enter_job
+from longshore.outcome import Outcome
+from longshore.scrape.http import SyncHttp
+from longshore.worker.frames import HEAD, Broken, FromChild, Ready, Said, done, length_in, pack, read_from_parent
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the parent closes the pipe."""
+    parent, level, handler_file = int(arguments[0]), arguments[1], Path(arguments[2])
+    _die_with(parent)
+    inbox, outbox = _take_pipes()
+    send = _Sender(outbox)
+    configure_relay(lambda entry: send(Said(entry)), level=level)
+    # Last, where it can hide nothing: handlers started from their project's folder may import from it.
+    sys.path.append(str(Path.cwd()))
+    try:
+        handlers = load_handlers(handler_file)
+    except HandlerFileError as error:
+        send(Broken(str(error)))
+        return error.exit_code
+    http = SyncHttp()
+    log = structlog.get_logger()
+    send(Ready())
+    while head := inbox.read(HEAD):
+        job = read_from_parent(inbox.read(length_in(head))).job
+        started = time.monotonic()
+        enter_job(job)
+        outcome = _attempt(handlers[job.kind], job, Kit(log, http, job))
+        with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
+            sys.stdout.flush()
+        send(done(outcome, time.monotonic() - started))
+    return 0
+
+
+def _attempt(handler: Handler, job: Job, kit: Kit) -> Outcome:
+    try:
+        value = handler.invoke(job, kit)
+        if inspect.isawaitable(value):
+            value = asyncio.run(_awaited(value))
+        return outcome_of(handler, job, value)
+    except SystemExit as error:
+        return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})"))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the handler's verdict, whatever it is
+        return outcome_of_error(handler, job, error)
+
+
+async def _awaited(value: object) -> object:
+    return await value  # type: ignore[misc]
+
+
+class _Sender:
+    """Writes frames whole, from any thread."""
+
+    def __init__(self, outbox: BinaryIO) -> None:
+        self._outbox = outbox
+        self._lock = threading.Lock()
+
+    def __call__(self, frame: FromChild) -> None:
+        with self._lock:
+            self._outbox.write(pack(frame))
+            self._outbox.flush()
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Keep the parent's pipes to ourselves: the handler, and what it starts, get nothing to read and our log to write.
+
+    Duplicates are not inherited by processes the handler starts, so the parent sees the pipe end when we do.
+    """
+    inbox = os.fdopen(os.dup(0), "rb")
+    outbox = os.fdopen(os.dup(1), "wb")
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.setmode(inbox.fileno(), os.O_BINARY)
+        msvcrt.setmode(outbox.fileno(), os.O_BINARY)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return inbox, outbox
+
+
+def _die_with(parent: int) -> None:
+    """Ask Linux to kill us when the worker dies; elsewhere the guardian does, and the end of the pipe."""
+    # A terminal's Ctrl-C is for the worker, which decides what becomes of us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except (BrokenPipeError, LongshoreError):
+        code = 1
+    # Threads a handler left behind do not keep the process.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,293 @@
+"""Child processes for plain handlers: started when first needed, used again, and really ended at a timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from longshore.errors import CrashedError
+from longshore.job import Job
+from longshore.observe.logs import enter_job, relay
+from longshore.outcome import Outcome
+from longshore.worker.frames import HEAD, Broken, Done, Ready, Run, Said, length_in, outcome_in, pack, read_from_child
+from longshore.worker.guardian import MARK, end_tree
+
+_START_SECONDS = 60.0
+_LONGEST_LINE = 1 << 20
+# A group of its own, so that a terminal's Ctrl-C does not reach it. On other systems a session does that.
+_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+
+log = structlog.get_logger()
+
+
+class Children:
+    """The child processes of one worker. There are never more than attempts under way, for each attempt takes one."""
+
+    def __init__(self, handler_file: Path, *, level: str) -> None:
+        self._handler_file = handler_file.resolve()
+        self._level = level
+        self.mark = secrets.token_hex(8)
+        self._idle: list[Child] = []
+        self._all: set[Child] = set()
+        self._ever = False
+        self._guardian = Guardian(self.mark)
+
+    @property
+    def pids(self) -> list[int]:
+        """Who is alive now."""
+        return [child.pid for child in self._all]
+
+    @property
+    def guardian(self) -> Guardian:
+        return self._guardian
+
+    async def take(self) -> Child:
+        """A child that waits for a job. Give it back with `put`, or `end` it.
+
+        Raises `CrashedError` where none can be started.
+        """
+        while self._idle:
+            child = self._idle.pop()
+            if child.usable:
+                return child
+            await self.end(child)
+        self._ever = True
+        child = await Child.start(self._handler_file, self._level, f"{self.mark}/{secrets.token_hex(4)}")
+        self._all.add(child)
+        self._guardian.say(f"+ {child.pid}")
+        try:
+            await child.ready(_START_SECONDS)
+        except BaseException:
+            await self.end(child)
+            raise
+        return child
+
+    def put(self, child: Child) -> None:
+        """It has done its job and may do another."""
+        self._idle.append(child)
+
+    async def end(self, child: Child) -> None:
+        """Kill the child and everything it started. When this returns, none of it runs."""
+        # Not to be interrupted halfway: whoever cancels us wants it dead all the more.
+        await asyncio.shield(asyncio.ensure_future(self._end(child)))
+
+    async def _end(self, child: Child) -> None:
+        await child.kill()
+        if child in self._all:
+            self._all.discard(child)
+            self._guardian.say(f"- {child.pid}")
+
+    async def close(self) -> None:
+        """End all of them, and what they started."""
+        self._idle.clear()
+        children, self._all = self._all, set()
+        if self._ever:
+            await asyncio.to_thread(end_tree, [child.pid for child in children], self.mark)
+            for child in children:
+                await child.bury()
+        await asyncio.to_thread(self._guardian.close)
+
+    def kill_now(self) -> None:
+        """From any thread, when the event loop cannot: kill all of them."""
+        end_tree(self.pids, self.mark)
+
+
+class Child:
+    """One child process, and the job it works on."""
+
+    def __init__(self, process: Process, mark: str) -> None:
+        self._process = process
+        self._mark = mark
+        self._job: Job | None = None
+        loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._done: asyncio.Future[Done] = loop.create_future()
+        self._readers = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read_prints())]
+
+    @classmethod
+    async def start(cls, handler_file: Path, level: str, mark: str) -> Child:
+        """Start the process, in a group of its own; `ready` waits for it."""
+        # -P: a file in the current folder that is named like a standard module must not take its place.
+        module = [sys.executable, "-P", "-u", "-m", "longshore.worker.child"]
+        command = [*module, str(os.getpid()), level, str(handler_file)]
+        environment = {**os.environ, MARK: mark}
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=environment,
+            limit=_LONGEST_LINE,
+            start_new_session=True,
+            creationflags=_NEW_GROUP,
+        )
+        return cls(process, mark)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def usable(self) -> bool:
+        """Alive, and its pipe too."""
+        return self._process.returncode is None and not self._readers[0].done()
+
+    async def ready(self, seconds: float) -> None:
+        """Return when the child has imported the handler file."""
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            raise CrashedError(
+                f"the handler file took more than {seconds:.0f} s to import in a child process"
+            ) from None
+
+    async def run(self, job: Job) -> tuple[Outcome, float]:
+        """Work on a job: its outcome, and how long it took. Raises `CrashedError` where the process died of it."""
+        self._job = job
+        self._done = asyncio.get_running_loop().create_future()
+        stdin = self._process.stdin
+        try:
+            if stdin is not None:
+                stdin.write(pack(Run(job)))
+                await stdin.drain()
+        except ConnectionError:
+            raise CrashedError(f"the process died: {await self._death()}") from None
+        if self._readers[0].done():
+            raise CrashedError(f"the process died: {await self._death()}")
+        frame = await self._done
+        return outcome_in(frame), frame.seconds
+
+    async def kill(self) -> None:
+        """Kill it with all its descendants, and forget it."""
+        await asyncio.to_thread(end_tree, [self.pid], self._mark)
+        await self.bury()
+
+    async def bury(self) -> None:
+        """After its death: collect it and let go of its pipes."""
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        await self._process.wait()
+        for future in (self._ready, self._done):
+            if not future.done():
+                future.cancel()
+            elif not future.cancelled():
+                future.exception()  # seen, so that nobody complains that it never was
+        transport = getattr(self._process, "_transport", None)
+        if transport is not None:  # asyncio closes it only when every pipe has ended, and a stray may hold one
+            transport.close()
+
+    async def _read_frames(self) -> None:
+        stdout = self._process.stdout
+        if stdout is None:
+            return
+        try:
+            while True:
+                frame = read_from_child(await stdout.readexactly(length_in(await stdout.readexactly(HEAD))))
+                match frame:
+                    case Said():
+                        relay(frame.entry, self._job)
+                    case Ready():
+                        self._ready.set_result(None)
+                    case Broken():
+                        self._ready.set_exception(CrashedError(frame.message))
+                    case Done():
+                        if not self._done.done():
+                            self._done.set_result(frame)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            error = CrashedError(f"the process died: {await self._death()}")
+        except (msgspec.MsgspecError, MemoryError) as fault:
+            error = CrashedError(f"the process no longer makes sense ({fault})")
+        for waiting in (self._ready, self._done):
+            if not waiting.done():
+                waiting.set_exception(error)
+                waiting.exception()  # may be nobody's business: an idle child that dies is simply replaced
+
+    async def _read_prints(self) -> None:
+        stderr = self._process.stderr
+        while stderr is not None:
+            try:
+                line = await stderr.readline()
+            except ValueError:
+                log.warning("A handler printed a line too long to log", limit=_LONGEST_LINE)
+                continue
+            if not line:
+                return
+            enter_job(self._job)
+            if text := line.decode(errors="replace").rstrip():
+                log.info(text, source="print")
+
+    async def _death(self) -> str:
+        try:
+            async with asyncio.timeout(2):
+                code = await self._process.wait()
+        except TimeoutError:
+            return "it closed its pipe"
+        if code >= 0:
+            return f"exit code {code}"
+        try:
+            return f"signal {-code} ({signal.Signals(-code).name})"
+        except ValueError:
+            return f"signal {-code}"
+
+
+class Guardian:
+    """The worker's end of the pipe to its guardian process; started by the first word, and again if it died."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._process: subprocess.Popen[bytes] | None = None
+        self._children: dict[str, None] = {}
+
+    def say(self, line: str) -> None:
+        """Send a line (see `guardian`). From any thread."""
+        if line.startswith("+"):
+            self._children[line] = None
+        elif line.startswith("-"):
+            self._children.pop(f"+{line[1:]}", None)
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+            if line.startswith("+"):
+                return
+        self._write([line])
+
+    def close(self) -> None:
+        """Let it go, and wait until it is gone."""
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.write(b"bye\n")
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+
+    def _start(self) -> None:
+        # As a file and without Longshore's folder on the path (-P): it is to import as little as can be.
+        script = Path(__file__).with_name("guardian.py")
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-P", str(script)],
+            stdin=PIPE,
+            stdout=subprocess.DEVNULL,
+            bufsize=0,
+            start_new_session=True,
+            creationflags=_NEW_GROUP,
+        )
+        self._write([f"mark {self._mark}", *self._children])
+
+    def _write(self, lines: list[str]) -> None:
+        if self._process is None or self._process.stdin is None:
+            return
+        # If it died just now, the next word starts another one.
+        with contextlib.suppress(OSError):
+            self._process.stdin.write("".join(f"{line}\n" for line in lines).encode())

@@ -1,0 +1,324 @@
+"""The claimer: fetches work ahead of need, waits when there is none, and sees to the stop conditions.
+
+How much it claims ahead follows from how fast jobs end here: what this worker will begin within the next half second
+(or within two claims, where claiming is slow), and never more than a batch. A worker with slow jobs claims only what it
+can begin now, and leaves the rest to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from longshore.clock import Clock
+from longshore.errors import QueueError, QueueUnavailableError
+from longshore.lease import Lease, Want
+from longshore.queue import Count, Queue
+from longshore.worker.backoff import Backoff
+from longshore.worker.config import WorkerConfig
+from longshore.worker.hand import Hand
+from longshore.worker.reaper import Reaper
+from longshore.worker.report import Tally
+from longshore.worker.reporter import Reporter
+from longshore.worker.settler import Settler
+from longshore.worker.stop import MaxIdle, MaxWork, RunFinished, Snapshot, StopCondition
+
+T = TypeVar("T")
+
+_AHEAD_SECONDS = 0.5
+_FIRST_WAIT = 0.25
+_CHECK_SECONDS = 0.25
+"""How often the stop conditions are asked while there is work."""
+_RUN_LOOK_SECONDS = 0.5
+"""How often a waiting worker asks whether its run is finished."""
+_LOOK_SECONDS = 5.0
+"""How often a waiting worker asks the stop conditions."""
+
+
+class Listener(Protocol):
+    """Who wants to know how the search for work goes."""
+
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        """The queue is out of reach; it is tried again after `wait` seconds."""
+
+    def available(self) -> None:
+        """The queue answered."""
+
+    def unwanted(self, leases: Sequence[Lease]) -> None:
+        """A claim was answered after it was time to stop: these are to be given back."""
+
+    def stop(self, reason: str) -> None:
+        """A stop condition holds."""
+
+
+class Claimer:
+    """The one who fetches work."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        kinds: frozenset[str],
+        conditions: Sequence[StopCondition],
+        queue: Queue,
+        hand: Hand,
+        settler: Settler,
+        tally: Tally,
+        clock: Clock,
+        reaper: Reaper,
+        reporter: Reporter,
+        listener: Listener,
+    ) -> None:
+        self._config = config
+        self._kinds = kinds
+        self._conditions = conditions
+        self._queue = queue
+        self._hand = hand
+        self._settler = settler
+        self._tally = tally
+        self._clock = clock
+        self._reaper = reaper
+        self._reporter = reporter
+        self._listener = listener
+        self._want = Want(
+            worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions
+        )
+        self._started = self._idle_since = self._other_kinds_since = clock.monotonic()
+        self._other_kinds = 0
+        self._empty_polls = 0
+        self._hinted = False
+        self._checked_at = float("-inf")
+        self._claim_seconds = 0.0
+        self._attempt_seconds: float | None = None
+        self._waits = Backoff(_FIRST_WAIT, config.poll_interval.total_seconds())
+        self._troubles = Backoff(0.5, 30.0)
+        self._hints = Backoff(0.005, config.poll_interval.total_seconds())
+        watched = [condition for condition in conditions if isinstance(condition, RunFinished)]
+        self._watches_run = bool(watched)
+        self._run = config.run or (watched[0].run if watched else None)
+        self.stopping = asyncio.Event()
+        """Set from outside: claim nothing more."""
+        self.quiet = asyncio.Event()
+        """Set from outside when the last thing in hand has been settled."""
+
+    def learn(self, seconds: float) -> None:
+        """Attempts take this long lately."""
+        known = self._attempt_seconds
+        self._attempt_seconds = seconds if known is None else known + 0.3 * (seconds - known)
+
+    async def run(self) -> None:
+        """Fetch work until told to stop."""
+        self._reporter.looking()
+        while not self.stopping.is_set():
+            self._hand.need.clear()
+            if self._conditions_say_stop():
+                return
+            limit = self._room()
+            if limit <= 0:
+                await self._sooner(self._hand.need.wait(), _CHECK_SECONDS)
+                continue
+            leases = await self._claim(limit)
+            if leases is None:
+                continue
+            self._tally.claimed += len(leases)
+            if self.stopping.is_set():
+                self._listener.unwanted(leases)
+                return
+            if leases:
+                self._waits.reset()
+                self._hints.reset()
+                self._empty_polls = 0
+                self._hinted = False
+                self.quiet.clear()
+                self._hand.take_in(leases)
+                self._reporter.claimed(leases)
+                continue
+            if self._hinted:
+                await self._lost_race()
+            if self._in_hand:
+                await self._wait_beside_work()
+            elif await self._idle():
+                return
+
+    @property
+    def _in_hand(self) -> int:
+        return len(self._hand.held) + self._settler.busy
+
+    def snapshot(self) -> Snapshot:
+        """The worker as its stop conditions see it."""
+        now = self._clock.monotonic()
+        if self._in_hand:
+            self._idle_since = now
+        return Snapshot(
+            claimed=self._tally.claimed,
+            completed=self._tally.completed,
+            failed=self._tally.failed,
+            in_hand=self._in_hand,
+            errors_in_a_row=self._tally.errors_in_a_row,
+            empty_polls=self._empty_polls,
+            idle=timedelta(seconds=now - self._idle_since),
+            uptime=timedelta(seconds=now - self._started),
+        )
+
+    def _conditions_say_stop(self) -> bool:
+        now = self._clock.monotonic()
+        if now - self._checked_at < _CHECK_SECONDS and self._tally.ended != self._target:
+            return False
+        self._checked_at = now
+        return self._check(self.snapshot())
+
+    @property
+    def _target(self) -> int | None:
+        return min((c.limit for c in self._conditions if isinstance(c, MaxWork)), default=None)
+
+    def _check(self, snapshot: Snapshot) -> bool:
+        for condition in self._conditions:
+            reason = condition.check(snapshot)
+            if reason is not None:
+                self._listener.stop(reason)
+                return True
+        return False
+
+    def _room(self) -> int:
+        """How many jobs to claim now."""
+        hand, config = self._hand, self._config
+        ahead = self._ahead()
+        hand.low = ahead // 2
+        free = config.concurrency - hand.under_way - len(hand.ready)
+        if free <= 0 and (len(hand.ready) > hand.low or ahead == 0):
+            return 0
+        # Outcomes that cannot be written pile up in memory; no more work until they are.
+        if self._settler.busy > 2 * (config.batch_size + config.concurrency):
+            return 0
+        room = min(config.batch_size, free + ahead)
+        for condition in self._conditions:
+            if isinstance(condition, MaxWork):
+                room = min(room, condition.room(self.snapshot()))
+        return room
+
+    def _ahead(self) -> int:
+        seconds = self._attempt_seconds
+        if seconds is None:
+            return 0
+        horizon = max(_AHEAD_SECONDS, 2 * self._claim_seconds)
+        return min(self._config.batch_size, int(self._config.concurrency * horizon / max(seconds, 1e-6)))
+
+    async def _claim(self, limit: int) -> list[Lease] | None:
+        """What was claimed; None where the queue is out of reach, after a wait."""
+        began = self._clock.monotonic()
+        self._hand.claiming = True
+        try:
+            leases = await self._queue.claim(msgspec.structs.replace(self._want, limit=limit))
+        except QueueUnavailableError as error:
+            wait = self._troubles.next()
+            self._listener.unavailable("looking for work", error, wait)
+            await self._sooner(self._clock.sleep(wait), None)
+            return None
+        finally:
+            self._hand.claiming = False
+        self._troubles.reset()
+        self._listener.available()
+        self._claim_seconds += 0.3 * (self._clock.monotonic() - began - self._claim_seconds)
+        return leases
+
+    async def _lost_race(self) -> None:
+        """The queue said that there was work, and there was none: another worker was faster."""
+        self._tally.lost_races += 1
+        self._reporter.lost_race()
+        # Step back a little, the more often it happens the further, or all workers run at every job together.
+        await self._sooner(self._clock.sleep(self._hints.next()), None)
+
+    async def _wait_beside_work(self) -> None:
+        """Nothing more to claim, and work under way: wait for more, or for the end of what is in hand."""
+        wait = timedelta(seconds=min(self._waits.next(), _LOOK_SECONDS))
+        await self._reaper.reap()
+        self._hinted = await self._sooner(self._queue_wait(wait), None, self.quiet.wait()) is True
+
+    async def _idle(self) -> bool:
+        """Nothing to claim and nothing in hand: wait. True when it is time to stop."""
+        if await self._reaper.reap():
+            return False
+        if not self._hinted:
+            self._empty_polls += 1
+        snapshot = await self._full_snapshot()
+        if snapshot is None:
+            return False
+        if self._check(snapshot):
+            return True
+        wait = self._waits.next()
+        for condition in self._conditions:
+            if isinstance(condition, MaxIdle):
+                wait = min(wait, (condition.limit - snapshot.idle).total_seconds())
+        self._reporter.no_work(snapshot, wait)
+        until = self._clock.monotonic() + wait
+        while (left := until - self._clock.monotonic()) > 0 and not self.stopping.is_set():
+            piece = min(left, _RUN_LOOK_SECONDS if self._watches_run else _LOOK_SECONDS)
+            self._hinted = await self._sooner(self._queue_wait(timedelta(seconds=piece)), None) is True
+            if self._hinted:
+                break
+            snapshot = await self._full_snapshot()
+            # The empty polls were judged when they were counted.
+            if snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0)):
+                return True
+        return False
+
+    async def _queue_wait(self, wait: timedelta) -> bool:
+        try:
+            return await self._queue.wait(self._want, wait)
+        except QueueUnavailableError as error:
+            pause = self._troubles.next()
+            self._listener.unavailable("waiting for work", error, pause)
+            await self._clock.sleep(pause)
+            return False
+
+    async def _full_snapshot(self) -> Snapshot | None:
+        """With what remains of the run, where a condition asks for it; None where the queue is out of reach."""
+        snapshot = self.snapshot()
+        if not self._watches_run:
+            return snapshot
+        try:
+            counts = await self._queue.stats(self._run)
+        except QueueUnavailableError as error:
+            wait = self._troubles.next()
+            self._listener.unavailable("asking whether the run is finished", error, wait)
+            await self._sooner(self._clock.sleep(wait), None)
+            return None
+        remaining, foreign = self._sorted_by_reach(counts)
+        return msgspec.structs.replace(snapshot, remaining=remaining, left_to_others=foreign)
+
+    def _sorted_by_reach(self, counts: Sequence[Count]) -> tuple[int, int]:
+        """What may still come to this worker, and what is pending for others."""
+        partitions = self._config.partitions
+        remaining = foreign = other_kinds = 0
+        for count in counts:
+            if partitions is not None and count.partition not in partitions:
+                remaining += count.claimed
+                foreign += count.pending
+            elif count.kind not in self._kinds:
+                remaining += count.claimed
+                other_kinds += count.pending
+            else:
+                remaining += count.remaining
+        # Jobs of other kinds may bring follow-on jobs for us, if someone works on them. If nobody has touched them for
+        # a lease length, nobody is there to.
+        now = self._clock.monotonic()
+        if remaining or other_kinds != self._other_kinds:
+            self._other_kinds, self._other_kinds_since = other_kinds, now
+        if now - self._other_kinds_since < self._config.lease.total_seconds():
+            remaining += other_kinds
+        return remaining, foreign + other_kinds
+
+    async def _sooner(self, awaited: Awaitable[T], timeout: float | None, *others: Awaitable[Any]) -> T | None:
+        """The result of `awaited`, or None when it is time to stop, time is up, or another of them ends sooner."""
+        task = asyncio.ensure_future(awaited)
+        rivals = [asyncio.ensure_future(self.stopping.wait()), *map(asyncio.ensure_future, others)]
+        try:
+            await asyncio.wait([task, *rivals], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for each in (task, *rivals):
+                each.cancel()
+            await asyncio.gather(task, *rivals, return_exceptions=True)

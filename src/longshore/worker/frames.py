@@ -1,0 +1,101 @@
+"""What a worker and its child processes say to each other: a length, then that many bytes of JSON.
+
+JSON rather than something denser, because a result is encoded once, in the child, and travels on as it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+from longshore.job import Job, NewJob
+from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+
+_LENGTH = struct.Struct(">I")
+HEAD = _LENGTH.size
+
+
+class Run(msgspec.Struct, tag="run"):
+    """To the child: work on this job."""
+
+    job: Job
+
+
+class Ready(msgspec.Struct, tag="ready"):
+    """From the child: the handler file is imported."""
+
+
+class Broken(msgspec.Struct, tag="broken"):
+    """From the child: the handler file cannot be used here, and why."""
+
+    message: str
+
+
+class Said(msgspec.Struct, tag="said"):
+    """From the child: a log entry."""
+
+    entry: dict[str, Any]
+
+
+class Done(msgspec.Struct, tag="done"):
+    """From the child: the attempt is over."""
+
+    outcome: _Verdict
+    seconds: float
+
+
+class _Finished(msgspec.Struct, tag="completed"):
+    """`Completed` as it travels: the result stays encoded."""
+
+    result: msgspec.Raw
+    jobs: tuple[NewJob, ...] = ()
+
+
+_Verdict = _Finished | Failed | Snoozed | Released
+FromChild = Ready | Broken | Said | Done
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
+_to_child: msgspec.json.Decoder[Run] = msgspec.json.Decoder(Run)
+
+
+def pack(frame: Run | FromChild) -> bytes:
+    """The frame as bytes, its length first."""
+    body = _encoder.encode(frame)
+    return _LENGTH.pack(len(body)) + body
+
+
+def done(outcome: Outcome, seconds: float) -> Done:
+    """The frame for an outcome."""
+    if isinstance(outcome, Completed):
+        result = outcome.result
+        raw = result if isinstance(result, msgspec.Raw) else msgspec.Raw(_encoder.encode(result))
+        return Done(_Finished(raw, outcome.jobs), seconds)
+    return Done(outcome, seconds)
+
+
+def outcome_in(frame: Done) -> Outcome:
+    """The outcome of a frame."""
+    verdict = frame.outcome
+    if isinstance(verdict, _Finished):
+        # A copy, or the result would keep the whole frame alive.
+        return Completed(verdict.result.copy(), verdict.jobs)
+    return verdict
+
+
+def length_in(head: bytes) -> int:
+    """How many bytes follow."""
+    (length,) = _LENGTH.unpack(head)
+    return int(length)
+
+
+def read_from_child(body: bytes) -> FromChild:
+    """What the child said. Raises `msgspec.MsgspecError` where it is no frame."""
+    return _from_child.decode(body)
+
+
+def read_from_parent(body: bytes) -> Run:
+    """What the parent said."""
+    return _to_child.decode(body)

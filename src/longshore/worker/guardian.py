@@ -1,0 +1,141 @@
+"""The guardian: a small process that outlives its worker by a moment, and takes the worker's children with it.
+
+A worker that is killed with -9 cannot clean up, so somebody else must. The guardian reads the worker's pipe:
+
+    mark TEXT     the worker's processes carry this text in their environment
+    + PID         a child was started, in a process group of its own
+    - PID         that child has been ended
+    beat SECONDS  the worker is alive; if it says nothing for this long, it is beyond help: kill it
+    bye           all is ended and nothing needs to be looked for
+
+At the pipe's end, however it came, everything still registered is killed, down to processes that left their group or
+their parent: they are known by the mark. It is run as a file and imports nothing of Longshore, so that it stays small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable
+
+import psutil
+
+MARK = "LONGSHORE_CHILD_OF"
+"""The environment variable that names the worker a process descends from, as `worker/child`."""
+
+
+def end_tree(roots: Iterable[int], mark: str) -> None:
+    """Kill these processes, their groups, their descendants, and every process whose mark starts with `mark`.
+
+    Returns when none is left (zombies are their parent's affair). Looks again after each round, because a process may
+    have started another between the look and the kill.
+    """
+    roots = set(roots)
+    for _ in range(20):
+        doomed = {process for root in roots for process in _family(root)} | set(_marked(mark))
+        doomed = {process for process in doomed if process.pid != os.getpid() and _lives(process)}
+        for root in roots:
+            _kill_group(root)
+        if not doomed:
+            return
+        for process in doomed:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        # Looked at rather than waited for: waiting would take a child's exit status from whoever started it.
+        until = time.monotonic() + 0.5
+        while any(_lives(process) for process in doomed) and time.monotonic() < until:
+            time.sleep(0.005)
+
+
+def _family(root: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(root)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        # Another user's processes cannot be read, and are not ours.
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(MARK, "").startswith(mark):
+                found.append(process)
+    return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _kill_group(leader: int) -> None:
+    if hasattr(os, "killpg") and leader != os.getpgrp():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _stopped(worker: int) -> bool:
+    """Whether somebody has paused the worker (Ctrl-Z, a debugger) and may let it go on."""
+    try:
+        return bool(psutil.Process(worker).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP})
+    except psutil.Error:
+        return False
+
+
+def _read(lines: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    lines.put("")
+
+
+def main() -> None:
+    """Watch until the pipe ends; see the module's own words."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    worker = os.getppid()
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+    children: set[int] = set()
+    mark, silence = "", None
+    while True:
+        try:
+            verb, _, value = lines.get(timeout=silence).rstrip("\n").partition(" ")
+        except queue.Empty:
+            if _stopped(worker):
+                continue
+            sys.stderr.write(
+                f"longshore: the worker (process {worker}) did not move for {silence:.0f} s and was killed. Most likely"
+                " an async handler is stuck in C code; make it a plain `def`, which runs in a process of its own.\n"
+            )
+            with contextlib.suppress(psutil.Error):
+                psutil.Process(worker).kill()
+            break
+        if verb == "mark":
+            mark = value
+        elif verb == "+":
+            children.add(int(value))
+        elif verb == "-":
+            children.discard(int(value))
+        elif verb == "beat":
+            silence = float(value)
+        elif verb == "bye" and not children:
+            return
+        elif not verb:
+            break
+    # The children's own death signal may be on its way; what they started is found by group and mark all the same.
+    end_tree(children, mark)
+    time.sleep(0.05)
+    end_tree(children, mark)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""Renewal: keeps the worker's leases alive from a place that no handler can starve, and acts on what it learns.
+
+Authority: the queue's answer to `renew` is the truth about what this worker holds.
+    held here, not in the answer           lost: the attempt is ended, its outcome would be refused
+    in the answer, unknown here, twice     claimed in a call whose answer got lost: given back
+Deadline: every third of a lease, so that two renewals may fail before a lease is in danger.
+
+A queue that several processes may open is opened a second time, in a thread with an event loop of its own: a handler
+that blocks the worker's loop does not stop the renewals. The same thread is the watchdog, being the only one left to
+notice: when an async attempt is past its timeout and the loop does not end it, it settles what can be settled, gives
+back the rest, and ends the process. A handler that blocks every thread (C code that holds the interpreter's lock) stops
+this one too; then the guardian, which hears from it no more, kills the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from longshore.errors import QueueError, QueueUnavailableError, TimedOutError
+from longshore.handlers.result import outcome_of_error
+from longshore.lease import Held, Lease
+from longshore.observe.logs import bind_worker
+from longshore.outcome import Released, Settlement
+from longshore.queue import Queue, Selection
+from longshore.worker.children import Children
+from longshore.worker.config import WorkerConfig
+from longshore.worker.hand import Hand
+from longshore.worker.report import Exit
+from longshore.worker.runner import Runner
+from longshore.worker.settler import Settler
+
+_SHORTEST_INTERVAL = 0.3
+_WATCH_SECONDS = 0.5
+_GRACE_SECONDS = 2.0
+"""How far past its timeout an attempt may be, while the loop does not answer, before the worker leaves."""
+_STUBBORN_SECONDS = 15.0
+"""The same for an attempt that ignores being cancelled while the loop does answer: it may be cleaning up."""
+_LAST_WORDS_SECONDS = 10.0
+_GUARDIAN_GRACE_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+class Listener(Protocol):
+    """Who wants to know what renewal learns. Called in the worker's event loop."""
+
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """These leases are not ours any more."""
+
+    def fatal(self, error: QueueError) -> None:
+        """The queue cannot be used at all."""
+
+
+class Renewal:
+    """The renewals of one worker."""
+
+    def __init__(self, config: WorkerConfig, hand: Hand, settler: Settler, listener: Listener) -> None:
+        self._config = config
+        self._hand = hand
+        self._settler = settler
+        self.listener = listener
+        self._unknown: set[Held] = set()
+        self._loop = asyncio.get_running_loop()
+        self.interval = max(_SHORTEST_INTERVAL, config.lease.total_seconds() / 3)
+
+    async def run(self, queue: Queue, sleep: Callable[[float], Awaitable[None]]) -> None:
+        """Renew until cancelled."""
+        while True:
+            await sleep(self.interval)
+            try:
+                await self.renew(queue)
+            except QueueUnavailableError as error:
+                log.warning("Queue unavailable while renewing leases", error=str(error))
+            except QueueError as error:
+                self._loop.call_soon_threadsafe(self.listener.fatal, error)
+
+    async def renew(self, queue: Queue) -> None:
+        """Renew once, and act on the answer."""
+        hand = self._hand
+        before, claiming = dict(hand.held), hand.claiming
+        answer = set(await queue.renew(self._config.worker, self._config.lease))
+        lost = [lease for lease in before.values() if lease.held not in answer and hand.held.get(lease.job.id) is lease]
+        if lost:
+            self._loop.call_soon_threadsafe(self.listener.lost, lost)
+        if claiming or hand.claiming:
+            return
+        known = {lease.held for lease in list(hand.held.values())} | {s.lease.held for s in self._settler.outstanding}
+        # What was settled between the answer and this look is in neither; it will not be there the next time.
+        unknown = answer - known - {lease.held for lease in before.values()}
+        if again := unknown & self._unknown:
+            await self._give_back(queue, again)
+        self._unknown = unknown
+
+    async def _give_back(self, queue: Queue, unknown: set[Held]) -> None:
+        epochs = {held.job_id: held.epoch for held in unknown}
+        jobs = await queue.jobs(Selection(ids=frozenset(epochs)), limit=len(epochs))
+        leases = [Lease(job, self._config.worker, 0.0) for job in jobs if epochs[job.id] == job.epoch]
+        await queue.settle([Settlement(lease, Released()) for lease in leases])
+        log.warning("Gave back jobs of a claim whose answer got lost", jobs=len(leases))
+
+
+class RenewalThread:
+    """Renewal and watchdog, in a thread of their own with a queue of their own."""
+
+    def __init__(
+        self,
+        renewal: Renewal,
+        config: WorkerConfig,
+        open_queue: Callable[[str], Awaitable[Queue]],
+        runners: Sequence[Runner],
+        settler: Settler,
+        children: Children,
+        hand: Hand,
+        longest_timeout: float | None,
+        signals: Callable[[], int],
+    ) -> None:
+        """`longest_timeout` is that of the async handlers, None without any; `signals` counts those received."""
+        self._renewal = renewal
+        self._config = config
+        self._open_queue = open_queue
+        self._runners = runners
+        self._settler = settler
+        self._children = children
+        self._hand = hand
+        self._signals = signals
+        lease = config.lease.total_seconds()
+        silence = lease if longest_timeout is None else min(lease, longest_timeout + _GRACE_SECONDS)
+        self._silence = silence + _GUARDIAN_GRACE_SECONDS
+        self._main = asyncio.get_running_loop()
+        self._main_answered = time.monotonic()
+        self._own: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._thread_main, name="longshore-renewal", daemon=True)
+
+    def start(self) -> None:
+        """Begin. The guardian hears of it before any handler runs, for the first one may block everything."""
+        self._beat()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End, and wait until it has ended."""
+        self._stopped.set()
+        if self._own is not None and self._task is not None:
+            try:
+                self._own.call_soon_threadsafe(self._task.cancel)
+            except RuntimeError:
+                log.debug("The renewal thread has ended before it was asked to")
+        await asyncio.to_thread(self._thread.join, 10)
+
+    def _thread_main(self) -> None:
+        bind_worker(self._config.worker.label)
+        try:
+            asyncio.run(self._live())
+        except asyncio.CancelledError:
+            return
+
+    async def _live(self) -> None:
+        self._own, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        queue: Queue | None = None
+        while queue is None and not self._stopped.is_set():
+            try:
+                queue = await self._open_queue(self._config.queue_url)
+            except QueueUnavailableError as error:
+                log.warning("Queue unavailable while renewing leases", error=str(error))
+                await asyncio.sleep(min(self._renewal.interval, 5.0))
+            except QueueError as error:
+                self._main.call_soon_threadsafe(self._renewal.listener.fatal, error)
+                return
+        if queue is None or self._stopped.is_set():
+            return
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._renewal.run(queue, asyncio.sleep))
+                tasks.create_task(self._watch(queue))
+        finally:
+            await queue.close()
+
+    async def _watch(self, queue: Queue) -> None:
+        beat_at = 0.0
+        while True:
+            now = time.monotonic()
+            if now - beat_at > 2.0:
+                beat_at = now
+                self._beat()
+            self._main.call_soon_threadsafe(self._answered)
+            await asyncio.sleep(_WATCH_SECONDS)
+            now = time.monotonic()
+            blocked = now - self._main_answered > _GRACE_SECONDS
+            if overdue := self._overdue(now, _GRACE_SECONDS if blocked else _STUBBORN_SECONDS):
+                await self._leave(queue, overdue, Exit.BLOCKED)
+            if self._signals() >= 2 and blocked:
+                await self._leave(queue, [], Exit.INTERRUPTED)
+
+    def _beat(self) -> None:
+        self._children.guardian.say(f"beat {self._silence:.1f}")
+
+    def _answered(self) -> None:
+        self._main_answered = time.monotonic()
+
+    def _overdue(self, now: float, grace: float) -> list[Runner]:
+        overdue = []
+        for runner in self._runners:
+            deadline, handler = runner.deadline, runner.handler
+            if deadline is not None and handler is not None and handler.is_async and now > deadline + grace:
+                overdue.append(runner)
+        return overdue
+
+    async def _leave(self, queue: Queue, overdue: Sequence[Runner], code: Exit) -> None:
+        """The event loop is beyond help. Write down what is known, give back the rest, and end the process."""
+        settlements = self._settler.outstanding
+        named = set()
+        for runner in overdue:
+            lease, handler = runner.lease, runner.handler
+            if lease is None or handler is None:
+                continue
+            error = TimedOutError(
+                f"it is past its timeout of {handler.timeout.total_seconds():g} s and cannot be ended: the async"
+                f" handler of '{handler.kind}' blocks the event loop. Make it a plain `def`, which runs in a process of"
+                " its own, or let it await"
+            )
+            log.error("Failed work", job_id=lease.job.id, kind=lease.job.kind, error_type="timeout", error=str(error))
+            settlements.append(Settlement(lease, outcome_of_error(handler, lease.job, error)))
+            named.add(lease.job.id)
+        rest = [lease for lease in list(self._hand.held.values()) if lease.job.id not in named]
+        settlements += [Settlement(lease, Released()) for lease in rest]
+        reason = "an async handler blocks the event loop" if overdue else "asked twice to stop"
+        log.error(f"STOPPING: {reason}; the worker leaves", given_back=len(rest), exit_code=int(code))
+        try:
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await queue.settle(settlements)
+                await queue.close()
+        except (QueueError, TimeoutError) as error:
+            log.warning("The last outcomes could not be written; the jobs come back with their lease", error=str(error))
+        self._children.kill_now()
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(int(code))

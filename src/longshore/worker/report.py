@@ -1,0 +1,158 @@
+"""What a worker did, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from enum import IntEnum
+
+import msgspec
+
+from longshore.observe import health
+from longshore.observe.health import Vitals
+from longshore.outcome import Completed, Failed, Settlement, Snoozed
+
+
+class Exit(IntEnum):
+    """How a worker's process ends."""
+
+    OK = 0
+    """A limit was reached, the run is finished, or a signal drained it."""
+    FAILED = 1
+    """The queue is lost for good, or the system failed."""
+    USAGE = 2
+    """What was asked cannot be done as asked."""
+    BLOCKED = 3
+    """An async handler blocked the event loop past its timeout, and the worker had to leave."""
+    INTERRUPTED = 130
+    """A second Ctrl-C: everything was given back."""
+
+
+class Verdicts(msgspec.Struct):
+    """One written batch, sorted."""
+
+    completed: list[Settlement] = []
+    failed: list[tuple[Settlement, bool]] = []
+    """With whether the job is tried again."""
+    refused: list[Settlement] = []
+    """Their lease was gone."""
+    seconds: float = 0.0
+    """What the attempts took together."""
+
+
+class Tally(msgspec.Struct):
+    """A worker's running counts."""
+
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
+    retried: int = 0
+    snoozed: int = 0
+    released: int = 0
+    stale: int = 0
+    lost_races: int = 0
+    errors_in_a_row: int = 0
+    busy_seconds: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        """Attempts that came to a verdict."""
+        return self.completed + self.failed
+
+    def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
+        """Add a written batch, and say what it was."""
+        verdicts = Verdicts()
+        for settlement, ok in zip(settlements, accepted, strict=True):
+            outcome = settlement.outcome
+            if not ok:
+                verdicts.refused.append(settlement)
+                continue
+            if type(outcome) is Completed:
+                verdicts.completed.append(settlement)
+                self.errors_in_a_row = 0
+            elif type(outcome) is Failed:
+                job = settlement.lease.job
+                again = outcome.failure.retryable and job.attempt < (outcome.max_attempts or job.max_attempts)
+                verdicts.failed.append((settlement, again))
+                self.retried += again
+                self.errors_in_a_row += 1
+            elif type(outcome) is Snoozed:
+                self.snoozed += 1
+            else:
+                self.released += 1
+            verdicts.seconds += settlement.seconds or 0.0
+        self.completed += len(verdicts.completed)
+        self.failed += len(verdicts.failed)
+        self.stale += len(verdicts.refused)
+        self.busy_seconds += verdicts.seconds
+        return verdicts
+
+    def vitals(self, uptime: float, queue_error: str) -> Vitals:
+        """How the worker is now."""
+        return Vitals(
+            uptime=uptime,
+            claimed=self.claimed,
+            completed=self.completed,
+            failed=self.failed,
+            busy_seconds=self.busy_seconds,
+            errors_in_a_row=self.errors_in_a_row,
+            queue_error=queue_error,
+            memory_percent=health.memory_percent(),
+            memory_bytes=health.memory_bytes(),
+            cpu_percent=health.cpu_percent(),
+        )
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's whole life in figures."""
+
+    worker: str
+    claimed: int
+    completed: int
+    failed: int
+    """Attempts that failed."""
+    retried: int
+    """Those of the failed whose job goes back for another attempt."""
+    snoozed: int
+    released: int
+    """Jobs given back untouched."""
+    stale: int
+    """Jobs whose lease was lost: what came of them here counted for nothing."""
+    lost_races: int
+    """How often there was work and another worker was faster."""
+    started: float
+    """Seconds since 1970."""
+    ended: float
+    seconds: float
+    """The runtime."""
+    reason: str
+    exit_code: int
+    target: int | None = None
+    """How many jobs it was to do, where that was said."""
+
+    @property
+    def rate(self) -> float:
+        """Ended attempts in a second."""
+        return (self.completed + self.failed) / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def per_hour(self) -> float:
+        """Ended attempts in an hour."""
+        return self.rate * 3600
+
+    @property
+    def share(self) -> float | None:
+        """How much of the target was reached, 1 being all of it."""
+        return (self.completed + self.failed) / self.target if self.target else None
+
+    @property
+    def summary(self) -> str:
+        """The final statistics in one line."""
+        parts = [f"{self.completed:,} completed", f"{self.failed:,} failed"]
+        parts += [f"{self.retried:,} of them retried"] if self.retried else []
+        parts += [f"{self.released:,} given back"] if self.released else []
+        parts += [f"{self.stale:,} leases lost"] if self.stale else []
+        parts += [f"runtime {timedelta(seconds=round(self.seconds))}", f"{self.per_hour:,.0f} jobs/hour"]
+        if self.share is not None:
+            parts.append(f"{self.share:.0%} of the target of {self.target:,}")
+        return ", ".join(parts)

@@ -1,0 +1,229 @@
+"""The reporter: what a worker says. The phrases are stable, for those who search logs for them.
+
+A line for each job while that is readable; past twenty lines a second they are folded into counts, once a second, so
+that ten thousand jobs a second cost no more to report than ten. Failures are always named: in a flood, one line for
+each sort of failure, with an example.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import QueueError
+from longshore.lease import Lease
+from longshore.observe.health import Vitals
+from longshore.outcome import Failed, Settlement
+from longshore.url import mask_url
+from longshore.worker.config import WorkerConfig
+from longshore.worker.report import Report
+from longshore.worker.stop import MaxEmptyPolls, MaxIdle, MaxWork, Snapshot, spans
+
+_LINES_A_SECOND = 20
+_SORTS_SHOWN = 10
+_LONGEST_ERROR = 300
+
+
+class Reporter:
+    """Says what happens, to the log."""
+
+    def __init__(self, config: WorkerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._log = structlog.get_logger()
+        self._second = clock.monotonic()
+        self._lines = 0
+        self._flood = False
+        self._claimed = 0
+        self._completed = 0
+        self._lost = 0
+        self._failures: dict[tuple[str, ...], _Fold] = {}
+        self._unavailable = False
+        self._target = next((c.limit for c in config.stop if isinstance(c, MaxWork)), None)
+
+    def initialized(self, kinds: Sequence[str]) -> None:
+        config = self._config
+        extra: dict[str, Any] = {"run": config.run} if config.run else {}
+        if config.partitions:
+            extra["partitions"] = ",".join(sorted(config.partitions))
+        self._log.info(
+            f"Worker {config.worker.label} initialized",
+            queue=mask_url(config.queue_url),
+            kinds=",".join(kinds),
+            concurrency=config.concurrency,
+            **extra,
+        )
+
+    def looking(self) -> None:
+        self._log.info("Looking for work")
+
+    def claimed(self, leases: Sequence[Lease]) -> None:
+        if not self._may_say(1):
+            self._claimed += len(leases)
+        elif len(leases) == 1:
+            self._log.info("Claimed work", **_named(leases[0]))
+        else:
+            self._log.info("Claimed work", jobs=len(leases))
+
+    def completed(self, settlements: Sequence[Settlement], ended: int) -> None:
+        """These were settled as completed; `ended` attempts have come to a verdict so far."""
+        if not self._may_say(len(settlements)):
+            self._completed += len(settlements)
+            return
+        progress = {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
+        for settlement in settlements:
+            self._log.info("Completed work", **_named(settlement.lease), seconds=settlement.seconds, **progress)
+
+    def failed(self, settlement: Settlement, *, again: bool) -> None:
+        outcome = settlement.outcome
+        if not isinstance(outcome, Failed):
+            return
+        if not self._may_say(1):
+            sort = _sort(settlement, outcome)
+            fold = self._failures.setdefault(sort, _Fold(settlement.lease, outcome))
+            fold.count += 1
+            return
+        say = self._log.warning if again else self._log.error
+        plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
+        plan |= {"attempt": settlement.lease.job.attempt, "seconds": settlement.seconds}
+        say("Failed work", **_named(settlement.lease), **_error(outcome), **plan)
+
+    def lost_lease(self, lease: Lease, what: str) -> None:
+        if self._may_say(1):
+            self._log.warning("lost lease", **_named(lease), consequence=what)
+        else:
+            self._lost += 1
+
+    def lost_race(self) -> None:
+        if self._may_say(1):
+            self._log.info("lost claim race")
+
+    def reaped(self, returned: int, failed: int) -> None:
+        self._log.info("Brought back jobs of workers that went silent", returned=returned, failed=failed)
+
+    def no_work(self, snapshot: Snapshot, wait: float) -> None:
+        parts = [f"poll {snapshot.empty_polls}", f"idle {spans(snapshot.idle)}"]
+        for condition in self._config.stop:
+            if isinstance(condition, MaxEmptyPolls):
+                parts[0] = f"poll {snapshot.empty_polls} of {condition.limit}"
+            elif isinstance(condition, MaxIdle):
+                parts[1] = f"idle {spans(snapshot.idle, condition.limit)}"
+            elif isinstance(condition, MaxWork):
+                parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
+        if snapshot.remaining:
+            parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
+        self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
+
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        self._unavailable = True
+        self._log.warning(f"Queue unavailable while {doing}; next try in {wait:.1f} s", error=_short(str(error)))
+
+    def available(self) -> None:
+        """The queue answers; says so where it did not before."""
+        if self._unavailable:
+            self._unavailable = False
+            self._log.info("The queue answers again")
+
+    def may_sleep(self) -> None:
+        self._log.info(
+            "The machine may go to sleep while work runs: nothing here can prevent it (a server without desktop)"
+        )
+
+    def progress(self, vitals: Vitals) -> None:
+        rate = (vitals.completed + vitals.failed) / vitals.uptime * 3600 if vitals.uptime else 0.0
+        target = {"target": self._target} if self._target else {}
+        self._log.info(
+            "Progress",
+            completed=vitals.completed,
+            failed=vitals.failed,
+            jobs_per_hour=round(rate),
+            average_seconds=round(vitals.average_seconds, 3),
+            memory_mb=vitals.memory_bytes >> 20,
+            health=vitals.verdict,
+            **target,
+        )
+
+    def stopping(self, reason: str) -> None:
+        self.flush()
+        self._log.info(f"STOPPING: {reason}")
+
+    def hint(self, text: str) -> None:
+        self._log.info(text)
+
+    def unwritten(self, count: int, lease: timedelta) -> None:
+        self._log.error(
+            f"{count:,} outcomes could not be written; their jobs come back by themselves within"
+            f" {lease.total_seconds():.0f} s and are tried again"
+        )
+
+    def final(self, report: Report) -> None:
+        self.flush()
+        self._log.info(f"Final statistics: {report.summary}")
+
+    def flush(self) -> None:
+        """Say what was folded since the last time."""
+        now = self._clock.monotonic()
+        seconds = max(now - self._second, 0.001)
+        self._flood = self._lines > _LINES_A_SECOND
+        self._second, self._lines = now, 0
+        if self._completed or self._claimed:
+            rate = f"{self._completed / seconds:,.0f}/s"
+            self._log.info("Completed work", jobs=self._completed, claimed=self._claimed, rate=rate)
+            self._completed = self._claimed = 0
+        if self._lost:
+            self._log.warning("lost lease", jobs=self._lost)
+            self._lost = 0
+        if self._failures:
+            folds = sorted(self._failures.values(), key=lambda fold: -fold.count)
+            self._failures = {}
+            for fold in folds[:_SORTS_SHOWN]:
+                self._log.warning("Failed work", jobs=fold.count, **_error(fold.outcome), example=fold.lease.job.id)
+            if rest := folds[_SORTS_SHOWN:]:
+                jobs = sum(fold.count for fold in rest)
+                self._log.warning("Failed work", jobs=jobs, error=f"{len(rest)} other sorts of failure")
+
+    def _may_say(self, lines: int) -> bool:
+        if self._clock.monotonic() - self._second >= 1.0:
+            self.flush()
+        self._lines += lines
+        return not self._flood and self._lines <= _LINES_A_SECOND
+
+
+class _Fold:
+    """Failures of one sort within a second, and the first of them."""
+
+    __slots__ = ("count", "lease", "outcome")
+
+    def __init__(self, lease: Lease, outcome: Failed) -> None:
+        self.lease = lease
+        self.outcome = outcome
+        self.count = 0
+
+
+def _named(lease: Lease) -> dict[str, Any]:
+    job = lease.job
+    url = job.payload.get("url")
+    name = {"url": url} if isinstance(url, str) else {"key": job.key[:12]}
+    return {"job_id": job.id, "kind": job.kind, **name}
+
+
+def _error(outcome: Failed) -> dict[str, Any]:
+    failure = outcome.failure
+    return {"error_type": failure.error_type, "error": _short(failure.message)}
+
+
+def _sort(settlement: Settlement, outcome: Failed) -> tuple[str, ...]:
+    failure = outcome.failure
+    # Numbers and URLs differ from job to job; what is left tells one sort of failure from another.
+    text = re.sub(r"\S+://\S+|\d+", "#", failure.message[:200])
+    return settlement.lease.job.kind, failure.error_type, failure.exception, text
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}…"

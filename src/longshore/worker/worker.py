@@ -1,0 +1,362 @@
+"""One worker process: claim, execute, settle, until there is a reason to stop.
+
+    claimer ──leases──▶ hand ──▶ runners ──settlements──▶ settler
+                          ▲
+                       renewal (a thread of its own)
+
+The first signal, a stop condition or a queue that is lost drains it: what is under way is finished, what lies ready is
+given back, nothing is claimed. A second signal ends what is under way and gives that back too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from longshore.clock import Clock, SystemClock
+from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, UnknownKindError
+from longshore.handlers.handler import Handler
+from longshore.handlers.load import load_handlers
+from longshore.lease import Lease
+from longshore.media import open_queue
+from longshore.observe.logs import bind_worker
+from longshore.outcome import Released, Settlement
+from longshore.queue import Queue
+from longshore.scrape.http import Http
+from longshore.worker.awake import awake
+from longshore.worker.backoff import Backoff
+from longshore.worker.children import Children
+from longshore.worker.claimer import Claimer
+from longshore.worker.config import WorkerConfig
+from longshore.worker.hand import Hand
+from longshore.worker.reaper import Reaper
+from longshore.worker.renewal import Renewal, RenewalThread
+from longshore.worker.report import Exit, Report, Tally
+from longshore.worker.reporter import Reporter
+from longshore.worker.runner import Interruption, Runner
+from longshore.worker.settler import Settler
+from longshore.worker.signals import Signals
+from longshore.worker.stop import MaxWork, stop_conditions_in
+
+_PROGRESS_SECONDS = 60.0
+_LEAVE_SECONDS = 5.0
+
+log = structlog.get_logger()
+
+
+async def work(
+    config: WorkerConfig,
+    *,
+    clock: Clock | None = None,
+    handlers: Mapping[str, Handler] | None = None,
+    queue: Queue | None = None,
+    reporter: Reporter | None = None,
+) -> Report:
+    """Be a worker until a stop condition holds, a signal comes, or the queue is lost; then say how it went.
+
+    Raises a `UsageError` where it cannot even start. What is left out is made from the configuration: the handlers from
+    its file, the queue from its URL. A queue that is given is used as it is and not closed.
+    """
+    clock = clock or SystemClock()
+    if handlers is None:
+        handlers = load_handlers(config.handler_file)
+    kinds = _kinds(config, handlers)
+    bind_worker(config.worker.label)
+    reporter = reporter or Reporter(config, clock)
+    own_queue = queue is None
+    if queue is None:
+        queue = await _opened(config, clock, reporter)
+    worker = _Worker(config, clock, {kind: handlers[kind] for kind in kinds}, queue, reporter)
+    try:
+        with awake(config.keep_awake, reporter.may_sleep):
+            return await worker.live(renew_in_thread=own_queue and queue.traits.spans_processes)
+    finally:
+        if own_queue:
+            await queue.close()
+
+
+def _kinds(config: WorkerConfig, handlers: Mapping[str, Handler]) -> list[str]:
+    if config.kinds is None:
+        return sorted(handlers)
+    if unknown := config.kinds - set(handlers):
+        raise UnknownKindError(
+            f"There is no handler for {', '.join(sorted(unknown))} in {config.handler_file}."
+            f" It has: {', '.join(sorted(handlers))}."
+        )
+    return sorted(config.kinds)
+
+
+async def _opened(config: WorkerConfig, clock: Clock, reporter: Reporter) -> Queue:
+    backoff = Backoff(0.5, 30.0)
+    while True:
+        try:
+            queue = await open_queue(config.queue_url, clock=clock)
+        except QueueUnavailableError as error:
+            wait = backoff.next()
+            reporter.unavailable("opening it", error, wait)
+            await clock.sleep(wait)
+        else:
+            reporter.available()
+            return queue
+
+
+class _Worker:
+    """The parts of one worker, and the order in which they start and end."""
+
+    def __init__(
+        self, config: WorkerConfig, clock: Clock, handlers: Mapping[str, Handler], queue: Queue, reporter: Reporter
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._handlers = handlers
+        self._queue = queue
+        self._reporter = reporter
+        self._tally = Tally()
+        self._started = clock.monotonic()
+        self._started_at = clock.now()
+        self._reason = ""
+        self._exit = Exit.OK
+
+        self._queue_error = ""
+        self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
+        self._hand = Hand()
+        self._http = Http()
+        self._children = Children(config.handler_file, level=config.log_level)
+        self._settler = Settler(queue, self._hand, clock, config.batch_size, self, self._patience)
+        self._runners = [
+            Runner(self._hand, handlers, self._children, self._http, self._settler.put)
+            for _ in range(config.concurrency)
+        ]
+        self._reaper = Reaper(config, queue, clock, reporter)
+        self._claimer = Claimer(
+            config,
+            frozenset(handlers),
+            self._conditions,
+            queue,
+            self._hand,
+            self._settler,
+            self._tally,
+            clock,
+            self._reaper,
+            reporter,
+            self,
+        )
+        self._left = asyncio.Event()
+
+    async def live(self, *, renew_in_thread: bool) -> Report:
+        """From `initialized` to the final statistics."""
+        with Signals(self._signalled) as signals:
+            self._reporter.initialized(sorted(self._handlers))
+            renewal = Renewal(self._config, self._hand, self._settler, self)
+            thread = None
+            claiming = self._service(self._claimer.run())
+            services = [claiming, self._service(self._reaper.run()), self._service(self._speak_now_and_then())]
+            if renew_in_thread:
+                thread = self._renewal_thread(renewal, signals)
+                thread.start()
+            else:
+                services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
+            settling = self._service(self._settler.run())
+            running = [self._service(runner.run()) for runner in self._runners]
+            try:
+                await self._claimer.stopping.wait()
+                await self._drain([claiming, *running])
+                self._settler.close()
+                await settling
+            finally:
+                services += [settling, *running]
+                for service in services:
+                    service.cancel()
+                await asyncio.gather(*services, return_exceptions=True)
+                if thread is not None:
+                    await thread.stop()
+                await self._children.close()
+                await self._http.close()
+            return self._final()
+
+    def _renewal_thread(self, renewal: Renewal, signals: Signals) -> RenewalThread:
+        timeouts = [h.timeout.total_seconds() for h in self._handlers.values() if h.is_async]
+        return RenewalThread(
+            renewal,
+            self._config,
+            open_queue,
+            self._runners,
+            self._settler,
+            self._children,
+            self._hand,
+            max(timeouts, default=None),
+            signals.received,
+        )
+
+    async def _drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Wait for what is under way: the attempts, and a claim that may still bring something to give back."""
+
+        self.unwanted(self._hand.close())
+        ended = asyncio.ensure_future(asyncio.wait(tasks))
+        left = asyncio.ensure_future(self._left.wait())
+        await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
+        left.cancel()
+        if not ended.done():
+            await self._leave(ended)
+
+    async def _leave(self, ended: asyncio.Future[Any]) -> None:
+        """The second signal: end what is under way, give it back, be gone in seconds."""
+        for runner in self._runners:
+            runner.interrupt(Interruption.LEAVE)
+        await asyncio.wait([ended], timeout=_LEAVE_SECONDS)
+        if ended.done():
+            return
+        # A handler that ignores being cancelled cannot keep us: what it holds is given back, and the process ends.
+        ended.cancel()
+        held = list(self._hand.held.values())
+        settlements = [*self._settler.outstanding, *(Settlement(lease, Released()) for lease in held)]
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._queue.settle(settlements)
+        except (QueueError, TimeoutError) as error:
+            log.warning("What was in hand could not be given back; it comes back with its lease", error=str(error))
+        self._children.kill_now()
+        self._tally.released += len(held)
+        self._final()
+        sys.stderr.flush()
+        os._exit(int(self._exit))
+
+    def _final(self) -> Report:
+        if unwritten := self._settler.unwritten + self._settler.busy:
+            self._reporter.unwritten(unwritten, self._config.lease)
+            self._exit = self._exit or Exit.FAILED
+        tally = self._tally
+        report = Report(
+            worker=self._config.worker.label,
+            claimed=tally.claimed,
+            completed=tally.completed,
+            failed=tally.failed,
+            retried=tally.retried,
+            snoozed=tally.snoozed,
+            released=tally.released,
+            stale=tally.stale,
+            lost_races=tally.lost_races,
+            started=self._started_at,
+            ended=self._clock.now(),
+            seconds=self._clock.monotonic() - self._started,
+            reason=self._reason,
+            exit_code=int(self._exit),
+            target=min((c.limit for c in self._conditions if isinstance(c, MaxWork)), default=None),
+        )
+        self._reporter.final(report)
+        return report
+
+    def _service(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.create_task(self._guarded(coroutine))
+
+    async def _guarded(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """No part dies unseen: its error stops the worker, and is its reason."""
+        try:
+            await coroutine
+        except LongshoreError as error:
+            self._fail(str(error))
+        except Exception as error:
+            log.exception("The worker failed")
+            self._fail(f"{type(error).__name__}: {error}")
+
+    # What stops it
+
+    def stop(self, reason: str) -> None:
+        """Drain, for this reason. The first reason counts."""
+        if not self._claimer.stopping.is_set():
+            self._reason = reason
+            self._reporter.stopping(reason)
+            self._claimer.stopping.set()
+
+    def fatal(self, error: QueueError) -> None:
+        """The queue is lost for good."""
+        self._queue_error = str(error)
+        self._fail(str(error))
+
+    def _fail(self, reason: str) -> None:
+        if self._exit is Exit.OK:
+            self._exit = Exit.FAILED
+        self.stop(reason)
+
+    def _signalled(self, name: str, count: int) -> None:
+        if count == 1:
+            self.stop(f"{name} received; finishing {self._hand.under_way} jobs under way")
+            self._reporter.hint("Once more to give them back and leave at once")
+        elif not self._left.is_set():
+            self._exit = Exit.INTERRUPTED
+            self._reason = f"{name} received twice; everything in hand is given back"
+            self._claimer.stopping.set()
+            self._reporter.stopping(self._reason)
+            self._left.set()
+
+    def _patience(self) -> float | None:
+        """Seconds of trouble: while there is work, any; when stopping, what a lease lasts; when leaving, hardly any."""
+        if not self._claimer.stopping.is_set():
+            return None
+        return _LEAVE_SECONDS if self._left.is_set() else self._config.lease.total_seconds()
+
+    # What the parts tell it
+
+    def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
+        """The settler has written these."""
+        verdicts = self._tally.count(settlements, accepted)
+        for settlement in verdicts.refused:
+            self._reporter.lost_lease(settlement.lease, "its outcome was refused")
+        for settlement, again in verdicts.failed:
+            self._reporter.failed(settlement, again=again)
+        if verdicts.completed:
+            self._reporter.completed(verdicts.completed, self._tally.ended)
+        self.available()
+        self._claimer.learn(verdicts.seconds / len(settlements))
+        self._hand.need.set()
+
+    def rested(self) -> None:
+        """The settler has nothing left to write."""
+        if not self._hand.held:
+            self._claimer.quiet.set()
+
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """Renewal found that these leases are gone: end the attempts, whose outcome would be refused."""
+        hand = self._hand
+        for lease in leases:
+            if hand.held.get(lease.job.id) is not lease:
+                continue
+            self._tally.stale += 1
+            self._reporter.lost_lease(lease, "the attempt is ended")
+            hand.let_go(lease)
+            if lease in hand.ready:
+                hand.ready.remove(lease)
+            for runner in self._runners:
+                if runner.lease is lease:
+                    runner.interrupt(Interruption.LOST)
+        hand.need.set()
+        if not self._settler.busy:
+            self.rested()
+
+    def unwanted(self, leases: Sequence[Lease]) -> None:
+        """These were claimed and not begun: give them back."""
+        for lease in leases:
+            self._settler.put(Settlement(lease, Released()))
+
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        self._queue_error = str(error)
+        self._reporter.unavailable(doing, error, wait)
+
+    def available(self) -> None:
+        self._queue_error = ""
+        self._reporter.available()
+
+    async def _speak_now_and_then(self) -> None:
+        said_at, ended = self._clock.monotonic(), 0
+        while True:
+            await self._clock.sleep(1.0)
+            self._reporter.flush()
+            now = self._clock.monotonic()
+            if now - said_at >= _PROGRESS_SECONDS and self._tally.ended != ended:
+                said_at, ended = now, self._tally.ended
+                self._reporter.progress(self._tally.vitals(now - self._started, self._queue_error))

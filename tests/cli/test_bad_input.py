@@ -1,0 +1,160 @@
+"""Bad input: one clear message each, the right exit code, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longshore.cli import main
+
+Refused = Callable[..., str]
+
+
+def test_an_unknown_handler_file(here: Path, refused: Refused) -> None:
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert "no handler file none.py" in refused("run", "none.py", "--urls-file", "urls.txt")
+    assert "no handler file none.py" in refused("work", "none.py")
+
+
+def test_a_handler_file_without_handlers(here: Path, refused: Refused) -> None:
+    (here / "empty_handlers.py").write_text("x = 1\n")
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert "no handlers in empty_handlers.py" in refused("run", "empty_handlers.py", "--urls-file", "urls.txt")
+
+
+def test_an_unknown_kind_is_answered_with_those_there_are(here: Path, refused: Refused) -> None:
+    text = 'from longshore import handler\n\n@handler("{0}")\ndef {0}(job): ...\n\n'
+    (here / "two_kinds.py").write_text(text.format("page") + text.format("list"))
+    (here / "urls.txt").write_text("https://a.org/\n")
+    for command in (
+        ["run", "two_kinds.py", "--urls-file", "urls.txt", "--kind", "pdf"],
+        ["work", "two_kinds.py", "--kinds", "page,pdf"],
+    ):
+        assert "no handler for 'pdf'. It handles: list, page." in refused(*command)
+    assert "--kind: list, page" in refused("run", "two_kinds.py", "--urls-file", "urls.txt")
+
+
+def test_a_malformed_jsonl_line_is_named_and_nothing_is_submitted(
+    here: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "jobs.jsonl").write_text('{"n": 1}\n{"n": 2}\n{"n": \n')
+    error = refused("submit", "doc", "--jobs-file", "jobs.jsonl")
+    assert "jobs.jsonl, line 3: not JSON" in error
+    assert "Nothing was submitted" in error
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["remaining"] == 0
+
+
+def test_a_file_of_jobs_that_is_not_there(here: Path, refused: Refused) -> None:
+    assert "none.jsonl cannot be read: No such file" in refused("submit", "doc", "--jobs-file", "none.jsonl")
+
+
+def test_no_file_of_jobs_or_two(here: Path, refused: Refused) -> None:
+    assert "--urls-file FILE or --jobs-file FILE" in refused("submit", "doc")
+    assert "one of them" in refused("submit", "doc", "--urls-file", "a", "--jobs-file", "b")
+
+
+def test_a_queue_file_that_is_not_ours(here: Path, refused: Refused) -> None:
+    (here / "notes.db").write_text("dear diary, this is not a queue at all\n" * 100)
+    error = refused("status", "--queue", "sqlite:///notes.db", code=1)
+    assert "notes.db" in error
+    with sqlite3.connect(here / "other.db") as other:
+        other.execute("CREATE TABLE customer (id INTEGER)")
+    other.close()
+    assert "other.db" in refused("status", "--queue", "sqlite:///other.db", code=1)
+    assert (here / "notes.db").read_text().startswith("dear diary")
+
+
+def test_a_queue_of_a_newer_schema_is_refused(here: Path, capsys: pytest.CaptureFixture[str], refused: Refused) -> None:
+    assert main(["status", "--queue", "sqlite:///q.db", "--json"]) == 0
+    capsys.readouterr()
+    with sqlite3.connect(here / "q.db") as queue:
+        queue.execute("PRAGMA user_version = 9999")
+    queue.close()
+    assert "newer" in refused("status", "--queue", "sqlite:///q.db", code=1)
+
+
+def test_a_queue_that_is_a_folder(here: Path, refused: Refused) -> None:
+    (here / "folder").mkdir()
+    assert "folder" in refused("status", "--queue", "sqlite:///folder", code=1)
+
+
+def test_an_unknown_scheme_is_answered_with_the_known_ones(here: Path, refused: Refused) -> None:
+    error = refused("status", "--queue", "redis://me:hunter2@host/0")
+    assert "redis://me:***@host/0" in error
+    assert "sqlite://" in error
+
+
+def test_two_settings_that_name_the_queue_differently(
+    here: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_REPO_URL", "https://github.com/a/b")
+    (here / ".env").write_text("QUEUE_DIR=/srv/queue\n")
+    error = refused("status")
+    assert "GITHUB_REPO_URL" in error
+    assert "QUEUE_DIR" in error
+    assert main(["status", "--queue", "sqlite:///q.db"]) == 0
+
+
+def test_a_setting_that_cannot_be_used(here: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LONGSHORE_LEASE_SECONDS", "abc")
+    error = refused("config")
+    assert "LONGSHORE_LEASE_SECONDS (environment), cannot be 'abc': it takes a number of at least 1" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fly"], "No such command 'fly'"),
+        (["run"], "Missing argument"),
+        (["jobs", "--state", "asleep"], "There is no state 'asleep'. The states are: pending"),
+        (["jobs", "--limit", "-1"], "--limit cannot be -1"),
+        (["jobs", "--wings"], "No such option"),
+        (["retry", "--state", "failed", "--older-than", "soon"], "--older-than cannot be 'soon'"),
+        (["retry"], "Say which jobs to retry"),
+        (["cancel"], "Say which jobs to cancel"),
+        (["retry", "--state", "completed"], "cannot be changed by retry"),
+        (["cancel", "--state", "failed"], "cannot be changed by cancel"),
+        (["work", "x.py", "--concurrency", "0"], "--concurrency cannot be '0': it takes a whole number of at least 1"),
+        (["work", "x.py", "--concurrency", "many"], "--concurrency cannot be 'many': it takes a whole number"),
+        (["status", "nowhen"], "There is no run 'nowhen'"),
+        (["jobs", "--run", "nowhen"], "There is no run 'nowhen'"),
+        (["retry", "--run", "nowhen", "--yes"], "There is no run 'nowhen'"),
+        (["show", "12345"], "There is no job '12345'"),
+        (["show", "not-a-number"], "There is no job 'not-a-number'"),
+        (["cancel", "12345", "--yes"], "There is no job 12345"),
+        (["submit", "page", "--urls-file", "urls.txt", "--run", "a/b"], "cannot be a run id"),
+        (["submit", " ", "--urls-file", "urls.txt"], "The kind is empty"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_as_asked_is_said(here: Path, refused: Refused, arguments: list[str], said: str) -> None:
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert said in refused(*arguments)
+
+
+def test_a_place_for_the_results_that_is_not_there_is_refused_before_the_work(here: Path, refused: Refused) -> None:
+    (here / "urls.txt").write_text("https://a.org/\n")
+    error = refused("run", "x.py", "--urls-file", "urls.txt", "--out", "none/results.jsonl")
+    assert "there is no folder none" in error
+
+
+def test_debug_adds_where_an_error_came_from(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "nowhen", "--debug"]) == 2
+    error = capsys.readouterr().err
+    assert "Traceback" in error
+    assert "longshore: There is no run 'nowhen'" in error
+
+
+def test_a_fault_of_our_own_ends_in_one_line_too(here: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("nobody expected this")
+
+    monkeypatch.setattr("longshore.cli.output.write_table", broken)
+    error = refused("config", code=1)
+    assert "ZeroDivisionError: nobody expected this" in error
+    assert "--debug" in error

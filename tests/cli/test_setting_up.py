@@ -1,0 +1,116 @@
+"""`demo` and `init`, the examples, and the generated pages."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from longshore.cli.reference import pages
+
+from .conftest import Shell
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def test_the_demo_goes_as_planned_and_every_command_it_prints_works(shell: Shell) -> None:
+    done = shell("demo")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert "148 pages scraped, 2 failed as planned" in done.stderr
+    assert "5 pages failed at first" in done.stderr
+    assert "timeout (TimedOutError)" in done.stderr
+    assert "500 Internal Server Error" in done.stderr
+    assert "\x1b" not in done.stderr
+    printed = re.findall(r"-m longshore (.*)", done.stderr)
+    assert len(printed) == 3
+    for command in printed:
+        assert shell(*shlex.split(command)).returncode == 0
+    folder = shell.folder / ".longshore" / "demo" / "1"
+    assert len((folder / "results.jsonl").read_text().splitlines()) == 148
+
+
+def test_init_makes_a_folder_whose_test_passes_and_whose_handler_runs(shell: Shell) -> None:
+    done = shell("init", "shop")
+    assert done.returncode == 0, done.stderr
+    made = shell.folder / "shop"
+    names = {"handlers.py", "test_handlers.py", "urls.txt", ".env.example", ".gitignore", "README.md"}
+    assert {path.name for path in made.iterdir()} == names
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=made,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "3 passed" in tested.stdout
+    config = subprocess.run(
+        [sys.executable, "-m", "longshore", "config", "--json"],
+        cwd=made,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(config.stdout)["queue"]["source"] == "default"
+
+
+def test_init_overwrites_nothing(shell: Shell) -> None:
+    (shell.folder / "shop").mkdir()
+    shell.write("shop/urls.txt", "mine\n")
+    done = shell("init", "shop")
+    assert done.returncode == 2
+    assert "shop has urls.txt already" in done.stderr
+    assert os.listdir(shell.folder / "shop") == ["urls.txt"]  # noqa: PTH208
+    done = shell("init", "shop/urls.txt")
+    assert done.returncode == 2
+    assert "is a file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "option", "jobs", "count"),
+    [
+        ("smallest.py", "--urls-file", "urls.txt", 5),
+        ("documents.py", "--jobs-file", "documents.jsonl", 3),
+    ],
+)
+def test_the_examples_run_as_they_are(shell: Shell, file: str, option: str, jobs: str, count: int) -> None:
+    done = shell("run", str(EXAMPLES / file), option, str(EXAMPLES / jobs), "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert len((shell.folder / "results.jsonl").read_text().splitlines()) == count
+
+
+def test_the_example_for_the_local_site_scrapes_it(shell: Shell) -> None:
+    served = subprocess.Popen(
+        [sys.executable, "-m", "longshore.demo.site", "--pages", "30", "--port", "0", "--urls-file", "urls.txt"],
+        cwd=shell.folder,
+        env=shell.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert served.stdout
+        assert "Serving 30 pages" in served.stdout.readline()
+        done = shell("run", str(EXAMPLES / "site.py"), "--urls-file", "urls.txt")
+        assert done.returncode == 0, done.stderr
+    finally:
+        served.kill()
+        served.communicate()
+    lines = [json.loads(line) for line in (shell.folder / "results.jsonl").read_text().splitlines()]
+    assert len(lines) == 30
+    assert all(line["result"]["price"] > 0 and line["result"]["links"] for line in lines)
+
+
+@pytest.mark.parametrize("name", ["docs/cli.md", "docs/settings.md", ".env.example"])
+def test_the_generated_pages_are_current(name: str) -> None:
+    written = (ROOT / name).read_text(encoding="utf-8")
+    assert written == pages()[name], "Run: python -m longshore.cli.reference"

@@ -1,0 +1,202 @@
+"""The supervisor, with real processes: crashes, restarts, drains, and nothing left behind (B10 in part)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from longshore.fleet.supervisor import MAX_RESTARTS, Ending, Fleet, WorkerCommand, how_it_ended
+
+# Stands in for a worker: says when it is ready, counts the requests to stop, and obeys the second.
+PATIENT = """
+import pathlib, signal, sys, threading
+from longshore.fleet.lifeline import hold_on
+asked = threading.Semaphore(0)
+hold_on(asked.release)
+ready = pathlib.Path(sys.argv[1])
+ready.with_suffix(".part").write_text("ready")
+ready.with_suffix(".part").rename(ready)
+asked.acquire()
+print("first", flush=True)
+if sys.argv[2] == "stubborn":
+    asked.acquire()
+    print("second", flush=True)
+    sys.exit(130)
+"""
+
+
+DEAF = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(3600)"
+
+
+class HastyClock:
+    """A clock whose sleeps end at once and are written down, and on which every worker lives as long as is said."""
+
+    def __init__(self, lives: float = 0.0) -> None:
+        self.slept: list[float] = []
+        self._lives = lives
+        self._time = 0.0
+
+    def now(self) -> float:
+        return self._time
+
+    def monotonic(self) -> float:
+        self._time += self._lives
+        return self._time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def command(tmp_path: Path, code: str, *arguments: str, name: str = "worker 1") -> WorkerCommand:
+    return WorkerCommand(
+        name=name,
+        arguments=(sys.executable, "-c", code, *arguments),
+        log=tmp_path / "logs" / f"{name}.log",
+        environment=dict(os.environ),
+    )
+
+
+def silent(_: str) -> None:
+    return None
+
+
+async def appeared(path: Path) -> None:
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110 (another process makes it)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_worker_that_ends_well_is_not_started_again(tmp_path: Path) -> None:
+    start = command(tmp_path, "print('done')")
+    endings = await Fleet([start], silent).run()
+    assert endings == [Ending(start, exit_code=0, restarts=0)]
+    assert start.log.read_text() == "done\n"
+
+
+async def test_a_worker_that_was_started_wrongly_is_not_started_again(tmp_path: Path) -> None:
+    clock = HastyClock()
+    [ending] = await Fleet([command(tmp_path, "raise SystemExit(2)")], silent, clock).run()
+    assert (ending.exit_code, ending.restarts, clock.slept) == (2, 0, [])
+
+
+async def test_a_crashing_worker_is_started_again_with_growing_waits_and_given_up_after_five(tmp_path: Path) -> None:
+    clock, said = HastyClock(), list[str]()
+    [ending] = await Fleet([command(tmp_path, "raise SystemExit(7)")], said.append, clock).run()
+    assert (ending.exit_code, ending.restarts, ending.done) == (7, MAX_RESTARTS, False)
+    assert clock.slept == [0.5, 1, 2, 4, 8]
+    assert "worker 1 ended with exit code 7; starting it again in 0.5 s" in said[0]
+    assert "given up" in said[-1]
+
+
+async def test_a_worker_that_had_lived_well_is_not_given_up(tmp_path: Path) -> None:
+    # Crashes more often than a broken one would be let to, then ends well.
+    tally = tmp_path / "tally"
+    code = "import sys; f = open(sys.argv[1], 'a+'); f.write('x'); f.flush(); f.seek(0); sys.exit(len(f.read()) < 9)"
+    clock = HastyClock(lives=60.0)
+    [ending] = await Fleet([command(tmp_path, code, str(tally))], silent, clock).run()
+    assert (ending.exit_code, ending.restarts) == (0, 8)
+    assert set(clock.slept) == {0.5}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+async def test_a_killed_worker_is_started_again_and_the_end_is_named(tmp_path: Path) -> None:
+    said: list[str] = []
+    code = (
+        "import os, sys\nif not os.path.exists(sys.argv[1]):\n    open(sys.argv[1], 'x')\n    os.kill(os.getpid(), 9)\n"
+    )
+    [ending] = await Fleet([command(tmp_path, code, str(tmp_path / "once"))], said.append, HastyClock()).run()
+    assert (ending.exit_code, ending.restarts) == (0, 1)
+    assert "was killed (SIGKILL)" in said[0]
+
+
+async def test_the_first_stop_drains_and_nothing_is_started_again(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    start = command(tmp_path, PATIENT, str(ready), "obedient")
+    fleet = Fleet([start], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    fleet.stop()
+    [ending] = await running
+    assert (ending.exit_code, ending.restarts) == (0, 0)
+    assert start.log.read_text() == "first\n"
+
+
+async def test_the_second_stop_makes_a_worker_leave(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    start = command(tmp_path, PATIENT, str(ready), "stubborn")
+    fleet = Fleet([start], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    fleet.stop()
+    fleet.stop()
+    [ending] = await running
+    assert ending.exit_code == 130
+    assert start.log.read_text() == "first\nsecond\n"
+
+
+async def test_a_worker_that_does_not_leave_when_it_must_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    ready = tmp_path / "ready"
+    fleet = Fleet([command(tmp_path, DEAF, str(ready))], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    [pid] = fleet.pids
+    fleet.stop()
+    fleet.stop()
+    [ending] = await running
+    assert not ending.done
+    assert not psutil.pid_exists(pid)
+
+
+async def test_a_supervisor_that_is_cancelled_leaves_no_worker_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    ready = tmp_path / "ready"
+    fleet = Fleet([command(tmp_path, DEAF, str(ready))], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    [pid] = fleet.pids
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not psutil.pid_exists(pid)
+
+
+async def test_workers_notice_that_their_supervisor_was_killed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    log = tmp_path / "log"
+    supervisor = f"""
+import asyncio, os, pathlib, sys
+from longshore.fleet.supervisor import Fleet, WorkerCommand
+worker = (sys.executable, "-c", {PATIENT!r}, sys.argv[1], "obedient")
+asyncio.run(Fleet([WorkerCommand("w", worker, pathlib.Path(sys.argv[2]), dict(os.environ))], print).run())
+"""
+    parent = await asyncio.create_subprocess_exec(sys.executable, "-c", supervisor, str(ready), str(log))
+    await appeared(ready)
+    [worker] = psutil.Process(parent.pid).children()
+    parent.kill()
+    await parent.wait()
+    await asyncio.to_thread(psutil.wait_procs, [worker], 20)
+    assert not worker.is_running()
+    assert log.read_text() == "first\n"
+
+
+def test_what_a_worker_starts_does_not_hold_its_lifeline(tmp_path: Path) -> None:
+    code = "import os\nfrom longshore.fleet.lifeline import hold_on\nhold_on(lambda: None)\nprint(os.read(0, 1))"
+    done = subprocess.run([sys.executable, "-c", code], input=b"....", capture_output=True, check=True)
+    assert done.stdout.strip() == b"b''"
+
+
+def test_the_end_of_a_process_is_said_in_words() -> None:
+    assert how_it_ended(None) == "never started"
+    assert how_it_ended(3) == "ended with exit code 3"
+    assert how_it_ended(-200) == "was killed (signal 200)"

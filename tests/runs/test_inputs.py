@@ -1,0 +1,137 @@
+"""Files of URLs and jobs: what is read, and how a fault in them is named (D1)."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from longshore.errors import InputFileError
+from longshore.runs.inputs import Entry, Format, Input
+
+
+def urls(tmp_path: Path, content: str | bytes) -> Input:
+    path = tmp_path / "urls.txt"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return Input(str(path), Format.URLS)
+
+
+def jobs(tmp_path: Path, content: str) -> Input:
+    path = tmp_path / "jobs.jsonl"
+    path.write_text(content, encoding="utf-8")
+    return Input(str(path), Format.JOBS)
+
+
+def test_a_url_file_gives_one_job_a_line_without_blank_lines_and_comments(tmp_path: Path) -> None:
+    source = urls(tmp_path, "# pages\n\nhttps://a.org/1\n   https://a.org/2  \n#https://a.org/3\n")
+    assert list(source.entries()) == [
+        Entry(payload={"url": "https://a.org/1"}),
+        Entry(payload={"url": "https://a.org/2"}),
+    ]
+
+
+def test_a_byte_order_mark_windows_line_ends_and_a_missing_last_one_do_no_harm(tmp_path: Path) -> None:
+    source = urls(tmp_path, b"\xef\xbb\xbfhttps://a.org/1\r\nhttps://a.org/2")
+    assert [entry.payload["url"] for entry in source.entries()] == ["https://a.org/1", "https://a.org/2"]
+
+
+@pytest.mark.parametrize("line", ["hello world", "http://", "https:///path", "://a.org", "http://a b/", "mailto:x@y.z"])
+def test_a_line_that_is_no_url_is_named_by_its_number(tmp_path: Path, line: str) -> None:
+    with pytest.raises(InputFileError, match=r"urls\.txt, line 3: .* is not a URL"):
+        urls(tmp_path, f"https://a.org/\n\n{line}\n").check()
+
+
+def test_a_url_without_its_scheme_gets_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"Did you mean https://example\.org/page"):
+        urls(tmp_path, "example.org/page\n").check()
+
+
+@pytest.mark.parametrize(
+    "line", ["http://localhost:8000/x", "https://a.org/with space", "ftp://a.org", "HTTPS://A.org/?q=1"]
+)
+def test_a_line_that_is_a_url_is_taken_as_it_is(tmp_path: Path, line: str) -> None:
+    assert [entry.payload["url"] for entry in urls(tmp_path, line).entries()] == [line]
+
+
+def test_text_that_is_not_utf8_is_named_by_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"line 2 is not UTF-8"):
+        urls(tmp_path, b"https://a.org/\nhttps://a.org/\xe4\n").check()
+    with pytest.raises(InputFileError, match="is UTF-16"):
+        urls(tmp_path, "https://a.org/".encode("utf-16")).check()
+
+
+def test_a_line_without_end_is_refused_rather_than_read_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("longshore.runs.inputs.LONGEST_LINE", 100)
+    with pytest.raises(InputFileError, match="line 1 is longer than 100 bytes"):
+        urls(tmp_path, "x" * 101).check()
+
+
+def test_a_file_that_is_not_there_or_is_a_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"none\.txt cannot be read: No such file"):
+        Input(str(tmp_path / "none.txt"), Format.URLS).check()
+    with pytest.raises(InputFileError, match="cannot be read"):
+        Input(str(tmp_path), Format.URLS).check()
+
+
+def test_a_jsonl_line_is_the_payload_itself_or_wraps_it(tmp_path: Path) -> None:
+    source = jobs(
+        tmp_path,
+        '{"id": 1}\n\n'
+        '{"payload": {"id": 2}}\n'
+        '{"payload": {"id": 3}, "key": "k", "priority": -5, "partition": "CA", "not_before": 1900000000}\n'
+        '{"payload": {"id": 4}, "not_before": "2030-01-31T08:00:00Z", "key": null}\n',
+    )
+    assert list(source.entries()) == [
+        Entry(payload={"id": 1}),
+        Entry(payload={"id": 2}),
+        Entry(payload={"id": 3}, key="k", priority=-5, partition="CA", not_before=1_900_000_000.0),
+        Entry(payload={"id": 4}, not_before=1_896_076_800.0),
+    ]
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path: Path) -> None:
+    source = jobs(tmp_path, '{"payload": {}, "not_before": "2030-01-31 08:00:00"}\n')
+    assert next(source.entries()).not_before == 1_896_076_800.0
+
+
+def test_an_object_that_has_a_payload_among_fields_of_its_own_is_the_payload_itself(tmp_path: Path) -> None:
+    source = jobs(tmp_path, '{"type": "push", "payload": {"size": 1}, "public": true}\n')
+    assert next(source.entries()).payload == {"type": "push", "payload": {"size": 1}, "public": True}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{oops", "not JSON"),
+        ("[1, 2]", "a job is a JSON object"),
+        ('"text"', "a job is a JSON object"),
+        ('{"payload": 5}', "payload"),
+        ('{"payload": {}, "priority": "high"}', "priority"),
+        ('{"payload": {}, "key": 5}', "key"),
+        ('{"payload": {}, "key": ""}', "the key is empty"),
+        ('{"payload": {}, "not_before": "soon"}', "not_before cannot be 'soon'"),
+        ('{"payload": {}, "priority": 1, "prtition": "CA"}', "'prtition' is not known beside 'payload'"),
+        ("[" * 100_000, "line 2"),
+    ],
+)
+def test_a_malformed_line_is_named_by_its_number_and_its_fault(tmp_path: Path, line: str, said: str) -> None:
+    with pytest.raises(InputFileError) as refused:
+        jobs(tmp_path, f'{{"id": 1}}\n{line}\n').check()
+    assert "jobs.jsonl, line 2: " in str(refused.value)
+    assert said in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "many.txt"
+    with path.open("w") as file:
+        file.writelines(f"https://a.org/{number}\n" for number in range(200_000))
+    tracemalloc.start()
+    try:
+        assert Input(str(path), Format.URLS).check() == 200_000
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,118 @@
+"""Results, failures, pace and bookmarks: what a run leaves behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longshore.errors import Failure, UsageError
+from longshore.job import new_job
+from longshore.lease import Want, WorkerId
+from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.runs.bookmark import Bookmark
+from longshore.runs.failures import EXAMPLES, failure_groups
+from longshore.runs.pace import WINDOW, Pace
+from longshore.runs.results import check_out, write_results
+
+
+async def finished(*outcomes: Outcome) -> MemoryQueue:
+    queue = MemoryQueue()
+    await queue.submit([new_job("page", {"url": f"https://a.org/{n}"}, run="r") for n in range(len(outcomes))])
+    leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=len(outcomes)))
+    await queue.settle([Settlement(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)])
+    return queue
+
+
+def files_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+def failed(error_type: str, exception: str) -> Failed:
+    return Failed(Failure(error_type=error_type, message="no", exception=exception, retryable=False))
+
+
+async def test_results_are_one_line_for_each_completed_job(tmp_path: Path) -> None:
+    queue = await finished(Completed({"n": 1}), failed("timeout", "TimedOutError"), Completed(None))
+    out = tmp_path / "results.jsonl"
+    assert await write_results(queue, "r", str(out)) == 2
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["payload"]["url"] for line in lines] == ["https://a.org/0", "https://a.org/2"]
+    assert [line["result"] for line in lines] == [{"n": 1}, None]
+    assert lines[0].keys() == {"id", "run", "kind", "key", "payload", "result"}
+
+
+async def test_a_results_file_that_cannot_be_finished_leaves_the_old_one_and_no_half_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "results.jsonl"
+    out.write_text("old\n")
+
+    async def no_room(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("longshore.runs.results._write", no_room)
+    with pytest.raises(UsageError, match=r"No space left on device.*safe in the queue"):
+        await write_results(MemoryQueue(), "r", str(out))
+    assert out.read_text() == "old\n"
+    assert files_in(tmp_path) == [out]
+
+
+def test_a_place_results_cannot_go_to_is_refused_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        check_out(str(tmp_path))
+    with pytest.raises(UsageError, match="there is no folder"):
+        check_out(str(tmp_path / "none" / "results.jsonl"))
+    check_out("-")
+    check_out(str(tmp_path / "results.jsonl"))
+
+
+async def test_failures_are_grouped_with_the_most_frequent_first_and_a_few_examples() -> None:
+    outcomes = [failed("timeout", "longshore.errors.TimedOutError")] * 5 + [failed("unknown", "KeyError")] * 2
+    groups = await failure_groups(await finished(*outcomes), "r")
+    assert [(g.error_type, g.exception, g.count) for g in groups] == [
+        ("timeout", "TimedOutError", 5),
+        ("unknown", "KeyError", 2),
+    ]
+    assert len(groups[0].examples) == EXAMPLES
+
+
+async def test_a_flood_of_different_failures_does_not_become_a_flood_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longshore.runs.failures.KEPT_GROUPS", 2)
+    groups = await failure_groups(await finished(*(failed("unknown", f"Error{n}") for n in range(10))), "r")
+    assert sum(group.count for group in groups) == 10
+    assert len(groups) == 3
+
+
+def test_the_pace_is_that_of_the_last_half_minute() -> None:
+    pace = Pace()
+    assert pace.seconds_left(100) is None
+    pace.note(0.0, 0)
+    pace.note(10.0, 1000)
+    assert pace.per_second == 100
+    for second in range(11, 11 + int(WINDOW) + 1):
+        pace.note(float(second), 1000 + (second - 10))
+    assert pace.per_second == pytest.approx(1.0)
+    assert pace.seconds_left(60) == pytest.approx(60)
+
+
+def test_a_bookmark_is_found_by_the_same_command_only(tmp_path: Path) -> None:
+    mark = Bookmark(tmp_path / "runs", "sqlite:///a.db", "/h.py", "/urls.txt", "page")
+    assert mark.recall() is None
+    mark.note("20300101_000000")
+    assert mark.recall() == "20300101_000000"
+    assert Bookmark(tmp_path / "runs", "sqlite:///b.db", "/h.py", "/urls.txt", "page").recall() is None
+    mark.forget()
+    mark.forget()
+    assert mark.recall() is None
+
+
+def test_a_bookmark_holds_no_password_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    mark = Bookmark(tmp_path, "postgresql://me:hunter2@db/x", "/h.py", "/urls.txt", "page")
+    mark.note("r")
+    assert "hunter2" not in mark.path.read_text()
+    mark.path.write_text("{")
+    with pytest.raises(UsageError, match="cannot be read"):
+        mark.recall()

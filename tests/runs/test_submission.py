@@ -1,0 +1,104 @@
+"""Submitting a file: all of it or none of it, again and again without harm."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import InputFileError, QueueFullError, UsageError
+from longshore.job import NewJob
+from longshore.media.memory import MemoryQueue
+from longshore.queue import Selection, Submitted, totals
+from longshore.runs.inputs import Format, Input
+from longshore.runs.submission import Plan, Submission, check_run_id, new_run_id, submit_file
+
+PLAN = Plan(run="r", kind="page")
+
+
+def file_of(tmp_path: Path, *lines: str) -> Input:
+    path = tmp_path / "urls.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return Input(str(path), Format.URLS)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"https://a.org/{number}" for number in range(count)]
+
+
+async def test_every_job_is_submitted_in_batches_and_a_second_time_is_a_duplicate(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    source = file_of(tmp_path, *numbered(2500))
+    seen: list[Submission] = []
+    assert await submit_file(queue, source, PLAN, progress=seen.append) == Submission("r", 2500, 0)
+    assert [step.submitted for step in seen] == [1000, 2000, 2500]
+    assert await submit_file(queue, source, PLAN) == Submission("r", 0, 2500)
+    assert totals(await queue.stats("r")).pending == 2500
+
+
+async def test_two_spellings_of_a_url_are_one_job(tmp_path: Path) -> None:
+    source = file_of(tmp_path, "https://a.org/?b=2&a=1", "HTTPS://A.org:443/?a=1&b=2#top")
+    assert await submit_file(MemoryQueue(), source, PLAN) == Submission("r", 1, 1)
+
+
+async def test_a_malformed_line_in_a_file_leaves_the_queue_untouched(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    source = file_of(tmp_path, *numbered(1500), "oops")
+    with pytest.raises(InputFileError, match=r"line 1501: .*Nothing was submitted"):
+        await submit_file(queue, source, PLAN)
+    assert await queue.stats() == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+async def test_a_malformed_line_in_a_pipe_says_how_much_was_submitted_before(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = "".join(f"{line}\n" for line in [*numbered(1500), "oops"])
+    writer = threading.Thread(target=pipe.write_text, args=(text,))
+    writer.start()
+    queue = MemoryQueue()
+    with pytest.raises(InputFileError, match=r"line 1501: .*1,000 jobs were submitted to run r; with --run r"):
+        await submit_file(queue, Input(str(pipe), Format.URLS), PLAN)
+    writer.join()
+    assert totals(await queue.stats()).pending == 1000
+
+
+class FullQueue(MemoryQueue):
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        if totals(await self.stats()).total >= 1000:
+            raise QueueFullError("The disk is full.")
+        return await super().submit(jobs)
+
+
+async def test_a_queue_that_fails_on_the_way_says_what_it_took_and_how_to_go_on(tmp_path: Path) -> None:
+    with pytest.raises(QueueFullError, match=r"The disk is full\. Before that, 1,000 jobs were .* --run r"):
+        await submit_file(FullQueue(), file_of(tmp_path, *numbered(1500)), PLAN)
+
+
+async def test_what_a_line_says_of_itself_goes_before_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    path.write_text('{"n": 1}\n{"payload": {"n": 2}, "priority": 0, "partition": "TX", "key": "two"}\n')
+    queue = MemoryQueue()
+    plan = Plan(run="r", kind="doc", priority=7, partition="CA", max_attempts=2)
+    await submit_file(queue, Input(str(path), Format.JOBS), plan)
+    one, two = await queue.jobs(Selection(run="r"))
+    assert (one.priority, one.partition, one.max_attempts) == (7, "CA", 2)
+    assert (two.priority, two.partition, two.key, two.payload) == (0, "TX", "two", {"n": 2})
+
+
+async def test_a_run_id_is_the_time_with_a_number_where_it_is_taken(tmp_path: Path) -> None:
+    clock, queue = ManualClock(), MemoryQueue()
+    assert await new_run_id(queue, clock) == "20231114_221320"
+    for taken in ("20231114_221320", "20231114_221320_2"):
+        await submit_file(queue, file_of(tmp_path, "https://a.org/"), Plan(run=taken, kind="page"))
+    assert await new_run_id(queue, clock) == "20231114_221320_3"
+
+
+@pytest.mark.parametrize("run", ["", "../up", "a b", "-x", "x" * 101, "a/b", "ü"])
+def test_a_run_id_that_could_not_be_a_file_name_is_refused(run: str) -> None:
+    with pytest.raises(UsageError, match="cannot be a run id"):
+        check_run_id(run)

@@ -1,0 +1,196 @@
+"""Settings: where a value comes from, and what is said when it cannot be used (A10, E3, E16)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from longshore.errors import SettingsError
+from longshore.settings import DEFAULT_QUEUE, TABLE, Settings, export_dotenv, queue_url, resolve
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def settle(folder: Path, environ: dict[str, str] | None = None, **cli: object) -> Settings:
+    return resolve(cli, environ=environ or {}, folder=folder)
+
+
+def test_without_any_source_every_setting_has_its_default(folder: Path) -> None:
+    settings = settle(folder)
+    assert settings.queue == DEFAULT_QUEUE
+    assert (settings.lease_seconds, settings.poll_interval, settings.concurrency) == (300.0, 10.0, 8)
+    assert (settings.max_work, settings.max_failures, settings.max_idle_hours) == (0, 0, 0.0)
+    assert all(settings.source(name).level == "default" for name in TABLE)
+
+
+def test_each_source_wins_over_the_one_below_it(folder: Path) -> None:
+    (folder / "longshore.toml").write_text("[longshore]\nconcurrency = 2\n")
+    settings = settle(folder)
+    assert (settings.concurrency, str(settings.source("concurrency"))) == (2, "concurrency (longshore.toml)")
+
+    (folder / ".env").write_text("LONGSHORE_CONCURRENCY=3\n")
+    settings = settle(folder)
+    assert (settings.concurrency, str(settings.source("concurrency"))) == (3, "LONGSHORE_CONCURRENCY (.env)")
+
+    environ = {"LONGSHORE_CONCURRENCY": "4"}
+    settings = settle(folder, environ)
+    assert (settings.concurrency, str(settings.source("concurrency"))) == (4, "LONGSHORE_CONCURRENCY (environment)")
+
+    settings = settle(folder, environ, concurrency=5)
+    assert (settings.concurrency, str(settings.source("concurrency"))) == (5, "--concurrency")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name", "expected"),
+    [
+        ("MAX_WORK_ORDERS", "50", "max_work", 50),
+        ("MAX_RUNS", "7", "max_work", 7),
+        ("MAX_CONSECUTIVE_FAILURES", "20", "max_failures", 20),
+        ("MAX_IDLE_HOURS", "2.0", "max_idle_hours", 2.0),
+        ("WORKER_ID", "kitchen", "worker_id", "kitchen"),
+        ("POLL_INTERVAL", "3", "poll_interval", 3.0),
+        ("WORKER_COUNT", "10", "workers", 10),
+        ("DEBUG", "true", "debug", True),
+        ("TASKMANAGER_API_URL", "https://tasks.example/api", "queue", "https://tasks.example/api"),
+        ("QUEUE_DIR", "/srv/queue", "queue", "dir:///srv/queue"),
+        ("GITHUB_REPO_URL", "https://github.com/a/b.git", "queue", "git+https://github.com/a/b.git"),
+    ],
+)
+def test_the_old_names_are_understood(folder: Path, variable: str, value: str, name: str, expected: object) -> None:
+    settings = settle(folder, {variable: value})
+    assert getattr(settings, name) == expected
+    assert settings.source(name).name == variable
+
+
+def test_a_git_remote_becomes_a_queue_url_however_it_is_written() -> None:
+    assert queue_url("GITHUB_REPO_URL", "git@github.com:a/b.git") == "git+ssh://git@github.com/a/b.git"
+    assert queue_url("GITHUB_REPO_URL", "git+https://x/y") == "git+https://x/y"
+    assert queue_url("GITHUB_REPO_URL", "/srv/repo.git") == "git+file:///srv/repo.git"
+
+
+def test_two_variables_that_name_the_queue_differently_are_refused_by_both_names(folder: Path) -> None:
+    environ = {"GITHUB_REPO_URL": "https://me:hunter2@github.com/a/b", "QUEUE_DIR": "/srv/queue"}
+    with pytest.raises(SettingsError) as refused:
+        settle(folder, environ)
+    message = str(refused.value)
+    assert "GITHUB_REPO_URL" in message
+    assert "QUEUE_DIR" in message
+    assert "/srv/queue" in message
+    assert "hunter2" not in message
+
+
+def test_the_queue_may_not_be_named_differently_by_the_environment_and_the_dotenv_file(folder: Path) -> None:
+    (folder / ".env").write_text("QUEUE_DIR=/srv/queue\n")
+    with pytest.raises(SettingsError, match=r"LONGSHORE_QUEUE \(environment\).*QUEUE_DIR \(\.env\)"):
+        settle(folder, {"LONGSHORE_QUEUE": "sqlite:///a.db"})
+
+
+def test_the_command_line_decides_between_two_names_of_the_queue(folder: Path) -> None:
+    environ = {"GITHUB_REPO_URL": "https://github.com/a/b", "QUEUE_DIR": "/srv/queue"}
+    assert settle(folder, environ, queue="sqlite:///mine.db").queue == "sqlite:///mine.db"
+
+
+def test_two_names_that_mean_the_same_queue_are_no_conflict(folder: Path) -> None:
+    environ = {"LONGSHORE_QUEUE": "dir:///srv/queue", "QUEUE_DIR": "/srv/queue"}
+    assert settle(folder, environ).queue == "dir:///srv/queue"
+
+
+def test_the_environment_may_name_another_queue_than_the_toml_file(folder: Path) -> None:
+    (folder / "longshore.toml").write_text('[longshore]\nqueue = "sqlite:///file.db"\n')
+    assert settle(folder, {"LONGSHORE_QUEUE": "sqlite:///env.db"}).queue == "sqlite:///env.db"
+
+
+def test_a_variable_set_to_nothing_switches_off_the_one_in_the_file(folder: Path) -> None:
+    (folder / ".env").write_text("QUEUE_DIR=/srv/queue\n")
+    assert settle(folder, {"QUEUE_DIR": ""}).queue == DEFAULT_QUEUE
+
+
+def test_two_aliases_that_disagree_are_refused_and_the_canonical_name_decides(folder: Path) -> None:
+    aliases = {"MAX_WORK_ORDERS": "5", "MAX_RUNS": "7"}
+    with pytest.raises(SettingsError, match=r"MAX_WORK_ORDERS.*5.*MAX_RUNS.*7"):
+        settle(folder, aliases)
+    assert settle(folder, {**aliases, "LONGSHORE_MAX_WORK": "9"}).max_work == 9
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("LONGSHORE_LEASE_SECONDS", "abc", "a number of at least 1"),
+        ("LONGSHORE_LEASE_SECONDS", "0.5", "a number of at least 1"),
+        ("LONGSHORE_LEASE_SECONDS", "nan", "a number of at least 1"),
+        ("LONGSHORE_CONCURRENCY", "2.5", "a whole number of at least 1"),
+        ("LONGSHORE_DEBUG", "perhaps", "true or false"),
+        ("LONGSHORE_LOG_FORMAT", "xml", "one of auto, text, json"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_named_with_its_source_and_what_is_allowed(
+    folder: Path, variable: str, value: str, said: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settle(folder, {variable: value})
+    message = str(refused.value)
+    assert variable in message
+    assert f"'{value}'" in message
+    assert said in message
+    assert "environment" in message
+
+
+def test_a_lease_of_one_second_is_allowed(folder: Path) -> None:
+    assert settle(folder, {"LONGSHORE_LEASE_SECONDS": "1"}).lease.total_seconds() == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[longshore]\nleese_seconds = 3\n", "Did you mean 'lease_seconds'"),
+        ("[longshore]\nlease_seconds = '3 minutes'\n", "takes a number of at least 1"),
+        ("[longshore]\nqueue = 5\n", "takes text"),
+        ("[longshore]\nconcurrency = true\n", "takes a whole number"),
+        ("lease_seconds = 3\n", "under [longshore]"),
+        ("[longshore\n", "cannot be read"),
+        ("longshore = 3\n", "must be a table"),
+    ],
+)
+def test_a_fault_in_the_toml_file_is_named(folder: Path, text: str, said: str) -> None:
+    (folder / "longshore.toml").write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        settle(folder)
+    assert "longshore.toml" in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_a_virtual_environment_called_dotenv_is_not_read_as_a_file(folder: Path) -> None:
+    (folder / ".env").mkdir()
+    assert settle(folder).concurrency == 8
+
+
+def test_a_dotenv_file_that_is_no_text_is_named(folder: Path) -> None:
+    (folder / ".env").write_bytes(b"A=\xff\xfe\xfa\n")
+    with pytest.raises(SettingsError, match=r"\.env cannot be read"):
+        settle(folder)
+
+
+def test_a_handler_finds_its_own_variables_of_the_dotenv_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / ".env").write_text("YOUTUBE_API_KEY=from-file\nTAKEN=from-file\n")
+    monkeypatch.setenv("TAKEN", "from-shell")
+    monkeypatch.setenv("YOUTUBE_API_KEY", "to be restored after the test")
+    monkeypatch.delenv("YOUTUBE_API_KEY")
+    export_dotenv(folder)
+    assert os.environ["YOUTUBE_API_KEY"] == "from-file"
+    assert os.environ["TAKEN"] == "from-shell"
+
+
+def test_a_password_is_never_shown(folder: Path) -> None:
+    settings = settle(folder, queue="postgresql://me:hunter2@db/x")
+    assert settings.queue == "postgresql://me:hunter2@db/x"
+    assert settings.shown("queue") == "postgresql://me:***@db/x"
+
+
+def test_no_variable_stands_for_two_settings() -> None:
+    names = [name for setting in TABLE.values() for name in setting.variables]
+    assert len(names) == len(set(names))

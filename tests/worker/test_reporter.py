@@ -1,0 +1,109 @@
+"""What a worker says: a line a job while that can be read, counts when it cannot (A12)."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure
+from longshore.job import Job
+from longshore.lease import Lease, WorkerId
+from longshore.observe import configure
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.worker import WorkerConfig
+from longshore.worker.reporter import Reporter
+
+
+@pytest.fixture
+def said() -> io.StringIO:
+    stream = io.StringIO()
+    configure(format="json", stream=stream)
+    return stream
+
+
+@pytest.fixture
+def reporter(clock: ManualClock, tmp_path: Path) -> Reporter:
+    return Reporter(WorkerConfig(queue_url="memory://", handler_file=tmp_path / "h.py"), clock)
+
+
+def lease(number: int) -> Lease:
+    job = Job(id=str(number), run="", kind="page", key="k" * 64, payload={"url": f"https://example.org/{number}"})
+    return Lease(job, WorkerId.new("w"), 0.0)
+
+
+def done(number: int) -> Settlement:
+    return Settlement(lease(number), Completed(), 0.25)
+
+
+def broken(number: int, text: str) -> Settlement:
+    return Settlement(lease(number), Failed(Failure("processing", text)), 0.25)
+
+
+def entries(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_few_jobs_get_a_line_each(reporter: Reporter, said: io.StringIO) -> None:
+    reporter.claimed([lease(1)])
+    reporter.completed([done(1)], 1)
+    claimed, completed = entries(said)
+    assert (claimed["message"], claimed["job_id"], claimed["url"]) == ("Claimed work", "1", "https://example.org/1")
+    assert (completed["message"], completed["job_id"], completed["seconds"]) == ("Completed work", "1", 0.25)
+
+
+def test_a_flood_is_folded_into_one_line_a_second(reporter: Reporter, said: io.StringIO, clock: ManualClock) -> None:
+    for second in range(3):
+        for number in range(100):
+            reporter.claimed([lease(number)] * 10)
+            reporter.completed([done(number)] * 10, 0)
+        clock.advance(1.0)
+        reporter.flush()
+        if second == 0:
+            said.truncate(0)
+            said.seek(0)
+    folded = entries(said)
+    assert len(folded) == 2
+    assert {(e["message"], e["jobs"], e["claimed"], e["rate"]) for e in folded} == {
+        ("Completed work", 1000, 1000, "1,000/s")
+    }
+
+
+def test_after_a_flood_jobs_get_their_lines_back(reporter: Reporter, said: io.StringIO, clock: ManualClock) -> None:
+    reporter.completed([done(number) for number in range(50)], 50)
+    for _ in range(2):
+        clock.advance(1.0)
+        reporter.flush()
+    reporter.completed([done(99)], 51)
+    assert entries(said)[-1]["job_id"] == "99"
+
+
+def test_a_flood_of_failures_is_folded_by_what_went_wrong_and_names_an_example(
+    reporter: Reporter, said: io.StringIO, clock: ManualClock
+) -> None:
+    reporter.completed([done(number) for number in range(50)], 50)
+    for number in range(30):
+        reporter.failed(broken(number, f"row {number} of https://example.org/{number} is empty"), again=False)
+        reporter.failed(broken(number, f"no table {number}"), again=True)
+    clock.advance(1.0)
+    reporter.flush()
+    failures = [entry for entry in entries(said) if entry["message"] == "Failed work"]
+    assert [(entry["jobs"], entry["example"]) for entry in failures] == [(30, "0"), (30, "0")]
+    assert {entry["error"].split()[0] for entry in failures} == {"row", "no"}
+
+
+def test_a_failure_says_what_went_wrong_and_what_comes_next(reporter: Reporter, said: io.StringIO) -> None:
+    reporter.failed(broken(1, "first line\nsecond   line"), again=True)
+    reporter.failed(broken(2, "x" * 1000), again=False)
+    retried, final = entries(said)
+    assert (retried["level"], retried["error"], retried["next"]) == (
+        "warning",
+        "first line second line",
+        "retry in 0.0 s",
+    )
+    assert final["level"] == "error"
+    assert len(final["error"]) == 301
