@@ -110,7 +110,7 @@ def test_the_example_for_the_local_site_scrapes_it(shell: Shell) -> None:
     assert all(line["result"]["price"] > 0 and line["result"]["links"] for line in lines)
 
 
-@pytest.mark.parametrize("name", ["docs/cli.md", "docs/settings.md", ".env.example"])
+@pytest.mark.parametrize("name", sorted(pages()))
 def test_the_generated_pages_are_current(name: str) -> None:
     written = (ROOT / name).read_text(encoding="utf-8")
     assert written == pages()[name], "Run: python -m longshore.cli.reference"
