@@ -13,7 +13,8 @@ _TRACKING = re.compile(
     r"^(utm_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|_ga|_gl)$"
 )
 # A URL like this is its own canonical form. Most URLs of a large file are, and the full way costs 20 times as much.
-_ALREADY_CANONICAL = re.compile(r"https?://[a-z0-9.-]+/[A-Za-z0-9._~/-]*\Z")
+# Not one with a `.` or `..` for a segment, which the full way resolves.
+_ALREADY_CANONICAL = re.compile(r"https?://[a-z0-9.-]+(?!\S*/\.\.?(?:/|\Z))/[A-Za-z0-9._~/-]*\Z")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
-from itertools import count
+from itertools import chain, count
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +18,8 @@ from longshore.media.sqlite.statements import statements
 
 _SQL = statements("submit")
 _encode = msgspec.json.Encoder().encode
+
+_ROWS_AT_ONCE = 50
 
 
 class NewRows:
@@ -55,15 +57,27 @@ class NewRows:
             (number, job.key, job.host, payload)
             for number, job, payload in zip(count(first), self._jobs, self._payloads, strict=False)
         ]
-        if db.executemany(_SQL["add_job"], rows).rowcount != len(rows):
+        if _insert(db, _SQL["add_job"], rows) != len(rows):
             fresh = {number for (number,) in db.execute(_SQL["added_since"], (first,))}
             rows = [row for row in rows if row[0] in fresh]
             contents = [content for content in contents if content[0] in fresh]
         if rows:
-            db.executemany(_SQL["add_content"], contents)
+            _insert(db, _SQL["add_content"], contents)
             db.execute(_SQL["take_numbers"], (len(self._jobs),))
             _count(db, rows)
         return len(rows)
+
+
+def _insert(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+    """Insert rows, many with each statement: a statement for each row costs a tenth more. Says how many were new."""
+    values = f"({', '.join('?' * len(rows[0]))})"
+    whole = len(rows) - len(rows) % _ROWS_AT_ONCE
+    several = statement.replace(values, ", ".join([values] * _ROWS_AT_ONCE))
+    new = 0
+    for first in range(0, whole, _ROWS_AT_ONCE):
+        group = rows[first : first + _ROWS_AT_ONCE]
+        new += db.execute(several, tuple(chain.from_iterable(group))).rowcount
+    return new + max(0, db.executemany(statement, rows[whole:]).rowcount)
 
 
 def _count(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
