@@ -4,7 +4,7 @@ BIN := .venv/bin
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test check format bench chaos lock clean
+.PHONY: help setup setup-dev demo test services check format bench chaos lock clean
 
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,11 @@ setup-dev: .venv/.ready-dev ## the same, with what tests and checks need
 demo: setup ## scrape a bundled local site with several workers
 	@$(BIN)/longshore demo
 
-test: setup-dev ## run all tests
+test: setup-dev services ## run all tests
 	$(BIN)/python -m pytest -n auto
+
+services: setup-dev ## see to the servers that tests need
+	@$(BIN)/python -m tests.services.prepare
 
 check: setup-dev ## format, lint, types, imports, docs that run
 	$(BIN)/ruff format --check .
@@ -44,7 +47,7 @@ format: setup-dev ## put the code into shape
 	$(BIN)/ruff check --fix .
 
 bench: setup-dev ## measure ours beside the peers, in one run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
 chaos: setup-dev ## the long proofs: kill everything, lose nothing
@@ -52,7 +55,7 @@ chaos: setup-dev ## the long proofs: kill everything, lose nothing
 
 lock: ## pin the requirements anew (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra build --extra postgres --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

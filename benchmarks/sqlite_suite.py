@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from benchmarks import sqlite_latency, sqlite_medium, sqlite_peers, sqlite_raw
+from benchmarks import sqlite_latency, sqlite_medium, sqlite_peers, sqlite_raw, sqlite_worker
 from benchmarks.measure import Figure, by_turns, rate, scratch
 
-JOBS = 60_000
+JOBS = 100_000
 PEER_JOBS = 2_000
 FEW, MANY, SAMPLE = 10_000, 1_000_000, 8_000
 SYNCHRONOUS = "FULL"
@@ -17,7 +17,7 @@ SYNCHRONOUS = "FULL"
 
 def figures() -> list[Figure]:
     """Everything there is to know, in about five minutes."""
-    return [*_submit(), *_drain(), *_backlog(), *_idle()]
+    return [*_submit(), *_drain(), *_backlog(), *_idle(), *_memory()]
 
 
 def _submit() -> list[Figure]:
@@ -32,6 +32,7 @@ def _drain() -> list[Figure]:
         "bare loop": _raw_drain,
         "longshore, one call at a time": _our_drain_in_sequence,
         "longshore, claiming while settling": _our_drain,
+        "longshore, whole workers": _our_workers,
     }
     for name in sqlite_peers.installed():
         contestants[name] = partial(_peer_drain, name)
@@ -106,6 +107,24 @@ def _our_drain_in_sequence() -> float:
     with scratch() as folder:
         sqlite_medium.submit(folder / "queue.db", JOBS)
         return rate(sqlite_medium.drain_in_sequence, folder / "queue.db")
+
+
+def _our_workers() -> float:
+    with scratch() as folder:
+        sqlite_medium.submit(folder / "queue.db", JOBS)
+        handlers = sqlite_worker.handler_file(folder)
+        return rate(sqlite_worker.drain, folder / "queue.db", handlers, folder / "log")
+
+
+def _memory() -> list[Figure]:
+    with scratch() as folder:
+        sqlite_medium.submit(folder / "queue.db", MANY)
+        handlers = sqlite_worker.handler_file(folder)
+        early, peak = sqlite_worker.growth(folder / "queue.db", handlers, folder / "log")
+    return [
+        Figure("memory of a worker after a tenth of 1,000,000 jobs", early, "MB"),
+        Figure("memory of a worker at its peak", peak, "MB", "after a tenth", peak / early),
+    ]
 
 
 def _peer_drain(name: str) -> float:

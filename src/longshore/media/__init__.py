@@ -17,6 +17,7 @@ _MEDIA = {
     "sqlite": "longshore.media.sqlite",
     "postgresql": "longshore.media.postgres",
     "postgres": "longshore.media.postgres",
+    "dir": "longshore.media.directory",
     "git+https": "longshore.media.git",
     "git+http": "longshore.media.git",
     "git+ssh": "longshore.media.git",

@@ -1,0 +1,18 @@
+"""A queue in a folder: nothing to install, readable by a person, shared by all who can see it."""
+
+from __future__ import annotations
+
+from longshore.clock import Clock
+from longshore.media.directory.location import path_of
+from longshore.media.directory.queue import DirectoryQueue
+from longshore.queue import Queue
+
+__all__ = ["DirectoryQueue", "open_queue"]
+
+
+async def open_queue(url: str, clock: Clock) -> Queue:
+    """Open the folder that `dir:///absolute/path` or `dir://relative/path` names, and make it if need be.
+
+    Raises `SettingsError` for a URL that names no folder, and a `QueueError` that says why the folder cannot be used.
+    """
+    return await DirectoryQueue.open(path_of(url), clock)

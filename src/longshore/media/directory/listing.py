@@ -1,0 +1,170 @@
+"""Looking into the folders: which files are where. What is not ours on the way is set aside."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+
+from longshore.media.directory import disk
+from longshore.media.directory.aside import NO_NAME, NOT_OURS, set_aside
+from longshore.media.directory.journal import Journal
+from longshore.media.directory.layout import FINISHED, LATER, File, Slot, file_of, is_lane, segment_of
+
+
+def ready(journal: Journal, lane: str) -> Iterator[tuple[int, int, str, str]]:
+    """Ready jobs of a lane, most urgent first: priority, number, lane and path. Reads no more than is asked for."""
+    for priority in _priorities(journal, lane):
+        folder = f"pending/{lane}/{priority}"
+        for segment in _segments(journal, folder):
+            # Of one priority and with numbers of one width: the order of the names is that of the numbers.
+            files = sorted(_names(journal, f"{folder}/{segment}"))
+            for name in files:
+                number = int(name.partition(".")[0])
+                yield priority, number, lane, f"{folder}/{segment}/{name}"
+            if not files:
+                disk.remove_if_empty(journal.path(f"{folder}/{segment}"))
+        disk.remove_if_empty(journal.path(folder))
+
+
+def delayed(journal: Journal, lane: str) -> Iterator[tuple[File, str]]:
+    """Delayed jobs of a lane, minute by minute."""
+    folder = f"pending/{lane}/{LATER}"
+    for minute in _segments(journal, folder):
+        files = list(_files(journal, f"{folder}/{minute}"))
+        yield from files
+        if not files:
+            disk.remove_if_empty(journal.path(f"{folder}/{minute}"))
+
+
+def workers(journal: Journal) -> list[str]:
+    """Folders of workers that hold something, or did a moment ago."""
+    return [name for name in disk.names(journal.path("processing")) if _is_folder(journal, f"processing/{name}")]
+
+
+def claimed(journal: Journal, worker: str) -> Iterator[tuple[str, File, str]]:
+    """What a worker holds: lane, file and path."""
+    for lane in disk.names(journal.path(f"processing/{worker}")):
+        if not _is_folder(journal, f"processing/{worker}/{lane}"):
+            continue
+        files = list(_files(journal, f"processing/{worker}/{lane}"))
+        for file, path in files:
+            yield lane, file, path
+        if not files:
+            disk.remove_if_empty(journal.path(f"processing/{worker}/{lane}"))
+
+
+def by_segment(
+    journal: Journal, lanes: Collection[str], slots: Collection[Slot], after: int, only: frozenset[int] | None
+) -> Iterator[dict[int, str]]:
+    """Paths of the jobs in these lanes and slots, by number, in portions of a segment each, oldest first."""
+    roots = [f"{FINISHED[slot]}/{lane}" for slot in slots if slot in FINISHED for lane in lanes]
+    if Slot.READY in slots:
+        roots += [f"pending/{lane}/{priority}" for lane in lanes for priority in _priorities(journal, lane)]
+    scattered: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    if Slot.DELAYED in slots:
+        for lane in lanes:
+            for file, path in delayed(journal, lane):
+                scattered[file.segment][file.number] = path
+    if Slot.CLAIMED in slots:
+        for worker in workers(journal):
+            for lane, file, path in claimed(journal, worker):
+                if lane in lanes:
+                    scattered[file.segment][file.number] = path
+    rooted: defaultdict[str, list[str]] = defaultdict(list)
+    for root in roots:
+        for segment in _segments(journal, root):
+            rooted[segment].append(root)
+    wanted = None if only is None else {segment_of(number) for number in only}
+    for segment in sorted(rooted.keys() | scattered.keys()):
+        if segment < segment_of(after + 1) or (wanted is not None and segment not in wanted):
+            continue
+        found = dict(scattered.get(segment, {}))
+        for root in rooted.get(segment, ()):
+            found.update((file.number, path) for file, path in _files(journal, f"{root}/{segment}"))
+        yield {
+            number: path
+            for number, path in sorted(found.items())
+            if number > after and (only is None or number in only)
+        }
+
+
+def counts(journal: Journal, lane: str) -> list[int]:
+    """How many files a lane has in each slot: what its counters should say. Costs a look at every name."""
+    told = [0] * len(Slot)
+    told[Slot.READY] = sum(1 for _ in ready(journal, lane))
+    told[Slot.DELAYED] = sum(1 for _ in delayed(journal, lane))
+    told[Slot.CLAIMED] = sum(
+        1 for worker in workers(journal) for held, _, _ in claimed(journal, worker) if held == lane
+    )
+    for slot in FINISHED:
+        for segment in _segments(journal, f"{FINISHED[slot]}/{lane}"):
+            told[slot] += sum(1 for _ in _files(journal, f"{FINISHED[slot]}/{lane}/{segment}"))
+    return told
+
+
+def tidy(journal: Journal) -> None:
+    """Set aside what lies at the top of the folders of jobs and is no lane; take away lanes that nothing is left of."""
+    tops = ("pending", *FINISHED.values())
+    found = [(top, name) for top in tops for name in disk.names(journal.path(top)) if not _is_hidden(name)]
+    # After listing, so that a lane that appeared meanwhile is known.
+    lanes = journal.catch_up().lanes
+    for top, name in found:
+        path = f"{top}/{name}"
+        if name in lanes:
+            continue
+        if is_lane(name) and os.path.isdir(journal.path(path)):  # noqa: PTH112
+            # Of a run that was pruned. Only what is empty goes, for a new job may be on its way into it.
+            disk.remove_empty_tree(journal.path(path))
+        else:
+            set_aside(journal.root, path, NOT_OURS)
+
+
+def _priorities(journal: Journal, lane: str) -> list[int]:
+    found = []
+    for name in disk.names(journal.path(f"pending/{lane}")):
+        if name.lstrip("-").isdecimal() and _is_folder(journal, f"pending/{lane}/{name}"):
+            found.append(int(name))
+        elif name != LATER and not _is_hidden(name):
+            set_aside(journal.root, f"pending/{lane}/{name}", NOT_OURS)
+    return sorted(found)
+
+
+def _segments(journal: Journal, folder: str) -> list[str]:
+    found = []
+    for name in disk.names(journal.path(folder)):
+        if name.isdecimal() and name.isascii():
+            found.append(name)
+        elif not _is_hidden(name):
+            set_aside(journal.root, f"{folder}/{name}", NOT_OURS)
+    return sorted(found)
+
+
+def _files(journal: Journal, folder: str) -> Iterator[tuple[File, str]]:
+    for name in _names(journal, folder):
+        file = file_of(name)
+        if file is None:
+            set_aside(journal.root, f"{folder}/{name}", NO_NAME)
+        else:
+            yield file, f"{folder}/{name}"
+
+
+def _names(journal: Journal, folder: str) -> Iterator[str]:
+    for name in disk.names(journal.path(folder)):
+        if name[:12].isdecimal() and name.isascii() and name.endswith(".json"):
+            yield name
+        elif not _is_hidden(name):
+            set_aside(journal.root, f"{folder}/{name}", NO_NAME)
+
+
+def _is_hidden(name: str) -> bool:
+    """Files that a network volume keeps for something that was removed while open: they vanish by themselves."""
+    return name.startswith(".nfs")
+
+
+def _is_folder(journal: Journal, path: str) -> bool:
+    if os.path.isdir(journal.path(path)):  # noqa: PTH112
+        return True
+    if os.path.lexists(journal.path(path)) and not _is_hidden(path.rpartition("/")[2]):
+        set_aside(journal.root, path, NOT_OURS)
+    return False

@@ -1,0 +1,197 @@
+"""The contract on a folder. Each method that changes something is one change in the journal (see `journal`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from longshore.clock import Clock
+from longshore.errors import QueueError
+from longshore.job import Attempt, Job, NewJob
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.directory import disk, folder, listing, select, wake
+from longshore.media.directory.claim import Claim, can_take, next_due, promote
+from longshore.media.directory.journal import Journal
+from longshore.media.directory.layout import Slot
+from longshore.media.directory.reap import reap, reject
+from longshore.media.directory.record import DamagedError
+from longshore.media.directory.settle import Batch
+from longshore.media.directory.submit import Arrivals
+from longshore.media.directory.workers import Workers
+from longshore.outcome import Settlement
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+
+T = TypeVar("T")
+
+
+class DirectoryQueue:
+    """See `longshore.queue.Queue` for what each method promises. Use it from one event loop."""
+
+    traits = Traits(name="directory", spans_processes=True, spans_machines=True, wakes=True)
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._root = str(path)
+        self._clock = clock
+        self._journal = Journal(self._root)
+        self._workers = Workers(self._journal, clock)
+        # One thread: the event loop never waits for the disk, and the journal is read by one at a time.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-directory")
+        self._process = os.getpid()
+        self._closed = False
+
+    @classmethod
+    async def open(cls, path: Path, clock: Clock) -> DirectoryQueue:
+        """Open the queue in a folder, and make it if need be. Raises a `QueueError` that says why it cannot be used."""
+        queue = cls(path, clock)
+
+        def open_journal() -> None:
+            folder.prepare(path)
+            queue._journal.open()
+
+        try:
+            await queue._run(open_journal)
+        except BaseException:
+            queue._thread.shutdown()
+            raise
+        return queue
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        arrivals = Arrivals(jobs, self._clock.now())
+        places = range(len(jobs))
+        new = await self._run(
+            lambda: self._journal.transact(
+                "submit", lambda draft, head: arrivals.join(self._journal, draft, head, places)
+            )
+        )
+        return Submitted(new, len(jobs) - new)
+
+    async def claim(self, want: Want) -> list[Lease]:
+        now = self._clock.now()
+        deadline = now + want.lease.total_seconds()
+
+        def claim() -> list[Lease]:
+            # First, so that nobody ever sees something held by a worker without a sign of life.
+            worker = self._workers.beat(want.worker, want.lease)
+            promote(self._journal, now)
+            return self._journal.transact("claim", Claim(self._journal, want, worker, deadline).decide)
+
+        return await self._run(claim)
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        def renew() -> list[Held]:
+            own = self._workers.beat(worker, lease)
+            while True:
+                n = self._journal.catch_up().n
+                held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
+                if self._journal.look().n == n:
+                    return held
+
+        return await self._run(renew)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        batch = Batch(self._journal, settlements, self._clock.now())
+        return await self._run(lambda: self._journal.transact("settle", batch.decide))
+
+    async def reap(self) -> Reaped:
+        now = self._clock.now()
+        return await self._run(lambda: reap(self._journal, self._workers, now))
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        def stats() -> list[Count]:
+            lanes = [lane for lane in self._journal.look().lanes.values() if run is None or lane.run == run]
+            return [
+                Count(
+                    run=lane.run,
+                    kind=lane.kind,
+                    partition=lane.partition,
+                    pending=lane.counts[Slot.READY] + lane.counts[Slot.DELAYED],
+                    claimed=lane.counts[Slot.CLAIMED],
+                    completed=lane.counts[Slot.COMPLETED],
+                    failed=lane.counts[Slot.FAILED],
+                    cancelled=lane.counts[Slot.CANCELLED],
+                )
+                for lane in sorted(lanes, key=lambda lane: (lane.run, lane.kind, lane.partition))
+                if any(lane.counts)
+            ]
+
+        return await self._run(stats)
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        chooser = self._chooser(selection)
+        return await self._run(lambda: chooser.page(int(after or 0), limit))
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        return await self._run(lambda: select.history(self._journal, job_id))
+
+    async def retry(self, selection: Selection) -> int:
+        chooser = self._chooser(selection)
+        return await self._run(lambda: select.retry(self._journal, chooser))
+
+    async def cancel(self, selection: Selection) -> int:
+        chooser, now = self._chooser(selection), self._clock.now()
+        return await self._run(lambda: select.cancel(self._journal, chooser, now))
+
+    async def prune(self, selection: Selection) -> int:
+        chooser = self._chooser(selection)
+        return await self._run(lambda: select.prune(self._journal, chooser))
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        def look() -> tuple[bool, float | None, int]:
+            head = self._journal.look()
+            if can_take(head, want) or not any(lane.counts[Slot.DELAYED] for lane in head.lanes.values()):
+                return can_take(head, want), None, head.n
+            n = self._journal.catch_up().n
+            return False, next_due(self._journal, want), n
+
+        until = self._clock.monotonic() + timeout.total_seconds()
+        while True:
+            found, due, n = await self._run(look)
+            now = self._clock.now()
+            if found or (due is not None and due <= now):
+                return True
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return False
+            await self._sleep(left if due is None else min(left, due - now), n)
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._thread.shutdown()
+
+    async def _sleep(self, seconds: float, n: int) -> None:
+        """Until someone has changed the queue after its n-th change, or that many seconds of the clock."""
+        change = wake.change(self._journal.watched(n), lambda: self._run(lambda: self._journal.changed(n)))
+        parts = {asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(change)}
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.wait(parts)
+        for part in ended:
+            part.result()
+
+    def _chooser(self, selection: Selection) -> select.Chooser:
+        return select.Chooser(self._journal, self._workers, selection, self._clock.now())
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise QueueError(f"The queue '{self._root}' was closed. Open it again to use it.")
+        if os.getpid() != self._process:
+            raise QueueError(f"The queue '{self._root}' was opened before a fork. Open it in the new process.")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
+
+    def _do(self, work: Callable[[], T]) -> T:
+        with disk.in_words(self._root):
+            while True:
+                try:
+                    return work()
+                except DamagedError as damaged:
+                    # One bad file stops nobody: it is set aside, and the work begun anew without it.
+                    reject(self._journal, damaged)

@@ -1,0 +1,24 @@
+"""A queue in a PostgreSQL database: many machines, one truth. `postgresql://user:password@host/database?schema=name`"""
+
+from __future__ import annotations
+
+from longshore.clock import Clock
+from longshore.errors import QueueError
+from longshore.queue import Queue
+
+__all__ = ["PostgresQueue", "migrate", "open_queue"]
+
+try:
+    from longshore.media.postgres.queue import PostgresQueue
+    from longshore.media.postgres.schema import migrate
+except ModuleNotFoundError as error:
+    if error.name != "asyncpg":
+        raise
+    raise QueueError(
+        "A queue in PostgreSQL needs the driver asyncpg. Fix: pip install 'longshore[postgres]'"
+    ) from error
+
+
+async def open_queue(url: str, clock: Clock) -> Queue:
+    """Open the queue in the schema the URL names; made or brought up to date first, where the user may do that."""
+    return await PostgresQueue.open(url, clock)

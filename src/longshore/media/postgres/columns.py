@@ -1,0 +1,236 @@
+"""Values as the database takes them, by the column, and rows as the values they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import translate
+from typing import Any, NamedTuple
+
+import msgspec
+
+from longshore.errors import Failure, UsageError
+from longshore.job import Job, NewJob, State
+from longshore.lease import Lease
+from longshore.outcome import Completed, Failed, Settlement, Snoozed
+from longshore.queue import Selection
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+_failure = msgspec.json.Decoder(Failure)
+_BIGGEST_INT = 2**31 - 1
+
+
+class BatchLease(Lease, frozen=True):
+    """A lease that remembers the row it is written in, which saves the settlement looking for it."""
+
+    batch: int
+
+
+class NewJobs(NamedTuple):
+    """Jobs to submit, by the column: the lanes they are for, and for each job which of the lanes."""
+
+    runs: list[str]
+    kinds: list[str]
+    partitions: list[str]
+    which: list[int]
+    keys: list[str]
+    payloads: list[str]
+    priorities: list[int]
+    hosts: list[str]
+    not_befores: list[float | None]
+    limits: list[int]
+
+    @staticmethod
+    def types() -> list[str]:
+        """The columns' types in SQL, said with every argument, for not every driver can guess them."""
+        lanes, jobs = "text[] text[] text[]", "int[] text[] json[] int[] text[] float8[] int[]"
+        return f"{lanes} {jobs}".split()
+
+    @classmethod
+    def of(cls, jobs: Iterable[NewJob]) -> NewJobs:
+        lanes: dict[tuple[str, str, str], int] = {}
+        which = []
+        rest = []
+        for job in jobs:
+            name = (job.run, job.kind, job.partition)
+            which.append(lanes.setdefault(name, len(lanes) + 1))
+            if not -_BIGGEST_INT <= job.priority <= _BIGGEST_INT:
+                raise UsageError(f"Priority {job.priority} is out of range. Fix: stay within ±{_BIGGEST_INT}")
+            rest.append(
+                (job.key, _encode(job.payload).decode(), job.priority, job.host, job.not_before, job.max_attempts)
+            )
+        runs, kinds, partitions = _unzipped(lanes, 3)
+        return cls(runs, kinds, partitions, which, *_unzipped(rest, 6))
+
+
+class Settlements(NamedTuple):
+    """Settlements by the column, as the function `settle` takes them; see there."""
+
+    batches: list[int]
+    incarnations: list[str]
+    c_jobs: list[int]
+    c_epochs: list[int]
+    c_results: list[str]
+    c_seconds: list[float | None]
+    o_jobs: list[int]
+    o_epochs: list[int]
+    o_failed: list[bool]
+    o_failures: list[str | None]
+    o_retryable: list[bool]
+    o_delays: list[float]
+    o_limits: list[int | None]
+    o_seconds: list[float | None]
+    f_runs: list[str]
+    f_kinds: list[str]
+    f_partitions: list[str]
+    f_parents: list[int]
+    f_lanes: list[int]
+    f_keys: list[str]
+    f_payloads: list[str]
+    f_priorities: list[int]
+    f_hosts: list[str]
+    f_not_befores: list[float | None]
+    f_limits: list[int]
+
+    @staticmethod
+    def types() -> list[str]:
+        """The columns' types in SQL."""
+        completed = "bigint[] int[] json[] float8[]"
+        others = "bigint[] int[] bool[] json[] bool[] float8[] int[] float8[]"
+        follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[]"
+        return f"bigint[] text[] {completed} {others} {follow_ons}".split()
+
+
+class Sorted(NamedTuple):
+    """Settlements ready to be sent, and where each of them came from."""
+
+    columns: Settlements
+    completed_at: list[int]
+    """For each completed one, its place in what the caller gave."""
+    others_at: list[int]
+    adds_work: bool
+    """Whether something may become claimable with it."""
+
+    def answer(self, size: int, completed: Sequence[int], others: Sequence[int]) -> list[bool]:
+        """From the positions that were accepted (from 1) to the caller's order."""
+        told = [False] * size
+        for position in completed:
+            told[self.completed_at[position - 1]] = True
+        for position in others:
+            told[self.others_at[position - 1]] = True
+        return told
+
+
+def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
+    """Split by outcome. What repeats within the call is left out: the first of the same is the one that counts."""
+    seen: set[tuple[str, int]] = set()
+    batches: set[int] = set()
+    incarnations: set[str] = set()
+    completed: list[tuple[Any, ...]] = []
+    completed_at: list[int] = []
+    others: list[tuple[Any, ...]] = []
+    others_at: list[int] = []
+    follow_ons: list[NewJob] = []
+    parents: list[int] = []
+    for place, (lease, outcome, seconds) in enumerate((s.lease, s.outcome, s.seconds) for s in settlements):
+        job = lease.job
+        name = (job.id, job.epoch)
+        if name in seen or not job.id.isdecimal() or not 0 < job.epoch <= _BIGGEST_INT:
+            continue
+        seen.add(name)
+        if isinstance(lease, BatchLease):
+            batches.add(lease.batch)
+        else:
+            incarnations.add(lease.worker.incarnation)
+        if isinstance(outcome, Completed):
+            completed.append((int(job.id), job.epoch, _encode(outcome.result).decode(), seconds))
+            completed_at.append(place)
+            if outcome.jobs:
+                follow_ons.extend(msgspec.structs.replace(follow_on, run=job.run) for follow_on in outcome.jobs)
+                parents.extend([len(completed)] * len(outcome.jobs))
+        else:
+            others.append((int(job.id), job.epoch, *_other(outcome), seconds))
+            others_at.append(place)
+    new = NewJobs.of(follow_ons)
+    lanes, jobs = new[:3], new[3:]
+    by_column: list[list[Any]] = [*_unzipped(completed, 4), *_unzipped(others, 8), *lanes, parents, *jobs]
+    columns = Settlements(sorted(batches), sorted(incarnations), *by_column)
+    return Sorted(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
+
+
+def _other(outcome: Any) -> tuple[bool, str | None, bool, float, int | None]:
+    """Whether it failed, why, whether trying again may help, after how long, and the limit of attempts."""
+    if isinstance(outcome, Failed):
+        failure = encode_failure(outcome.failure)
+        return True, failure, outcome.failure.retryable, outcome.retry_in.total_seconds(), outcome.max_attempts or None
+    delay = outcome.delay.total_seconds() if isinstance(outcome, Snoozed) else 0.0
+    return False, None, True, delay, None
+
+
+def encode_failure(failure: Failure) -> str:
+    """A failure as JSON that PostgreSQL can look into; it knows no NUL."""
+    clean = {
+        name: value.replace("\0", "\ufffd")
+        for name in ("error_type", "message", "exception", "traceback")
+        if "\0" in (value := getattr(failure, name))
+    }
+    return _encode(msgspec.structs.replace(failure, **clean) if clean else failure).decode()
+
+
+def decode_failure(text: str) -> Failure:
+    return _failure.decode(text)
+
+
+def job_of(row: Any) -> Job:
+    """A row of the view `known` as a job."""
+    return Job(
+        id=str(row["id"]),
+        run=row["run"],
+        kind=row["kind"],
+        key=row["key"],
+        payload=_decode(row["payload"]),
+        priority=row["priority"],
+        partition=row["partition"],
+        host=row["host"],
+        state=State(row["state"]),
+        epoch=row["epoch"],
+        attempts=row["attempts"],
+        max_attempts=row["max_attempts"],
+        not_before=instant(row["not_before"]),
+        submitted_at=row["submitted_at"].timestamp(),
+        settled_at=instant(row["settled_at"]),
+        worker=row["worker"],
+        seconds=row["seconds"],
+        result=None if row["result"] is None else _decode(row["result"]),
+        failure=None if row["failure"] is None else decode_failure(row["failure"]),
+    )
+
+
+def instant(at: Any) -> float | None:
+    return None if at is None else float(at.timestamp())
+
+
+def selection_columns(selection: Selection) -> tuple[Any, ...]:
+    """A selection as the arguments of the function `selected`, without the page."""
+    s = selection
+    return (
+        s.run,
+        None if s.ids is None else sorted(int(i) for i in s.ids if i.isdecimal() and len(i) < 19),
+        None if s.kinds is None else sorted(s.kinds),
+        None if s.partitions is None else sorted(s.partitions),
+        None if s.states is None else sorted(s.states),
+        None if s.error is None else shell_pattern(s.error.lower()),
+        None if s.older_than is None else s.older_than.total_seconds(),
+    )
+
+
+def shell_pattern(pattern: str) -> str:
+    """A shell pattern as a regular expression of PostgreSQL's."""
+    # Python writes `(?s:…)\Z`; PostgreSQL's dot matches a newline without being told, and its `$` is the end.
+    inner = translate(pattern).removeprefix("(?s:").removesuffix(r")\Z")
+    return "^(?:" + inner.replace("(?>.*?", "(?:.*?") + ")$"
+
+
+def _unzipped(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return columns or [[] for _ in range(width)]

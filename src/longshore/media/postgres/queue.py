@@ -1,0 +1,296 @@
+"""The contract on PostgreSQL: each method is one call of one function in the database, in one transaction.
+
+The functions are in `sql/`, with the layout they work on; what is here turns values into their arguments and rows into
+values. All instants are the database's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any, Self
+
+import msgspec
+
+from longshore.clock import Clock
+from longshore.errors import QueueUnavailableError
+from longshore.job import Attempt, Job, NewJob, State
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.postgres.bulk import WORTH_IT, copy_in
+from longshore.media.postgres.columns import (
+    BatchLease,
+    NewJobs,
+    Settlements,
+    decode_failure,
+    job_of,
+    selection_columns,
+    sort_settlements,
+)
+from longshore.media.postgres.connections import Connections, Row, open_session
+from longshore.media.postgres.location import Location, locate
+from longshore.media.postgres.marks import Marks
+from longshore.media.postgres.own import call_in
+from longshore.media.postgres.schema import bring_up_to_date
+from longshore.media.postgres.wake import Bell, Ear
+from longshore.outcome import Settlement
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+
+FOLD_EVERY = 200
+"""Calls that note counts, after which the notes are folded."""
+CHUNK = 2000
+"""Jobs that are retried, cancelled or pruned in one transaction."""
+TYPES = {
+    name: types.split()
+    for name, types in {
+        "claim": "text text float8 int text text[] text[] int[] int[] bigint[]",
+        "renew": "text text float8",
+        "reap": "",
+        "fold": "",
+        "stats": "text",
+        "history": "bigint",
+        "lane_names": "int[]",
+        "claimable": "text text[] text[]",
+        "selected": "text bigint[] text[] text[] text[] text float8 bigint int",
+        "selected_ids": "text bigint[] text[] text[] text[] text float8 bigint int",
+        "retry_jobs": "bigint[]",
+        "cancel_jobs": "bigint[]",
+        "prune_jobs": "bigint[]",
+    }.items()
+}
+"""The functions we call and the types of their arguments; `submit` and `settle` have theirs beside their columns."""
+_decode = msgspec.json.decode
+
+
+class PostgresQueue:
+    """See `longshore.queue.Queue` for what each method promises."""
+
+    traits = Traits(name="postgres", spans_processes=True, spans_machines=True, wakes=True)
+
+    def __init__(self, location: Location, clock: Clock) -> None:
+        self._location = location
+        self._clock = clock
+        self._connections = Connections(location)
+        self._bell = Bell(self._ring)
+        self._ear = Ear(location, clock)
+        self._marks = Marks()
+        self._lanes: dict[int, tuple[str, str, str]] = {}
+        self._notes = 0
+        self._submit = location.call("submit", *NewJobs.types())
+        self._settle = location.call("settle", *Settlements.types())
+
+    @classmethod
+    async def open(cls, url: str, clock: Clock) -> Self:
+        """Connect, and make the schema or bring it up to date where that is needed. Fails at once where it cannot."""
+        location = locate(url)
+        session = await open_session(location)
+        try:
+            await bring_up_to_date(session, location)
+        except BaseException:
+            session.connection.terminate()
+            raise
+        queue = cls(location, clock)
+        queue._connections.adopt(session)
+        return queue
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        if not jobs:
+            return Submitted(0, 0)
+        columns = NewJobs.of(jobs)
+        if len(jobs) >= WORTH_IT and await self._copied(columns):
+            new = len(jobs)
+        else:
+            new = (await self._connections.fetch(*self._ringing(self._submit, columns)))[0][0]
+        await self._noted()
+        return Submitted(new, len(jobs) - new)
+
+    async def _copied(self, jobs: NewJobs) -> bool:
+        ring = self._bell.due()
+        return await self._connections.run(lambda session: copy_in(session, self._location, jobs, ring=ring))
+
+    async def submit_in(self, connection: Any, jobs: Sequence[NewJob]) -> Submitted:
+        """Submit on your own connection (asyncpg, or psycopg's async one), in the transaction that is open on it.
+
+        The jobs are there when you commit, together with what else you wrote, and never were when you roll back.
+        """
+        if not jobs:
+            return Submitted(0, 0)
+        rows = await call_in(connection, self._location, *self._with_ring(self._submit, NewJobs.of(jobs)))
+        return Submitted(rows[0][0], len(jobs) - rows[0][0])
+
+    async def claim(self, want: Want) -> list[Lease]:
+        if want.limit < 1:
+            return []
+        look = self._marks.look(want)
+        rows = await self._call(
+            "claim",
+            want.worker.incarnation,
+            want.worker.label,
+            want.lease.total_seconds(),
+            want.limit,
+            *_filters(want),
+            look.lines,
+            look.after_priorities,
+            look.after_jobs,
+        )
+        look.seen(rows, want.limit)
+        leases = await self._leases(rows, want)
+        if look.marked and len(leases) < want.limit:
+            # Nothing more behind the marks: what is in front of them fills the rest.
+            leases += await self.claim(msgspec.structs.replace(want, limit=want.limit - len(leases)))
+        return leases
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        arguments = (worker.incarnation, worker.label, lease.total_seconds())
+        rows = await self._call("renew", *arguments, repeatable=True)
+        return [Held(str(row[0]), row[1]) for row in rows]
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        if not settlements:
+            return []
+        work = sort_settlements(settlements)
+        call = self._ringing(self._settle, work.columns) if work.adds_work else (self._settle, *work.columns)
+        rows = await self._connections.fetch(*call)
+        await self._noted()
+        return work.answer(len(settlements), rows[0]["completed"], rows[0]["others"])
+
+    async def settle_in(self, connection: Any, settlements: Sequence[Settlement]) -> list[bool]:
+        """Settle on your own connection, in the transaction that is open on it: what you wrote there and the settlement
+        become true together. If an answer is False, the lease was lost: roll back, for somebody else does the job.
+        """
+        if not settlements:
+            return []
+        work = sort_settlements(settlements)
+        rows = await call_in(connection, self._location, *self._with_ring(self._settle, work.columns))
+        return work.answer(len(settlements), rows[0][0], rows[0][1])
+
+    async def reap(self) -> Reaped:
+        (row,) = await self._call("reap", repeatable=True)
+        await self._call("fold", repeatable=True)
+        if row["returned"]:
+            await self._ring()
+        return Reaped(row["returned"], row["failed"])
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        return [Count(**row) for row in await self._call("stats", run, repeatable=True)]
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        page = (int(after or 0), limit)
+        rows = await self._call("selected", *selection_columns(selection), *page, repeatable=True)
+        return [job_of(row) for row in rows]
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        if not job_id.isdecimal():
+            return []
+        rows = await self._call("history", int(job_id), repeatable=True)
+        return [Attempt(**{**row, "failure": decode_failure(row["failure"])}) for row in rows]
+
+    async def retry(self, selection: Selection) -> int:
+        changed = await self._each("retry_jobs", selection, {State.FAILED, State.CANCELLED})
+        if changed:
+            await self._ring()
+        return changed
+
+    async def cancel(self, selection: Selection) -> int:
+        return await self._each("cancel_jobs", selection, {State.PENDING, State.CLAIMED})
+
+    async def prune(self, selection: Selection) -> int:
+        return await self._each("prune_jobs", selection, {State.COMPLETED, State.FAILED, State.CANCELLED})
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        until = self._clock.monotonic() + timeout.total_seconds()
+        while True:
+            await self._ear.open()
+            self._ear.forget()
+            (row,) = await self._call("claimable", *_filters(want), repeatable=True)
+            if row["ready_now"]:
+                self._ear.refresh()
+                return True
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return False
+            await self._ear.nap(left if row["due_in"] is None else min(left, row["due_in"]))
+
+    async def close(self) -> None:
+        await self._bell.close()
+        await self._ear.close()
+        await self._connections.close()
+
+    async def _call(self, function: str, *arguments: Any, repeatable: bool = False) -> list[Row]:
+        statement = self._location.call(function, *TYPES[function])
+        return await self._connections.fetch(statement, *arguments, repeatable=repeatable)
+
+    async def _leases(self, rows: list[Row], want: Want) -> list[Lease]:
+        missing = {row["lane"] for row in rows} - self._lanes.keys()
+        if missing:
+            await self._learn(missing)
+        label = want.worker.label
+        leases: list[Lease] = []
+        for batch, deadline, _, job, epoch, _, lane, key, payload, priority, host, attempts, limit, at, failure in rows:
+            run, kind, partition = self._lanes[lane]
+            claimed = Job(
+                id=str(job),
+                run=run,
+                kind=kind,
+                key=key,
+                payload=_decode(payload),
+                priority=priority,
+                partition=partition,
+                host=host,
+                state=State.CLAIMED,
+                epoch=epoch,
+                attempts=attempts,
+                max_attempts=limit,
+                submitted_at=at,
+                worker=label,
+                failure=None if failure is None else decode_failure(failure),
+            )
+            leases.append(BatchLease(claimed, want.worker, deadline, batch))
+        return leases
+
+    async def _learn(self, lanes: set[int]) -> None:
+        """The names of lanes, once for each: they never change and never go."""
+        rows = await self._call("lane_names", sorted(lanes), repeatable=True)
+        self._lanes.update((row["lane"], (row["run"], row["kind"], row["partition"])) for row in rows)
+
+    async def _each(self, function: str, selection: Selection, states: set[State]) -> int:
+        """Apply a function to what is selected and in one of these states, a chunk to a transaction."""
+        wanted = frozenset(states if selection.states is None else states & selection.states)
+        columns = selection_columns(msgspec.structs.replace(selection, states=wanted))
+        changed = after = 0
+        while True:
+            found = await self._call("selected_ids", *columns, after, CHUNK, repeatable=True)
+            ids = [row[0] for row in found]
+            if not ids:
+                return changed
+            rows = await self._call(function, ids)
+            changed += rows[0][0]
+            after = max(ids)
+            await self._noted()
+
+    async def _noted(self) -> None:
+        self._notes += 1
+        if self._notes >= FOLD_EVERY:
+            self._notes = 0
+            await self._call("fold", repeatable=True)
+
+    def _ringing(self, statement: str, columns: tuple[Any, ...]) -> tuple[Any, ...]:
+        return self._with_ring(statement, columns) if self._bell.due() else (statement, *columns)
+
+    def _with_ring(self, statement: str, columns: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The statement with a notification that is sent when, and only when, its transaction commits."""
+        rung = statement.replace("select s.*", f"select s.*, pg_notify(${len(columns) + 1}, '')", 1)
+        return rung, *columns, self._location.channel
+
+    async def _ring(self) -> None:
+        # Where the database is gone nobody can be woken; whoever waits will look.
+        with suppress(QueueUnavailableError):
+            await self._connections.fetch("select pg_notify($1, '')", self._location.channel)
+
+
+def _filters(want: Want) -> tuple[str | None, list[str] | None, list[str] | None]:
+    return (
+        want.run,
+        None if want.kinds is None else sorted(want.kinds),
+        None if want.partitions is None else sorted(want.partitions),
+    )

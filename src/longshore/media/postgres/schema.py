@@ -1,0 +1,110 @@
+"""The schema: made and brought up to date under one lock, and checked whenever a queue is opened."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
+from longshore.media.postgres.connections import Session, open_session
+from longshore.media.postgres.faults import DRIVER_ERRORS, fault
+from longshore.media.postgres.location import Location, locate
+
+MIGRATIONS = ("0001_tables.sql",)
+"""Applied in order, each once. The version of a schema is how many it has seen."""
+VERSION = len(MIGRATIONS)
+# Written anew with every migration: they hold no data, and belong to the version that calls them.
+_FUNCTIONS = ("submit.sql", "pick.sql.in", "claim.sql", "settle.sql", "lease.sql", "stats.sql", "operate.sql")
+
+
+async def migrate(url: str) -> int:
+    """Make the schema the URL names, or bring it up to date. Returns its version; safe to run at any time, by many.
+
+    Raises `NewerSchemaError` where a newer Longshore was there, `ForeignQueueError` where something else has our names.
+    """
+    location = locate(url)
+    session = await open_session(location)
+    try:
+        return await bring_up_to_date(session, location)
+    finally:
+        await session.close()
+
+
+async def bring_up_to_date(session: Session, location: Location) -> int:
+    """What `migrate` does, on a session that is there: look, and write only where something is missing."""
+    try:
+        found = await _version(session, location)
+        if found < VERSION:
+            await _apply(session, location)
+    except DRIVER_ERRORS as error:
+        raise fault(error, location) or error from error
+    return VERSION
+
+
+async def _version(session: Session, location: Location) -> int:
+    """How many migrations the schema has seen; 0 where it is not there."""
+    connection = session.connection
+    encoding = await connection.fetchval(
+        "select pg_encoding_to_char(encoding) from pg_database where datname = current_database()"
+    )
+    if encoding != "UTF8":
+        raise QueueError(
+            f"The database at {location.shown} is encoded in {encoding}. Fix: use a database with encoding UTF8"
+        )
+    ours = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.migration")
+    if ours is None:
+        taken = await connection.fetchval(
+            "select string_agg(relname, ', ' order by relname) "
+            "from pg_class c join pg_namespace n on n.oid = relnamespace "
+            "where nspname = $1 and relname = any($2::text[])",
+            location.schema,
+            ["family", "lane", "job", "ready", "delayed", "worker", "batch", "done", "attempt", "tally", "known"],
+        )
+        if taken is not None:
+            raise ForeignQueueError(
+                f"Schema {location.schema} of {location.shown} has something else in our place: {taken}. "
+                "Fix: name a schema of its own for the queue (?schema=...)"
+            )
+        return 0
+    versions = f"select coalesce(max(version), 0) from {location.quoted_schema}.migration"  # noqa: S608 - it is quoted
+    found = int(await connection.fetchval(versions))
+    if found > VERSION:
+        raise NewerSchemaError(
+            f"The queue in schema {location.schema} of {location.shown} has version {found}; this Longshore knows "
+            f"{VERSION}. Fix: upgrade Longshore on this machine"
+        )
+    return found
+
+
+async def _apply(session: Session, location: Location) -> None:
+    connection, schema = session.connection, location.quoted_schema
+    async with connection.transaction():
+        # Held to the end of the transaction, not of the session, so that a pooler cannot leave it behind.
+        await connection.execute(
+            "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"longshore migrate {location.schema}"
+        )
+        await connection.execute("set local client_min_messages = warning")
+        found = await _version(session, location)
+        if found == VERSION:
+            return
+        if not await connection.fetchval(
+            "select exists (select from pg_namespace where nspname = $1)", location.schema
+        ):
+            await connection.execute(f"create schema {schema}")
+        await connection.execute(f"set local search_path = {schema}")
+        await connection.execute(
+            "create table if not exists migration "
+            "(version int primary key, applied_at timestamptz not null default now())"
+        )
+        for number, name in enumerate(MIGRATIONS[found:], start=found + 1):
+            await connection.execute(statements(name))
+            await connection.execute("insert into migration (version) values ($1)", number)
+        for name in _FUNCTIONS:
+            await connection.execute(statements(name))
+
+
+def statements(name: str) -> str:
+    """A file of SQL as it is run; one that ends in `.in` is written once for each column a claim can follow."""
+    text = (files("longshore.media.postgres") / "sql" / name).read_text(encoding="utf-8")
+    if not name.endswith(".in"):
+        return text
+    return "\n".join(text.replace("{line}", line) for line in ("family", "lane"))

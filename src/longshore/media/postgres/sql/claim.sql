@@ -1,0 +1,141 @@
+-- Bring jobs whose time has come to where claims look. Returns how many.
+create or replace function promote(at timestamptz) returns bigint language sql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+  with due as (
+    delete from delayed where job = any (array(
+      select d.job from delayed d where d.due <= at order by d.due limit 10000 for update skip locked
+    ))
+    returning family, lane, priority, epoch, job
+  ), moved as (
+    insert into ready (family, lane, priority, epoch, job)
+      select family, lane, priority, epoch, job from due returning 1
+  )
+  select count(*) from moved
+$$;
+
+-- The families that may have something for this run and these kinds. Without a run it hops from one family with
+-- ready jobs to the next, so that the runs that are over cost nothing.
+create or replace function families_wanted(wanted_run text, wanted_kinds text[]) returns int[] language plpgsql
+set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+  if wanted_run is not null then
+    return array(
+      select id from family where run = wanted_run and (wanted_kinds is null or kind = any (wanted_kinds)));
+  end if;
+  return array(
+    with recursive hop (family) as (
+      (select r.family from ready r order by r.family limit 1)
+      union all
+      select (select r.family from ready r where r.family > hop.family order by r.family limit 1)
+      from hop where hop.family is not null
+    )
+    select f.id from hop join family f on f.id = hop.family
+    where wanted_kinds is null or f.kind = any (wanted_kinds));
+end
+$$;
+
+-- Take up to `wanted` jobs for a worker: pick and lock, delete from ready, write down who holds them.
+--
+-- Without a partition filter the lines picked from are families, with one they are lanes; each has an index in exactly
+-- the order of the claim, so that neither the backlog nor other people's partitions are ever stepped over.
+-- `known_lines`, where given, are the lines to look at, each from behind (`after_priorities`, `after_jobs`).
+-- `looked` is how long the looking took, in seconds.
+create or replace function claim(
+  worker_incarnation text, worker_label text, lease float8, wanted int,
+  wanted_run text, wanted_kinds text[], wanted_partitions text[],
+  known_lines int[], after_priorities int[], after_jobs bigint[]
+) returns table (
+  batch bigint, deadline float8, looked float8, job bigint, epoch int, family int, lane int, key text, payload json,
+  priority int, host text, attempts int, max_attempts int, submitted_at float8, failure json
+) language plpgsql
+set search_path from current set jit = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+  at constant timestamptz := clock_timestamp();
+  until constant timestamptz := at + make_interval(secs => lease);
+  holder worker;
+  lines int[] := known_lines;
+  got record;
+  made bigint;
+begin
+  select * into holder from worker w where w.incarnation = worker_incarnation for key share;
+  if not found then
+    insert into worker as w (incarnation, label, deadline) values (worker_incarnation, worker_label, until)
+      on conflict (incarnation) do update set deadline = excluded.deadline returning * into holder;
+  -- A busy worker claims hundreds of times a second. Its row is written when that moves the deadline by more than a
+  -- fiftieth, or the versions of one row would pile up for as long as somebody holds an old snapshot.
+  elsif abs(extract(epoch from holder.deadline - until)) > lease / 50 then
+    update worker w set deadline = until where w.id = holder.id;
+  end if;
+
+  if exists (select from delayed d where d.due <= at) then
+    perform promote(at);
+  end if;
+
+  if lines is null then
+    lines := families_wanted(wanted_run, wanted_kinds);
+    if wanted_partitions is not null then
+      lines := array(
+        select l.id from unnest(lines) f (id) join lane l on l.family = f.id and l.partition = any (wanted_partitions));
+    end if;
+    after_priorities := array_fill(-2147483648, array[cardinality(lines)]);
+    after_jobs := array_fill(0::bigint, array[cardinality(lines)]);
+  end if;
+  if wanted_partitions is null then
+    select * into got from pick_by_family(lines, after_priorities, after_jobs, wanted);
+  else
+    select * into got from pick_by_lane(lines, after_priorities, after_jobs, wanted);
+  end if;
+  if got.jobs is null then
+    return;
+  end if;
+
+  looked := date_part('epoch', clock_timestamp() - at);
+
+  -- The rows are locked, so their addresses hold.
+  delete from ready r where r.ctid = any (got.addresses);
+  insert into batch as b (worker, jobs, epochs, lanes) values (holder.id, got.jobs, got.epochs, got.lanes)
+    returning b.id into made;
+  return query
+    select made, date_part('epoch', until), looked, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
+           j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), last.failure
+    from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
+    join job j on j.id = u.job
+    left join lateral (
+      select a.failure from attempt a where u.epoch > 1 and a.job = u.job order by a.epoch desc limit 1
+    ) last on true
+    order by u.position;
+end
+$$;
+
+-- Whether something can be claimed now, and if not, in how many seconds the next delayed job is due.
+create or replace function claimable(
+  wanted_run text, wanted_kinds text[], wanted_partitions text[], out ready_now bool, out due_in float8
+) language plpgsql
+set search_path from current set jit = off set plan_cache_mode = force_generic_plan
+set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+declare
+  at constant timestamptz := clock_timestamp();
+  lines int[];
+begin
+  if exists (select from delayed d where d.due <= at) then
+    perform promote(at);
+  end if;
+  lines := families_wanted(wanted_run, wanted_kinds);
+  if wanted_partitions is null then
+    ready_now := exists (select from unnest(lines) f (id) join ready r on r.family = f.id);
+  else
+    ready_now := exists (
+      select from unnest(lines) f (id)
+      join lane l on l.family = f.id and l.partition = any (wanted_partitions)
+      join ready r on r.lane = l.id);
+  end if;
+  -- The next of all: whoever wakes for a job it does not want looks again and sleeps on.
+  select date_part('epoch', d.due - at) into due_in from delayed d where d.due > at order by d.due limit 1;
+end
+$$;

@@ -1,0 +1,193 @@
+-- A page of the jobs selected, oldest first. The statement is put together from the conditions given, so that each
+-- selection is planned for what it asks.
+create or replace function selected(
+  wanted_run text, ids bigint[], wanted_kinds text[], wanted_partitions text[], states text[], error_like text,
+  older_than float8, after bigint, page int
+) returns setof known language plpgsql stable
+set search_path from current set jit = off
+as $$
+declare
+  conditions text := 'k.id > $8';
+begin
+  if ids is not null then
+    conditions := conditions || ' and k.id = any ($2)';
+  end if;
+  if wanted_run is not null then
+    conditions := conditions || ' and k.family = any (array(select id from family where run = $1))';
+  end if;
+  if wanted_kinds is not null then
+    conditions := conditions || ' and k.family = any (array(select id from family where kind = any ($3)))';
+  end if;
+  if wanted_partitions is not null then
+    conditions := conditions || ' and k.lane = any (array(select id from lane where partition = any ($4)))';
+  end if;
+  if states is not null then
+    conditions := conditions || ' and k.state = any ($5)';
+    -- These are few beside what was completed, and have ways of their own to be found.
+    if states <@ array['failed', 'cancelled'] then
+      conditions := conditions || $c$ and k.id in (select d.job from done d where d.state <> 'completed')$c$;
+    elsif states <@ array['claimed'] then
+      conditions := conditions || ' and k.id = any (array(select unnest(b.jobs) from batch b))';
+    end if;
+  end if;
+  if error_like is not null then
+    conditions := conditions || $c$ and k.failure is not null and (
+      lower(k.failure ->> 'error_type') ~ $6 or lower(k.failure ->> 'message') ~ $6
+      or lower(coalesce(k.failure ->> 'exception', '')) ~ $6
+      or lower(regexp_replace(coalesce(k.failure ->> 'exception', ''), '^.*\.', '')) ~ $6)$c$;
+  end if;
+  if older_than is not null then
+    conditions := conditions
+      || ' and coalesce(k.settled_at, k.submitted_at) <= clock_timestamp() - make_interval(secs => $7)';
+  end if;
+  return query execute 'select * from known k where ' || conditions || ' order by k.id limit $9'
+    using wanted_run, ids, wanted_kinds, wanted_partitions, states, error_like, older_than, after, page;
+end
+$$;
+
+-- The same, without the jobs themselves.
+create or replace function selected_ids(
+  wanted_run text, ids bigint[], wanted_kinds text[], wanted_partitions text[], states text[], error_like text,
+  older_than float8, after bigint, page int
+) returns setof bigint language sql stable
+set search_path from current set jit = off
+as $$
+  select s.id from selected(
+    wanted_run, ids, wanted_kinds, wanted_partitions, states, error_like, older_than, after, page) s
+$$;
+
+-- Note finished jobs that began to count or ceased to: `cancelled` and `failed` are what is added to each lane.
+create or replace function note(
+  lane_ids int[], remaining_each int, completed_each int[], failed_each int[], cancelled_each int[]
+) returns void language sql
+set search_path from current set jit = off
+as $$
+  insert into tally
+    select array_agg(g.lane), array_agg(g.n * remaining_each), array_agg(g.completed), array_agg(g.failed),
+           array_agg(g.cancelled)
+    from (
+      select u.lane, count(*)::int as n, sum(u.completed)::int as completed, sum(u.failed)::int as failed,
+             sum(u.cancelled)::int as cancelled
+      from unnest(lane_ids, completed_each, failed_each, cancelled_each) u (lane, completed, failed, cancelled)
+      group by u.lane
+    ) g
+    having count(*) > 0
+$$;
+
+-- Failed and cancelled jobs among these become pending, with all their attempts. Returns how many.
+create or replace function retry_jobs(ids bigint[]) returns int language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+declare
+  found record;
+begin
+  with undone as (
+    delete from done d where d.job = any (ids) and d.state <> 'completed' returning d.job, d.state
+  ), opened as (
+    update job j set attempts = 0, not_before = null from undone u where j.id = u.job
+    returning j.id, j.family, j.lane, j.priority, j.epoch, u.state
+  ), now_ready as (
+    insert into ready (family, lane, priority, epoch, job)
+      select o.family, o.lane, o.priority, o.epoch + 1, o.id from opened o
+  )
+  select count(*)::int as n, array_agg(o.lane) as lanes, array_agg(0) as zeros,
+         array_agg(-(o.state = 'failed')::int) as failed, array_agg(-(o.state = 'cancelled')::int) as cancelled
+    into found from opened o;
+  if found.n > 0 then
+    perform note(found.lanes, 1, found.zeros, found.failed, found.cancelled);
+  end if;
+  return found.n;
+end
+$$;
+
+-- Pending and claimed jobs among these become cancelled. Returns how many.
+create or replace function cancel_jobs(ids bigint[]) returns int language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+declare
+  at constant timestamptz := clock_timestamp();
+  b record;
+  c record;
+  taken bigint[];
+  total int := 0;
+begin
+  -- A job may be claimed, or given back, while we look: so look for waiting ones before and after.
+  for round in 1..2 loop
+    with waiting as (
+      delete from ready r using job j
+        where j.id = any (ids) and r.family = j.family and r.priority = j.priority and r.job = j.id
+      returning r.job, r.lane
+    ), later as (
+      delete from delayed d where d.job = any (ids) returning d.job, d.lane
+    ), gone as (
+      select * from waiting union all select * from later
+    ), written as (
+      insert into done (job, settled_at, state) select g.job, at, 'cancelled' from gone g
+    )
+    select count(*)::int as n, array_agg(g.lane) as lanes, array_agg(0) as zeros, array_agg(1) as ones into c from gone g;
+    if c.n > 0 then
+      perform note(c.lanes, -1, c.zeros, c.zeros, c.ones);
+      total := total + c.n;
+    end if;
+    exit when round = 2;
+
+    for b in
+      select h.id, h.jobs, h.epochs, h.lanes, (select w.label from worker w where w.id = h.worker) as label
+      from batch h
+      where h.id = any (array(
+        select distinct x.id from batch x cross join lateral unnest(x.jobs) u (job)
+        join unnest(ids) i (job) on i.job = u.job))
+      order by h.id for update
+    loop
+      with held as (
+        select h.job, h.epoch, h.lane from unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
+        join unnest(ids) i (job) on i.job = h.job
+      ), marked as (
+        update job j set epoch = h.epoch from held h where j.id = h.job
+      ), written as (
+        insert into done (job, settled_at, state, worker) select h.job, at, 'cancelled', b.label from held h
+      )
+      select coalesce(array_agg(h.job), '{}') as jobs, array_agg(h.lane) as lanes, array_agg(0) as zeros,
+             array_agg(1) as ones into c from held h;
+      if cardinality(c.jobs) > 0 then
+        perform note(c.lanes, -1, c.zeros, c.zeros, c.ones);
+        total := total + cardinality(c.jobs);
+        taken := c.jobs;
+        select array_agg(h.job) as jobs, array_agg(h.epoch) as epochs, array_agg(h.lane) as lanes into c
+          from unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
+          left join unnest(taken) g (job) on g.job = h.job where g.job is null;
+        if c.jobs is null then
+          delete from batch where id = b.id;
+        else
+          update batch set jobs = c.jobs, epochs = c.epochs, lanes = c.lanes where id = b.id;
+        end if;
+      end if;
+    end loop;
+  end loop;
+  return total;
+end
+$$;
+
+-- Finished jobs among these are removed with all that belongs to them. Returns how many.
+create or replace function prune_jobs(ids bigint[]) returns int language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+declare
+  found record;
+begin
+  with gone as (
+    delete from done d where d.job = any (ids) returning d.job, d.state
+  ), forgotten as (
+    delete from attempt a where a.job = any (array(select job from gone))
+  ), removed as (
+    delete from job j using gone g where j.id = g.job returning j.lane, g.state
+  )
+  select count(*)::int as n, array_agg(r.lane) as lanes, array_agg(-(r.state = 'completed')::int) as completed,
+         array_agg(-(r.state = 'failed')::int) as failed, array_agg(-(r.state = 'cancelled')::int) as cancelled
+    into found from removed r;
+  if found.n > 0 then
+    perform note(found.lanes, 0, found.completed, found.failed, found.cancelled);
+  end if;
+  return found.n;
+end
+$$;

@@ -1,0 +1,103 @@
+-- The lanes of these runs, kinds and partitions, made where they are not there yet, in the order asked for.
+create or replace function lanes_of(
+  runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
+) language plpgsql
+set search_path from current set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+as $$
+begin
+  -- Sorted, so that two submitters that make the same lanes never wait for each other in a circle.
+  insert into family (run, kind)
+    select distinct u.run, u.kind from unnest(runs, kinds) u (run, kind)
+    where not exists (select from family f where f.run = u.run and f.kind = u.kind)
+    order by 1, 2
+  on conflict do nothing;
+  insert into lane (family, partition)
+    select distinct f.id, u.partition
+    from unnest(runs, kinds, partitions) u (run, kind, partition)
+    join family f on f.run = u.run and f.kind = u.kind
+    where not exists (select from lane l where l.family = f.id and l.partition = u.partition)
+    order by 1, 2
+  on conflict do nothing;
+  select array_agg(f.id order by u.position), array_agg(l.id order by u.position) into families, lanes
+    from unnest(runs, kinds, partitions) with ordinality u (run, kind, partition, position)
+    join family f on f.run = u.run and f.kind = u.kind
+    join lane l on l.family = f.id and l.partition = u.partition;
+end
+$$;
+
+-- Insert jobs, put them where claims or their time will find them, and note them. Returns how many were new.
+-- Keys that are there already, or come twice, are passed over.
+create or replace function add_jobs(
+  family_ids int[], lane_ids int[], which int[], keys text[], payloads json[], priorities int[], hosts text[],
+  not_befores float8[], limits int[]
+) returns int language plpgsql
+set search_path from current set jit = off set plan_cache_mode = force_generic_plan
+as $$
+declare
+  at constant timestamptz := clock_timestamp();
+  touched int[];
+  added int[];
+begin
+  with given as (
+    insert into job as j (family, lane, priority, max_attempts, submitted_at, not_before, digest, key, host, payload)
+      select family_ids[u.which], lane_ids[u.which], u.priority, u.max_attempts, at, to_timestamp(u.not_before),
+             substring(sha256(convert_to(u.key, 'UTF8')) for 16), u.key, u.host, u.payload
+      from unnest(which, keys, payloads, priorities, hosts, not_befores, limits)
+        u (which, key, payload, priority, host, not_before, max_attempts)
+    on conflict on constraint job_by_key do nothing
+    returning j.id, j.family, j.lane, j.priority, j.not_before
+  ), now_ready as (
+    insert into ready (family, lane, priority, epoch, job)
+      select g.family, g.lane, g.priority, 1, g.id from given g where g.not_before is null or g.not_before <= at
+  ), not_yet as (
+    insert into delayed (family, lane, priority, epoch, job, due)
+      select g.family, g.lane, g.priority, 1, g.id, g.not_before from given g where g.not_before > at
+  )
+  select array_agg(g.lane), array_agg(g.n) into touched, added
+    from (select given.lane, count(*)::int as n from given group by given.lane) g;
+  if touched is null then
+    return 0;
+  end if;
+  perform note_added(touched, added);
+  return (select sum(n) from unnest(added) n);
+end
+$$;
+
+-- Add jobs; `which` says which of the runs, kinds and partitions each belongs to. Returns how many were new.
+create or replace function submit(
+  runs text[], kinds text[], partitions text[],
+  which int[], keys text[], payloads json[], priorities int[], hosts text[], not_befores float8[], limits int[]
+) returns int language plpgsql
+set search_path from current set jit = off
+as $$
+declare
+  l record;
+begin
+  select * into l from lanes_of(runs, kinds, partitions);
+  return add_jobs(l.families, l.lanes, which, keys, payloads, priorities, hosts, not_befores, limits);
+end
+$$;
+
+-- The first step of a submission by COPY: lanes and ids for so many jobs. No ids where the first key is there already:
+-- then the rest most likely is too, and `submit` is the better way.
+create or replace function reserve(
+  runs text[], kinds text[], partitions text[], jobs int, first_lane int, first_digest bytea,
+  out families int[], out lanes int[], out ids bigint[]
+) language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+begin
+  select l.families, l.lanes into families, lanes from lanes_of(runs, kinds, partitions) l;
+  if not exists (select from job j where j.family = families[first_lane] and j.digest = first_digest) then
+    ids := array(select nextval(pg_get_serial_sequence('job', 'id')) from generate_series(1, jobs));
+  end if;
+end
+$$;
+
+-- The last step: note how many jobs came to each lane.
+create or replace function note_added(lane_ids int[], added int[]) returns void language sql
+set search_path from current set jit = off
+as $$
+  insert into tally
+    select lane_ids, added, z.none, z.none, z.none from (select array_fill(0, array[cardinality(lane_ids)]) as none) z
+$$;

@@ -1,0 +1,126 @@
+"""Wake-ups: who adds work says so at most every few milliseconds, and who waits for it listens. Polling is the truth.
+
+A notification may be lost (a connection broke), late, or for somebody else. So it only ever ends a nap early; whether
+there is work is asked of the tables. Through a pooler nobody can listen, and naps are short instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from longshore.clock import Clock
+from longshore.media.postgres.connections import Session
+from longshore.media.postgres.faults import DRIVER_ERRORS
+from longshore.media.postgres.location import Location
+
+# NOTIFY takes a lock at commit that all notifying transactions share, so a flood of them would form a queue.
+DEBOUNCE = 0.02
+LISTENING_NAP = 5.0
+"""The longest nap of one who listens (seconds): how late a lost notification can make it."""
+SHORTEST_NAP, LONGEST_NAP = 0.01, 0.5
+"""Naps of one who cannot listen grow between these."""
+
+
+class Bell:
+    """Decides which calls ring: the first after a pause with its own transaction, the last of a burst soon after."""
+
+    def __init__(self, ring: Callable[[], Awaitable[None]]) -> None:
+        self._ring = ring
+        self._quiet_until = 0.0
+        self._later: asyncio.Task[None] | None = None
+
+    def due(self) -> bool:
+        """Whether the call about to be made should ring. If not, a ring of its own follows when the pause is over."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._quiet_until:
+            self._quiet_until = now + DEBOUNCE
+            return True
+        if self._later is None or self._later.done():
+            self._later = asyncio.ensure_future(self._ring_later())
+        return False
+
+    async def _ring_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        # Twice the pause: the call that asked for it has most likely committed by then.
+        await asyncio.sleep(max(0.0, self._quiet_until - loop.time()) + DEBOUNCE)
+        self._quiet_until = loop.time() + DEBOUNCE
+        await self._ring()
+
+    async def close(self) -> None:
+        """Ring now what was still to be rung."""
+        if self._later is not None and not self._later.done():
+            self._later.cancel()
+            await asyncio.gather(self._later, return_exceptions=True)
+            await self._ring()
+
+
+class Ear:
+    """Listens on a connection of its own, made when somebody first waits and again whenever it was lost."""
+
+    def __init__(self, location: Location, clock: Clock) -> None:
+        self._location = location
+        self._clock = clock
+        self._session: Session | None = None
+        self._pooled = False
+        self._heard = asyncio.Event()
+        self._opening = asyncio.Lock()
+        self._nap = SHORTEST_NAP
+
+    def forget(self) -> None:
+        """What was heard until now is answered by the look that follows."""
+        self._heard.clear()
+
+    async def open(self) -> None:
+        """Listen, where that can be had; where it cannot, naps are short."""
+        async with self._opening:
+            if self._pooled or (self._session is not None and not self._session.lost):
+                return
+            self._session = None
+            try:
+                session = await Session.open(self._location)
+            except DRIVER_ERRORS:
+                return  # the look that follows meets the same trouble and says so
+            if session.pooled:
+                self._pooled = True
+                await session.close()
+                return
+            try:
+                await session.connection.add_listener(self._location.channel, self._on_notification)
+                session.connection.add_termination_listener(self._on_lost)
+            except DRIVER_ERRORS:
+                session.connection.terminate()
+                return
+            self._session = session
+
+    async def nap(self, seconds: float) -> None:
+        """Until something is heard, or that many seconds have passed, or it is time to look again anyway."""
+        if self._session is not None and not self._session.lost:
+            longest = LISTENING_NAP
+        else:
+            longest = self._nap
+            self._nap = min(self._nap * 1.5, LONGEST_NAP)
+        sleeper = asyncio.ensure_future(self._clock.sleep(min(seconds, longest)))
+        heard = asyncio.ensure_future(self._heard.wait())
+        try:
+            await asyncio.wait({sleeper, heard}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+            heard.cancel()
+
+    def refresh(self) -> None:
+        """There was work: the next naps begin short again."""
+        self._nap = SHORTEST_NAP
+
+    def _on_notification(self, *_: Any) -> None:
+        self._heard.set()
+
+    def _on_lost(self, *_: Any) -> None:
+        self._heard.set()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            session, self._session = self._session, None
+            session.connection.remove_termination_listener(self._on_lost)
+            await session.close()

@@ -1,0 +1,34 @@
+"""What the contract's own functions do, on any queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.errors import UnknownSchemeError
+from longshore.job import new_job
+from longshore.media import open_queue
+from longshore.queue import Count, Selection, each_job, totals
+
+
+async def test_each_job_reads_page_by_page_and_misses_none() -> None:
+    queue = await open_queue("memory://")
+    await queue.submit([new_job("page", {"n": n}, run="r") for n in range(25)])
+    for page in (1, 7, 25, 1000):
+        found = [job.payload["n"] async for job in each_job(queue, Selection(run="r"), page=page)]
+        assert found == list(range(25))
+
+
+def test_totals_add_up_every_state() -> None:
+    counts = [
+        Count(run="a", pending=1, claimed=2, completed=3, failed=4, cancelled=5),
+        Count(run="b", pending=10, claimed=20, completed=30, failed=40, cancelled=50),
+    ]
+    total = totals(counts)
+    assert total == Count(pending=11, claimed=22, completed=33, failed=44, cancelled=55)
+    assert (total.remaining, total.total) == (33, 165)
+    assert totals([]) == Count()
+
+
+async def test_an_unknown_scheme_is_named_and_its_password_is_not() -> None:
+    with pytest.raises(UnknownSchemeError, match=r"'gopher://me:\*\*\*@x'.*sqlite://"):
+        await open_queue("gopher://me:secret@x")

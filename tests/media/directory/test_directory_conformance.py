@@ -1,0 +1,37 @@
+"""The directory medium passes the suite."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.conformance import ConformanceTests, Harness, NewHarness, ProcessTests
+from longshore.media.directory import open_queue
+from longshore.queue import Queue
+
+
+class DirectoryHarness(Harness):
+    examples = 12  # every step waits for the disk
+
+    def __init__(self, folder: Path) -> None:
+        self._clock = ManualClock()
+        self._url = f"dir://{folder}"
+
+    async def open(self) -> Queue:
+        return await open_queue(self._url, self._clock)
+
+    async def advance(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+
+    def url_for_processes(self) -> str:
+        return self._url
+
+
+class TestDirectory(ConformanceTests, ProcessTests):
+    @pytest.fixture
+    def new_harness(self, tmp_path: Path) -> NewHarness:
+        numbers = count()
+        return lambda: DirectoryHarness(tmp_path / str(next(numbers)))

@@ -1,0 +1,243 @@
+"""Every operation is killed before each of its system calls: what is left is the queue before it, or after it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure
+from longshore.job import NewJob, State
+from longshore.lease import Lease, Want, WorkerId
+from longshore.media.directory import DirectoryQueue, journal
+from longshore.media.directory.workers import ABANDONED
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import Queue, Selection, each_job, totals
+
+CALLS = ("rename", "link", "symlink", "open", "write", "fsync", "unlink", "rmdir", "mkdir")
+WORKER = WorkerId("anna", "anna/1")
+LEASE = timedelta(seconds=60)
+ALL = Selection()
+SHORT_GENERATION = 4
+
+Step = Callable[[Queue, ManualClock], Awaitable[Any]]
+
+
+def job(key: str, **fields: Any) -> NewJob:
+    return NewJob(**{"run": "run", "kind": "page", "key": key, "payload": {"key": key}} | fields)
+
+
+async def three(queue: Queue, clock: ManualClock) -> None:
+    await queue.submit([job("a"), job("b", partition="CA"), job("c", priority=-1)])
+
+
+async def three_and_a_late_one(queue: Queue, clock: ManualClock) -> None:
+    await three(queue, clock)
+    await queue.submit([job("late", not_before=clock.now() + 5)])
+    clock.advance(10)
+
+
+async def four_held(queue: Queue, clock: ManualClock) -> list[Lease]:
+    await queue.submit([job("a"), job("b", max_attempts=1), job("c"), job("d")])
+    return await queue.claim(Want(worker=WORKER, limit=4, lease=LEASE))
+
+
+async def four_cancelled(queue: Queue, clock: ManualClock) -> None:
+    await four_held(queue, clock)
+    await queue.cancel(ALL)
+
+
+async def four_watched(queue: Queue, clock: ManualClock) -> None:
+    await four_held(queue, clock)
+
+
+async def at_the_end_of_a_generation(queue: Queue, clock: ManualClock) -> None:
+    for number in range(2 * SHORT_GENERATION):
+        await queue.submit([job(str(number))])
+
+
+async def submit(queue: Queue, clock: ManualClock) -> None:
+    await queue.submit([job("b"), job("x"), job("y", not_before=clock.now() + 9), job("z", kind="image")])
+
+
+async def claim(queue: Queue, clock: ManualClock) -> None:
+    await queue.claim(Want(worker=WORKER, limit=3, lease=LEASE))
+
+
+async def settle(queue: Queue, clock: ManualClock) -> None:
+    broken = Failure("processing", "it broke")
+    outcomes: dict[str, Outcome] = {
+        "a": Completed({"n": 1}, (job("x"), job("y", kind="image"), job("c"))),
+        "b": Failed(broken),
+        "c": Snoozed(timedelta(seconds=30)),
+        "d": Released(),
+    }
+    held = [found async for found in each_job(queue, Selection(states=frozenset({State.CLAIMED})))]
+    await queue.settle([Settlement(Lease(found, WORKER, 0.0), outcomes[found.key]) for found in held])
+
+
+async def cancel(queue: Queue, clock: ManualClock) -> None:
+    await queue.cancel(ALL)
+
+
+async def retry(queue: Queue, clock: ManualClock) -> None:
+    await queue.retry(ALL)
+
+
+async def prune(queue: Queue, clock: ManualClock) -> None:
+    await queue.prune(ALL)
+
+
+async def reap(queue: Queue, clock: ManualClock) -> None:
+    await queue.reap()
+    clock.advance(90)
+    await queue.reap()
+
+
+OPERATIONS: list[tuple[Step, Step]] = [
+    (three, submit),
+    (three, claim),
+    (three_and_a_late_one, claim),
+    (four_held, settle),
+    (four_held, cancel),
+    (four_cancelled, retry),
+    (four_cancelled, prune),
+    (four_watched, reap),
+    (at_the_end_of_a_generation, submit),
+]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a process that is a copy of this one")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("scene", "operation"), OPERATIONS, ids=[f"{scene.__name__}-{what.__name__}" for scene, what in OPERATIONS]
+)
+def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Step, operation: Step
+) -> None:
+    # A kill loses nothing that was written, so syncing would only take time. It still counts as a call to die before.
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
+    start = ManualClock().now()
+    template = tmp_path / "template"
+    elapsed = run(template, scene, start)
+    before = view(template, start + elapsed)
+    whole = shutil.copytree(template, tmp_path / "whole", symlinks=True)
+    run(whole, operation, start + elapsed)
+    after = view(whole, start + elapsed)
+    assert before != after
+    seen = set()
+    for call in range(1, 1000):
+        victim = shutil.copytree(template, tmp_path / str(call), symlinks=True)
+        if not killed_before(call, victim, operation, start + elapsed):
+            break
+        left = view(victim, start + elapsed)
+        assert left in (before, after), f"killed before call {call}"
+        seen.add(left == after)
+        assert_goes_on(victim, start + elapsed)
+        shutil.rmtree(victim)
+    else:
+        pytest.fail("the operation never came to its end")
+    assert seen == {False, True}, "deaths before and after the change were both seen"
+    assert view(victim, start + elapsed) == after
+
+
+def run(folder: Path, step: Step, start: float) -> float:
+    """Do a step on the queue in a folder. Returns how far it moved the clock."""
+
+    async def work() -> float:
+        clock = ManualClock(start)
+        queue = await DirectoryQueue.open(folder, clock)
+        await step(queue, clock)
+        await queue.close()
+        return clock.monotonic()
+
+    return asyncio.run(work())
+
+
+def view(folder: Path, start: float) -> tuple[Any, ...]:
+    """What the queue shows, but for instants; and that its statistics say the same."""
+
+    async def look() -> tuple[Any, ...]:
+        queue = await DirectoryQueue.open(folder, ManualClock(start))
+        found = [each async for each in each_job(queue, ALL)]
+        counted = {state: sum(each.state is state for each in found) for state in State}
+        told = totals(await queue.stats())
+        assert {state: getattr(told, state.value) for state in State} == counted
+        histories = [len(await queue.history(each.id)) for each in found]
+        await queue.close()
+        return tuple(
+            (each.id, each.key, each.kind, each.state, each.epoch, each.attempts, str(each.result), history)
+            for each, history in zip(found, histories, strict=True)
+        )
+
+    return asyncio.run(look())
+
+
+def killed_before(number: int, folder: Path, operation: Step, start: float) -> bool:
+    """Whether a process that was to die before that system call of the operation did so before it was through."""
+    child = os.fork()
+    if child == 0:
+        # Nothing of the test may run on in here, whatever happens.
+        try:
+            asyncio.run(_die(number, folder, operation, start))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - reported by the exit code
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status) or os.waitstatus_to_exitcode(status) == 0
+    return os.WIFSIGNALED(status)
+
+
+async def _die(number: int, folder: Path, operation: Step, start: float) -> None:
+    clock = ManualClock(start)
+    queue = await DirectoryQueue.open(folder, clock)
+    left = number
+
+    def deadly(name: str) -> Callable[..., Any]:
+        original = getattr(os, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal left
+            reading = name == "open" and not arguments[1] & (os.O_WRONLY | os.O_RDWR)
+            left -= not reading
+            if left == 0 and not reading:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return original(*arguments, **options)
+
+        return call
+
+    for name in CALLS:
+        setattr(os, name, deadly(name))
+    await operation(queue, clock)
+
+
+def assert_goes_on(folder: Path, start: float) -> None:
+    """Whatever was left behind, others finish all work, and nothing of the dead process stays."""
+
+    async def finish() -> None:
+        clock = ManualClock(start)
+        queue = await DirectoryQueue.open(folder, clock)
+        await queue.submit([job("a"), job("new")])
+        await queue.reap()
+        clock.advance(ABANDONED.total_seconds() + 2 * LEASE.total_seconds())
+        await queue.reap()
+        while leases := await queue.claim(Want(worker=WorkerId.new(), limit=100, lease=LEASE)):
+            assert all(await queue.settle([Settlement(lease, Completed()) for lease in leases]))
+        assert totals(await queue.stats()).remaining == 0
+        keys = [(each.kind, each.key) async for each in each_job(queue, ALL)]
+        assert len(keys) == len(set(keys))
+        assert {("page", "a"), ("page", "new")} <= set(keys)
+        await queue.close()
+
+    asyncio.run(finish())
+    assert list((folder / "staging").iterdir()) == []
+    assert list((folder / "trash").iterdir()) == []

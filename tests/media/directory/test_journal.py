@@ -1,0 +1,169 @@
+"""The journal: what is carried out twice or late changes nothing, what a power cut took comes back, the old goes."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure, QueueError, QueueUnavailableError
+from longshore.job import NewJob, State
+from longshore.lease import Want, WorkerId
+from longshore.media.directory import DirectoryQueue, journal
+from longshore.media.directory.draft import Draft
+from longshore.media.directory.entry import Entry
+from longshore.media.directory.journal import Journal
+from longshore.outcome import Completed, Failed, Released, Settlement
+from longshore.queue import Queue, Selection, Submitted, totals
+
+ALL = Selection()
+WANT = Want(worker=WorkerId("anna", "anna/1"), limit=10, lease=timedelta(seconds=60))
+
+
+def job(key: str, **fields: Any) -> NewJob:
+    return NewJob(**{"run": "run", "kind": "page", "key": key, "payload": {"key": key}} | fields)
+
+
+async def opened(folder: Path) -> DirectoryQueue:
+    return await DirectoryQueue.open(folder, ManualClock())
+
+
+async def a_long_story(queue: Queue) -> None:
+    """Every kind of change, to the same jobs."""
+    await queue.submit([job("a"), job("b"), job("c")])
+    a, b, c = await queue.claim(WANT)
+    broken = Failed(Failure("processing", "it broke"))
+    await queue.settle([Settlement(a, Completed(1, (job("d"),))), Settlement(b, broken), Settlement(c, Released())])
+    for _ in range(2):
+        await queue.cancel(ALL)
+        await queue.retry(ALL)
+    await queue.claim(WANT)
+    await queue.cancel(ALL)
+    await queue.prune(ALL)
+    await queue.submit([job("a"), job("b", priority=1)])
+    await queue.claim(WANT)
+
+
+def entries(folder: Path) -> list[Path]:
+    return sorted((folder / "journal").glob("*/0*.json"))
+
+
+def files(folder: Path, *tops: str) -> list[str]:
+    tops = tops or ("pending", "processing", "completed", "failed", "cancelled", "keys")
+    return sorted(str(path) for top in tops for path in (folder / top).rglob("*") if not path.is_dir())
+
+
+async def test_carrying_out_the_past_once_more_changes_nothing(tmp_path: Path) -> None:
+    queue = await opened(tmp_path)
+    await a_long_story(queue)
+    before = files(tmp_path)
+    late = Journal(str(tmp_path))
+    late.open()
+    late._replay()
+    assert files(tmp_path) == before
+    assert await queue.submit([job("a"), job("b")]) == Submitted(new=0, duplicates=2)
+    await queue.close()
+
+
+async def test_renames_that_a_power_cut_took_are_done_again(tmp_path: Path) -> None:
+    queue = await opened(tmp_path)
+    await queue.submit([job("a"), job("b")])
+    before = shutil.copytree(tmp_path / "pending", tmp_path.parent / "pending", symlinks=True)
+    await queue.claim(WANT)
+    await queue.close()
+    # As if the machine had lost what was not synced, and then started anew.
+    shutil.rmtree(tmp_path / "processing")
+    shutil.rmtree(tmp_path / "pending")
+    shutil.copytree(before, tmp_path / "pending")
+    (tmp_path / "processing").mkdir()
+    for mark in (tmp_path / "boots").iterdir():
+        mark.unlink()
+    queue = await opened(tmp_path)
+    assert {found.state for found in await queue.jobs(ALL)} == {State.CLAIMED}
+    await queue.close()
+
+
+async def test_old_changes_go_and_who_fell_behind_starts_from_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "GENERATION", 4)
+    queue, sleeper = await opened(tmp_path), await opened(tmp_path)
+    for number in range(50):
+        await queue.submit([job(str(number))])
+    assert len(entries(tmp_path)) <= 8
+    assert len(list((tmp_path / "journal").iterdir())) <= 2
+    assert totals(await sleeper.stats()).pending == 50
+    assert len(await sleeper.claim(Want(worker=WorkerId.new(), limit=100))) == 50
+    assert totals(await queue.stats()).claimed == 50
+    await queue.close()
+    await sleeper.close()
+
+
+async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "GENERATION", 4)
+    queue = await opened(tmp_path)
+    late = Journal(str(tmp_path))
+    late.open()
+    for number in range(30):
+        await queue.submit([job(str(number))])
+    with Draft(str(tmp_path), "late") as draft:
+        draft.move("nowhere", "elsewhere")
+        assert not late.commit(draft)
+    assert late.look().n == 30
+    await queue.close()
+
+
+async def test_a_change_whose_folder_was_swept_is_not_made(tmp_path: Path) -> None:
+    queue = await opened(tmp_path)
+    late = Journal(str(tmp_path))
+    late.open()
+    with Draft(str(tmp_path), "late") as draft:
+        draft.stage([b"content"])
+        draft.move("nowhere", "elsewhere")
+        late.sweep(draft.id)
+        with pytest.raises((QueueUnavailableError, FileNotFoundError)):
+            late.commit(draft)
+    assert entries(tmp_path) == []
+    await queue.close()
+
+
+async def test_a_change_that_was_made_and_not_carried_out_is_carried_out_by_the_next(tmp_path: Path) -> None:
+    queue = await opened(tmp_path)
+    await queue.submit([job("a")])
+    dying = await opened(tmp_path)
+    dying._journal._carry_out = _die  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        await dying.claim(WANT)
+    assert [held.epoch for held in await queue.renew(WANT.worker, WANT.lease)] == [1]
+    assert files(tmp_path, "staging") == []
+    await queue.close()
+    await dying.close()
+
+
+def _die(entry: Entry) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("lost", ["journal", "journal/0000000000/base.json"])
+async def test_a_lost_journal_is_rebuilt_from_the_jobs_that_are_there(tmp_path: Path, lost: str) -> None:
+    queue = await opened(tmp_path)
+    await a_long_story(queue)
+    before, told = await queue.jobs(ALL), await queue.stats()
+    await queue.close()
+    if lost == "journal":
+        shutil.rmtree(tmp_path / lost)
+    else:
+        (tmp_path / lost).write_text("{")
+        with pytest.raises(QueueError, match=r"journal.* away and open the queue again"):
+            await opened(tmp_path)
+        shutil.rmtree(tmp_path / "journal")
+    queue = await opened(tmp_path)
+    assert await queue.jobs(ALL) == before
+    assert await queue.stats() == told
+    assert await queue.submit([job("a"), job("z")]) == Submitted(new=1, duplicates=1)
+    assert len({found.id for found in await queue.jobs(ALL)}) == len(before) + 1
+    await queue.close()

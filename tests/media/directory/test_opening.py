@@ -1,0 +1,162 @@
+"""Opening: which folder a URL means, and one clear message for each thing that can be wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import (
+    ForeignQueueError,
+    LongshoreError,
+    NewerSchemaError,
+    QueueError,
+    QueueFullError,
+    QueueUnavailableError,
+    ReadOnlyQueueError,
+    SettingsError,
+)
+from longshore.job import new_job
+from longshore.media.directory import open_queue
+from longshore.media.directory.disk import translate
+from longshore.media.directory.location import path_of
+from longshore.queue import Selection, Submitted, totals
+
+
+def names(folder: Path) -> list[str]:
+    """The files below a folder, but for those of the journal."""
+    return sorted(p.name for p in folder.rglob("*") if not p.is_dir() and "journal" not in p.parts)
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("dir:///srv/jobs", Path("/srv/jobs")),
+        ("dir://jobs", Path.cwd() / "jobs"),
+        ("dir://./a b/%20", Path.cwd() / "a b" / "%20"),
+        ("dir://~/jobs", Path.home() / "jobs"),
+        ("DIR:///srv/jobs", Path("/srv/jobs")),
+        ("/srv/jobs", Path("/srv/jobs")),
+        ("./jobs", Path.cwd() / "jobs"),
+    ],
+)
+def test_a_url_or_a_plain_path_names_a_folder(url: str, path: Path) -> None:
+    assert path_of(url) == path
+
+
+@pytest.mark.parametrize("url", ["dir://", "dir:jobs", "", "sqlite:///jobs", "dir:///a\0b"])
+def test_a_url_that_names_no_folder_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError):
+        path_of(url)
+
+
+async def test_a_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(ForeignQueueError, match=r"thesis\.tex"):
+        await open_queue(f"dir://{tmp_path}", ManualClock())
+    assert names(tmp_path) == ["thesis.tex"]
+
+
+async def test_a_file_is_no_queue(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text("x")
+    for path in (tmp_path / "jobs", tmp_path / "jobs" / "inner"):
+        with pytest.raises(ForeignQueueError, match="jobs"):
+            await open_queue(f"dir://{path}", ManualClock())
+
+
+@pytest.mark.parametrize("mark", ["", "[]", "{}", '{"longshore": "page"}'])
+async def test_a_mark_that_is_not_ours_is_no_queue(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "longshore.json").write_text(mark)
+    with pytest.raises(ForeignQueueError, match="is no queue"):
+        await open_queue(f"dir://{tmp_path}", ManualClock())
+
+
+async def test_a_queue_of_a_newer_longshore_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "longshore.json").write_text('{"longshore": "queue", "format": 99}')
+    with pytest.raises(NewerSchemaError, match="Upgrade"):
+        await open_queue(f"dir://{tmp_path}", ManualClock())
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, QueueFullError),
+        (errno.EDQUOT, QueueFullError),
+        (errno.EACCES, ReadOnlyQueueError),
+        (errno.EROFS, ReadOnlyQueueError),
+        (errno.ESTALE, QueueUnavailableError),
+        (errno.EIO, QueueUnavailableError),
+        (errno.EOPNOTSUPP, QueueError),
+    ],
+)
+def test_what_the_disk_says_is_told_in_words(number: int, kind: type[LongshoreError]) -> None:
+    told = translate(OSError(number, os.strerror(number), "/q/x"), "/q")
+    assert type(told) is kind
+    assert "/q" in str(told)
+
+
+async def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = await open_queue(f"dir://{tmp_path}", ManualClock())
+    jobs = [new_job("page", {"n": n}, run="run") for n in range(5)]
+    real = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        if b'"n": 3' in data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(fd, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(QueueFullError, match="make room"):
+            await queue.submit(jobs)
+    assert await queue.jobs(Selection()) == []
+    assert names(tmp_path / "staging") == []
+    assert await queue.submit(jobs) == Submitted(new=5, duplicates=0)
+    await queue.close()
+
+
+async def test_those_who_open_a_new_folder_at_once_share_one_queue(tmp_path: Path) -> None:
+    url = f"dir://{tmp_path / 'queue'}"
+    queues = await asyncio.gather(*(open_queue(url, ManualClock()) for _ in range(8)))
+    jobs = [new_job("page", {"n": n}, run="run") for n in range(5)]
+    answers = await asyncio.gather(*(queue.submit(jobs) for queue in queues))
+    assert sum(answer.new for answer in answers) == 5
+    for queue in queues:
+        assert totals(await queue.stats()).pending == 5
+        await queue.close()
+
+
+async def test_a_closed_queue_says_so(tmp_path: Path) -> None:
+    queue = await open_queue(f"dir://{tmp_path}", ManualClock())
+    await queue.close()
+    with pytest.raises(QueueError, match="was closed"):
+        await queue.stats()
+
+
+async def test_a_person_finds_one_readable_file_for_each_job(tmp_path: Path) -> None:
+    """Ledger C2."""
+    queue = await open_queue(f"dir://{tmp_path}", ManualClock())
+    await queue.submit([new_job("page", {"url": "https://x.test/a"}, run="shop", partition="CA")])
+    (file,) = (tmp_path / "pending").rglob("*.json")
+    assert file.relative_to(tmp_path).parts[1].startswith("shop~page~CA~")
+    assert '"url": "https://x.test/a"' in file.read_text()
+    await queue.close()
+
+
+async def test_a_run_is_cleaned_away_without_touching_another(tmp_path: Path) -> None:
+    """Ledger C9."""
+    queue = await open_queue(f"dir://{tmp_path}", ManualClock())
+    for run in ("one", "two"):
+        await queue.submit([new_job("page", {"n": n}, run=run) for n in range(3)])
+    await queue.cancel(Selection(run="one"))
+    assert await queue.prune(Selection(run="one")) == 3
+    assert totals(await queue.stats()).pending == 3
+    jobs = [name for name in names(tmp_path) if name.startswith("0")]
+    assert len(jobs) == 3
+    assert {found.run for found in await queue.jobs(Selection())} == {"two"}
+    assert len(names(tmp_path / "keys")) == 3
+    await queue.close()

@@ -1,0 +1,160 @@
+"""What stands between a URL and a queue: each obstacle has one message that names the cause and the fix."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import asyncpg
+import pytest
+from tests.services.postgres import PASSWORD, PostgresServer, free_port
+
+from longshore.clock import SystemClock
+from longshore.errors import (
+    ForeignQueueError,
+    NewerSchemaError,
+    QueueError,
+    QueueUnavailableError,
+    ReadOnlyQueueError,
+    SettingsError,
+)
+from longshore.job import new_job
+from longshore.media import open_queue
+from longshore.media.postgres import PostgresQueue, migrate
+from longshore.media.postgres.location import locate
+from longshore.media.postgres.schema import VERSION
+from longshore.queue import Queue, Selection
+
+_numbers = count()
+
+
+async def run(url: str, statements: str) -> None:
+    connection = await asyncpg.connect(locate(url).dsn)
+    try:
+        await connection.execute(statements)
+    finally:
+        await connection.close()
+
+
+async def refusal(url: str, kind: type[QueueError]) -> str:
+    """What opening says; it must be this kind of error, and show no password."""
+    with pytest.raises(QueueError) as raised:
+        await open_queue(url)
+    assert type(raised.value) is kind
+    assert PASSWORD not in str(raised.value)
+    return str(raised.value)
+
+
+async def test_eight_who_open_a_new_queue_at_once_make_it_once(url: str) -> None:
+    queues = await asyncio.gather(*(open_queue(url) for _ in range(8)))
+    await asyncio.gather(*(queue.submit([new_job("page", {"n": 1})]) for queue in queues))
+    assert len(await queues[0].jobs(Selection())) == 1
+    for queue in queues:
+        await queue.close()
+
+
+async def test_migrating_twice_changes_nothing(url: str) -> None:
+    assert await migrate(url) == VERSION
+    queue = await open_queue(url)
+    await queue.submit([new_job("page", {"n": 1})])
+    assert await migrate(url) == VERSION
+    assert len(await queue.jobs(Selection())) == 1
+    await queue.close()
+
+
+async def test_queues_in_two_schemas_know_nothing_of_each_other(server: PostgresServer) -> None:
+    one, other = [
+        await open_queue(f"{server.url}?schema={name}&application_name=x") for name in ("with space", 'with"quote')
+    ]
+    await one.submit([new_job("page", {"n": 1})])
+    assert (len(await one.jobs(Selection())), len(await other.jobs(Selection()))) == (1, 0)
+    await one.close()
+    await other.close()
+
+
+async def test_a_newer_schema_is_left_alone(url: str) -> None:
+    await migrate(url)
+    await run(url, f"insert into {locate(url).quoted_schema}.migration (version) values ({VERSION + 1})")
+    assert "upgrade Longshore" in await refusal(url, NewerSchemaError)
+
+
+async def test_a_schema_with_somebody_elses_tables_of_our_names_is_left_alone(url: str) -> None:
+    schema = locate(url).quoted_schema
+    await run(url, f"create schema {schema}; create table {schema}.job (id int); create table {schema}.orders (id int)")
+    message = await refusal(url, ForeignQueueError)
+    assert "job" in message
+    assert "?schema=" in message
+
+
+async def test_the_tables_of_an_application_may_stand_beside_ours(url: str) -> None:
+    schema = locate(url).quoted_schema
+    await run(url, f"create schema {schema}; create table {schema}.orders (id int)")
+    await (await open_queue(url)).close()
+
+
+async def test_a_queue_that_lost_its_tables_says_so(queue: Queue, url: str) -> None:
+    await run(url, f"drop schema {locate(url).quoted_schema} cascade")
+    with pytest.raises(ForeignQueueError, match="longshore migrate"):
+        await queue.stats()
+
+
+async def test_a_wrong_password(server: PostgresServer) -> None:
+    assert "password" in await refusal(server.url_of("postgres", password="guess"), QueueError)
+
+
+async def test_a_host_that_cannot_be_reached() -> None:
+    message = await refusal(f"postgresql://me:{PASSWORD}@127.0.0.1:{free_port()}/x", QueueUnavailableError)
+    assert "cannot be reached" in message
+
+
+async def test_a_host_that_does_not_exist() -> None:
+    assert "cannot be reached" in await refusal("postgresql://me@nowhere.invalid/x", QueueUnavailableError)
+
+
+async def test_a_database_that_does_not_exist(server: PostgresServer) -> None:
+    assert "createdb" in await refusal(server.url_of("nothing_here"), QueueError)
+
+
+async def test_a_user_who_may_not_create_the_schema(server: PostgresServer) -> None:
+    await run(server.url, "create role guest login password 'guest'")
+    message = await refusal(server.url_of("postgres", user="guest", password="guest") + "?schema=mine", QueueError)
+    assert "longshore migrate" in message
+    assert "grant" in message
+
+
+async def test_a_user_with_the_documented_grants_can_do_everything_but_migrate(
+    url: str, server: PostgresServer
+) -> None:
+    await migrate(url)
+    location = locate(url)
+    schema = location.quoted_schema
+    await run(
+        url,
+        "create role crew login password 'crew';"
+        f"grant usage on schema {schema} to crew;"
+        f"grant select, insert, update, delete on all tables in schema {schema} to crew;"
+        f"grant usage on all sequences in schema {schema} to crew;",
+    )
+    queue = await open_queue(server.url_of("postgres", user="crew", password="crew") + f"?schema={location.schema}")
+    assert (await queue.submit([new_job("page", {"n": 1})])).new == 1
+    assert await queue.cancel(Selection()) == 1
+    assert await queue.prune(Selection()) == 1
+    await queue.close()
+
+
+async def test_a_database_that_takes_no_writes(url: str, server: PostgresServer) -> None:
+    await migrate(url)
+    name = f"reader_{next(_numbers)}"
+    await run(url, f"create role {name} superuser login password 'r'; alter role {name} set transaction_read_only = on")
+    await run(url, f"alter role {name} set default_transaction_read_only = on")
+    read_only = server.url_of("postgres", user=name, password="r") + f"?schema={locate(url).schema}"
+    queue = await PostgresQueue.open(read_only, SystemClock())
+    with pytest.raises(ReadOnlyQueueError, match="primary"):
+        await queue.submit([new_job("page", {"n": 1})])
+    await queue.close()
+
+
+@pytest.mark.parametrize("schema", ["", "pg_mine", "x" * 64])
+async def test_a_schema_name_that_cannot_be(server: PostgresServer, schema: str) -> None:
+    with pytest.raises(SettingsError, match="schema"):
+        await open_queue(f"{server.url}?schema={schema}")

@@ -1,0 +1,102 @@
+"""Who waits is woken by who adds work, whatever adds it, and a flood of work is a trickle of notifications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from tests.media.postgres.observe import until
+
+from longshore.clock import SystemClock
+from longshore.errors import Failure
+from longshore.job import new_job
+from longshore.lease import Want, WorkerId
+from longshore.media.postgres import PostgresQueue, wake
+from longshore.media.postgres.location import locate
+from longshore.outcome import Completed, Failed, Released, Settlement
+from longshore.queue import Selection
+
+WANT = Want(worker=WorkerId.new(), limit=5)
+
+
+@pytest.fixture
+async def other(url: str, queue: PostgresQueue) -> AsyncIterator[PostgresQueue]:
+    opened = await PostgresQueue.open(url, SystemClock())
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(autouse=True)
+def only_notifications_wake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wake, "LISTENING_NAP", 3600.0)
+
+
+async def listening(url: str) -> None:
+    """Until somebody listens on this queue's channel."""
+    admin = await asyncpg.connect(locate(url).dsn)
+    listeners = f"select pid from pg_stat_activity where query = 'LISTEN \"{locate(url).channel}\"'"
+    await until(admin, listeners, bool)
+    await admin.close()
+
+
+async def woken_by(queue: PostgresQueue, url: str, act: Callable[[], Awaitable[object]]) -> bool:
+    waiting = asyncio.ensure_future(queue.wait(WANT, timedelta(seconds=3600)))
+    await listening(url)
+    await act()
+    return await asyncio.wait_for(waiting, 30)
+
+
+async def test_a_submission_wakes(queue: PostgresQueue, other: PostgresQueue, url: str) -> None:
+    assert await woken_by(queue, url, lambda: other.submit([new_job("page", {"n": 1})]))
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Released(), Failed(Failure("unknown", "no")), Completed(jobs=(new_job("page", {"n": 2}),))],
+    ids=["released", "failed", "follow-on"],
+)
+async def test_a_settlement_that_adds_work_wakes(
+    queue: PostgresQueue, other: PostgresQueue, url: str, outcome: Released | Failed | Completed
+) -> None:
+    await other.submit([new_job("page", {"n": 1})])
+    (lease,) = await other.claim(WANT)
+    assert await woken_by(queue, url, lambda: other.settle([Settlement(lease, outcome)]))
+
+
+async def test_a_reap_wakes(queue: PostgresQueue, other: PostgresQueue, url: str) -> None:
+    await other.submit([new_job("page", {"n": 1})])
+    await other.claim(WANT)
+    await other.renew(WANT.worker, timedelta(seconds=-1))
+    assert await woken_by(queue, url, other.reap)
+
+
+async def test_a_retry_wakes(queue: PostgresQueue, other: PostgresQueue, url: str) -> None:
+    await other.submit([new_job("page", {"n": 1})])
+    await other.cancel(Selection())
+    assert await woken_by(queue, url, lambda: other.retry(Selection()))
+
+
+async def test_a_delayed_job_wakes_when_it_is_due(queue: PostgresQueue, other: PostgresQueue, url: str) -> None:
+    soon = SystemClock().now() + 0.3
+    assert await woken_by(queue, url, lambda: other.submit([new_job("page", {"n": 1}, not_before=soon)]))
+
+
+async def test_the_last_of_a_burst_is_heard_and_most_are_not_sent(queue: PostgresQueue, url: str) -> None:
+    heard: list[str] = []
+    ear = await asyncpg.connect(locate(url).dsn)
+    arrived = asyncio.Event()
+
+    def hear(*message: object) -> None:
+        heard.append(str(message[-1]))
+        arrived.set()
+
+    await ear.add_listener(locate(url).channel, hear)
+    for n in range(200):
+        arrived.clear()
+        await queue.submit([new_job("page", {"n": n})])
+    await asyncio.wait_for(arrived.wait(), 30)
+    assert len(heard) < 150
+    await ear.close()

@@ -1,0 +1,77 @@
+"""The suite is only worth something if a faulty medium fails it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+JOINED = """
+import pytest
+from longshore.clock import ManualClock
+from longshore.conformance import ConformanceTests, Harness
+from {module} import {queue}
+
+class OneQueue(Harness):
+    def __init__(self):
+        self._clock = ManualClock()
+        self._queue = {queue}(self._clock)
+
+    async def open(self):
+        return self._queue
+
+    async def advance(self, seconds):
+        self._clock.advance(seconds)
+
+class TestJoined(ConformanceTests):
+    @pytest.fixture
+    def new_harness(self):
+        return OneQueue
+"""
+TESTS = "not reference"
+COMPARISON = "reference"
+
+
+def suite(folder: Path, module: str, queue: str, part: str) -> subprocess.CompletedProcess[str]:
+    """Run a part of the suite on a queue, as someone would who only has the package."""
+    (folder / "test_joined.py").write_text(JOINED.format(module=module, queue=queue))
+    options = ["-x", "-q", "--tb=line", "-p", "no:cacheprovider", "-c", str(folder / "none.ini"), "-k", part]
+    (folder / "none.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(folder)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("queue", "caught_by"),
+    [
+        ("IgnoresTheEpoch", "test_a_stale_lease_changes_nothing"),
+        ("AddsFollowOnsFirst", "test_a_stale_lease_changes_nothing"),
+        ("ResetsTheEpoch", "test_a_retried_job_has_all_its_attempts_again or test_a_stale_lease_changes_nothing"),
+        ("CountsReleases", "test_a_released_job_is_there_at_once_and_costs_no_attempt"),
+        ("IgnoresPartitions", "test_a_worker_gets_jobs_of_its_partitions_only"),
+        ("ForgivesExpiry", "test_an_expiry_on_the_last_attempt_fails_the_job"),
+    ],
+)
+def test_a_faulty_queue_fails_the_test_that_says_why(queue: str, caught_by: str, tmp_path: Path) -> None:
+    done = suite(tmp_path, "tests.media.broken_queues", queue, f"{TESTS} and ({caught_by})")
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+    assert "error" not in done.stdout.splitlines()[-1], done.stdout
+
+
+def test_a_faulty_queue_does_not_keep_up_with_the_reference(tmp_path: Path) -> None:
+    done = suite(tmp_path, "tests.media.broken_queues", "CountsReleases", COMPARISON)
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_faultless_queue_passes_without_any_setting_of_this_project(tmp_path: Path) -> None:
+    done = suite(tmp_path, "longshore.media.memory", "MemoryQueue", "stale or released or partitions or expiry")
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,43 @@
+"""See to it that the servers the tests need are there: `python -m tests.services.prepare`.
+
+PostgreSQL comes with the requirements. What comes from the system's packages is installed where that is ours to do
+(root on a Debian); elsewhere a message says what to install. Tests that miss a server are skipped on a laptop and fail
+in CI.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+PACKAGES = {"pgbouncer": "pgbouncer"}
+"""program -> the Debian package that has it."""
+
+
+def missing() -> list[str]:
+    """The packages whose program is not on this machine."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+    return [package for program, package in PACKAGES.items() if shutil.which(program, path=path) is None]
+
+
+def main() -> None:
+    """Install what is missing, or say what to install."""
+    packages = missing()
+    if not packages:
+        return
+    apt = shutil.which("apt-get")
+    if apt is None or os.geteuid() != 0:
+        sys.stderr.write(f"Some tests need servers that are not here. Fix: apt-get install {' '.join(packages)}\n")
+        return
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+        done = subprocess.run([apt, "-qq", *command], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.stderr.write(f"{' '.join(packages)} cannot be installed; their tests cannot run:\n{done.stderr}")
+            return
+
+
+if __name__ == "__main__":
+    main()
