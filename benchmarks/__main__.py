@@ -9,7 +9,7 @@ import sys
 
 from benchmarks.measure import Figure
 
-SUITES = {"sqlite": "benchmarks.sqlite_suite"}
+SUITES = {"sqlite": "benchmarks.sqlite_suite", "postgres": "benchmarks.postgres_suite"}
 """name -> module with `figures() -> list[Figure]`. A new suite is a line here."""
 
 
