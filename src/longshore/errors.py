@@ -162,11 +162,36 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         expected = isinstance(error, ValidationError | TimedOutError | CrashedError)
         return cls(
             error_type=_error_type(error),
-            message=str(error) or kind.__name__,
-            exception=name,
+            message=_storable(_words(error) or kind.__name__, _LONGEST_MESSAGE),
+            exception=_storable(name, _LONGEST_MESSAGE),
             retryable=error.retryable if isinstance(error, LongshoreError) else True,
-            traceback="" if expected else "".join(traceback_module.format_exception(error)),
+            traceback="" if expected else _storable(_traceback(error), _LONGEST_TRACEBACK),
         )
+
+
+_LONGEST_MESSAGE = 10_000
+_LONGEST_TRACEBACK = 50_000
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as fault:  # noqa: BLE001  an error that cannot say what it is must not cost more than itself
+        return f"{type(error).__name__} (it cannot be shown: its __str__ raised {type(fault).__name__})"
+
+
+def _traceback(error: BaseException) -> str:
+    try:
+        return "".join(traceback_module.format_exception(error))
+    except Exception as fault:  # noqa: BLE001  as above
+        return f"The traceback cannot be shown: {type(fault).__name__}"
+
+
+def _storable(text: str, longest: int) -> str:
+    """Text that any medium can keep: valid Unicode, of bounded length; of a long one, its end."""
+    if len(text) > longest:
+        text = f"… {text[-longest:]}"
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _error_type(error: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from enum import StrEnum
 from typing import Any
 
@@ -118,6 +119,8 @@ def new_job(
     Without a key, a payload with a `url` is known by that URL's canonical form, any other by its whole content.
     A follow-on job joins the run of the job it came from, whatever `run` says.
     """
+    if not_before is not None and not math.isfinite(not_before):
+        raise ValueError(f"not_before must be an instant, in seconds since 1970, not {not_before}")
     url = payload.get("url")
     if key is None:
         key = url_key(url) if isinstance(url, str) else payload_key(payload)

@@ -15,6 +15,12 @@ _TRACKING = re.compile(
 # A URL like this is its own canonical form. Most URLs of a large file are, and the full way costs 20 times as much.
 # Not one with a `.` or `..` for a segment, which the full way resolves.
 _ALREADY_CANONICAL = re.compile(r"https?://[a-z0-9.-]+(?!\S*/\.\.?(?:/|\Z))/[A-Za-z0-9._~/-]*\Z")
+# Up to the last @ before the path: a password may hold an @, or a space, that nobody encoded.
+_USER_AND_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?P<user>[^/@:\s]*):[^/\n]*@", re.IGNORECASE)
+_LONE_USER = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?!git@)[^/@:\s]+@", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(
+    r"(?P<name>[?&][^=&\s]*(?:password|passwd|secret|token|api_?key|auth)[^=&\s]*)=[^&\s]*", re.IGNORECASE
+)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -26,7 +32,14 @@ def canonical_url(url: str) -> str:
     """
     if _ALREADY_CANONICAL.match(url):
         return url
-    parts = urlsplit(canonicalize_url(url.strip()))
+    try:
+        return _canonical(url.strip())
+    except ValueError:
+        return url.strip()  # no URL by any standard (a port that is no number, say): it is its own only spelling
+
+
+def _canonical(url: str) -> str:
+    parts = urlsplit(canonicalize_url(url))
     netloc = parts.netloc.lower() if "@" not in parts.netloc else parts.netloc
     if parts.port is not None and parts.port == _DEFAULT_PORTS.get(parts.scheme):
         netloc = netloc.rpartition(":")[0]
@@ -57,10 +70,10 @@ def host_of(url: str) -> str:
 
 
 def mask_url(url: str) -> str:
-    """The URL with its password replaced by `***`, for logs, errors and screens."""
-    return re.sub(
-        r"(?P<head>[a-z][a-z0-9+.-]*://[^/@:\s]*):(?P<secret>[^@\s]*)@",
-        r"\g<head>:***@",
-        url,
-        flags=re.IGNORECASE,
-    )
+    """The URL with what is secret in it replaced by `***`, for logs, errors and screens.
+
+    Secret are a password, a user name that stands alone (a token), and parameters named like one.
+    """
+    masked = _USER_AND_PASSWORD.sub(r"\g<head>\g<user>:***@", url)
+    masked = _LONE_USER.sub(r"\g<head>***@", masked)
+    return _SECRET_PARAMETER.sub(r"\g<name>=***", masked)

@@ -34,6 +34,7 @@ from longshore.scrape.http import SyncHttp
 from longshore.worker.frames import HEAD, Broken, FromChild, Ready, Said, done, length_in, pack, read_from_parent
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(arguments: list[str]) -> int:
@@ -72,7 +73,7 @@ def _attempt(handler: Handler, job: Job, kit: Kit) -> Outcome:
         return outcome_of(handler, job, value)
     except SystemExit as error:
         return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})"))
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the handler's verdict, whatever it is
+    except BaseException as error:  # noqa: BLE001  the handler's verdict, whatever it is
         return outcome_of_error(handler, job, error)
 
 
@@ -117,7 +118,10 @@ def _die_with(parent: int) -> None:
     # A terminal's Ctrl-C is for the worker, which decides what becomes of us.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        prctl = ctypes.CDLL(None).prctl
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # What the handler starts and sets free stays our descendant, so that it can be found and ended with us.
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if os.getppid() != parent:
             raise SystemExit(1)
 

@@ -9,6 +9,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
@@ -207,7 +208,7 @@ class Child:
                             self._done.set_result(frame)
         except (asyncio.IncompleteReadError, ConnectionError):
             error = CrashedError(f"the process died: {await self._death()}")
-        except (msgspec.MsgspecError, MemoryError) as fault:
+        except (msgspec.MsgspecError, MemoryError, RecursionError) as fault:
             error = CrashedError(f"the process no longer makes sense ({fault})")
         for waiting in (self._ready, self._done):
             if not waiting.done():
@@ -249,22 +250,25 @@ class Guardian:
         self._mark = mark
         self._process: subprocess.Popen[bytes] | None = None
         self._children: dict[str, None] = {}
+        self._speaking = threading.Lock()
 
     def say(self, line: str) -> None:
         """Send a line (see `guardian`). From any thread."""
-        if line.startswith("+"):
-            self._children[line] = None
-        elif line.startswith("-"):
-            self._children.pop(f"+{line[1:]}", None)
-        if self._process is None or self._process.poll() is not None:
-            self._start()
+        with self._speaking:
             if line.startswith("+"):
-                return
-        self._write([line])
+                self._children[line] = None
+            elif line.startswith("-"):
+                self._children.pop(f"+{line[1:]}", None)
+            if self._process is None or self._process.poll() is not None:
+                self._start()
+                if line.startswith("+"):
+                    return
+            self._write([line])
 
     def close(self) -> None:
         """Let it go, and wait until it is gone."""
-        process, self._process = self._process, None
+        with self._speaking:
+            process, self._process = self._process, None
         if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.write(b"bye\n")
@@ -276,14 +280,14 @@ class Guardian:
         # As a file and without Longshore's folder on the path (-P): it is to import as little as can be.
         script = Path(__file__).with_name("guardian.py")
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-P", str(script)],
+            [sys.executable, "-P", str(script), self._mark],
             stdin=PIPE,
             stdout=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
             creationflags=_NEW_GROUP,
         )
-        self._write([f"mark {self._mark}", *self._children])
+        self._write(list(self._children))
 
     def _write(self, lines: list[str]) -> None:
         if self._process is None or self._process.stdin is None:

@@ -1,8 +1,8 @@
 """The guardian: a small process that outlives its worker by a moment, and takes the worker's children with it.
 
-A worker that is killed with -9 cannot clean up, so somebody else must. The guardian reads the worker's pipe:
+A worker that is killed with -9 cannot clean up, so somebody else must. The guardian is started with the mark that the
+worker's processes carry in their environment, and reads the worker's pipe:
 
-    mark TEXT     the worker's processes carry this text in their environment
     + PID         a child was started, in a process group of its own
     - PID         that child has been ended
     beat SECONDS  the worker is alive; if it says nothing for this long, it is beyond help: kill it
@@ -30,7 +30,7 @@ MARK = "LONGSHORE_CHILD_OF"
 
 
 def end_tree(roots: Iterable[int], mark: str) -> None:
-    """Kill these processes, their groups, their descendants, and every process whose mark starts with `mark`.
+    """Kill these processes, their groups, their descendants, and every process that carries `mark` or one below it.
 
     Returns when none is left (zombies are their parent's affair). Looks again after each round, because a process may
     have started another between the look and the kill.
@@ -61,11 +61,14 @@ def _family(root: int) -> list[psutil.Process]:
 
 
 def _marked(mark: str) -> list[psutil.Process]:
+    if not mark:
+        raise ValueError("without a mark every process of the machine would be ours")
     found = []
     for process in psutil.process_iter():
         # Another user's processes cannot be read, and are not ours.
         with contextlib.suppress(psutil.Error, OSError):
-            if process.environ().get(MARK, "").startswith(mark):
+            carried = process.environ().get(MARK, "")
+            if carried == mark or carried.startswith(f"{mark}/"):
                 found.append(process)
     return found
 
@@ -97,7 +100,7 @@ def _read(lines: queue.SimpleQueue[str]) -> None:
     lines.put("")
 
 
-def main() -> None:
+def main(mark: str) -> None:
     """Watch until the pipe ends; see the module's own words."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
@@ -105,7 +108,7 @@ def main() -> None:
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     children: set[int] = set()
-    mark, silence = "", None
+    silence = None
     while True:
         try:
             verb, _, value = lines.get(timeout=silence).rstrip("\n").partition(" ")
@@ -119,9 +122,7 @@ def main() -> None:
             with contextlib.suppress(psutil.Error):
                 psutil.Process(worker).kill()
             break
-        if verb == "mark":
-            mark = value
-        elif verb == "+":
+        if verb == "+":
             children.add(int(value))
         elif verb == "-":
             children.discard(int(value))
@@ -138,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -152,11 +152,14 @@ class Settler:
                 await self._write([settlement])
             return
         (settlement,) = batch
-        if isinstance(settlement.outcome, Failed):
-            raise error
         fault = ProcessingError(f"the outcome cannot be stored in this queue: {error}", retryable=False)
         fault.__cause__ = error
-        await self._write([Settlement(settlement.lease, Failed(Failure.of(fault)), settlement.seconds)])
+        failure = Failure.of(fault)
+        if isinstance(settlement.outcome, Failed):
+            if settlement.outcome.failure == failure:
+                raise error
+            failure = Failure(failure.error_type, ascii(failure.message), retryable=False)
+        await self._write([Settlement(settlement.lease, Failed(failure), settlement.seconds)])
 
     async def _reconsidered(self, batch: list[Settlement], accepted: list[bool]) -> list[bool]:
         """After a repeated call, a refusal may mean that the first call went through and only its answer was lost."""
