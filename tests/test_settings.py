@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longshore.errors import SettingsError
-from longshore.settings import DEFAULT_QUEUE, TABLE, Settings, export_dotenv, queue_url, resolve
+from longshore.settings import DEFAULT_QUEUE, TABLE, Settings, export_dotenv, queue_url, resolve, unknown_variables
 
 
 @pytest.fixture
@@ -138,6 +138,31 @@ def test_a_value_that_cannot_be_used_is_named_with_its_source_and_what_is_allowe
     assert f"'{value}'" in message
     assert said in message
     assert "environment" in message
+
+
+def test_a_debug_variable_that_another_program_means_is_ignored(folder: Path) -> None:
+    settings = settle(folder, {"DEBUG": "app:*"})
+    assert (settings.debug, settings.source("debug").level) == (False, "default")
+    (folder / ".env").write_text("DEBUG=*\n")
+    assert settle(folder).debug is False
+    assert settle(folder, {"DEBUG": "app:*", "LONGSHORE_DEBUG": "yes"}).debug is True
+
+
+def test_a_variable_that_is_called_like_a_setting_and_is_none_is_named_with_the_nearest(folder: Path) -> None:
+    (folder / ".env").write_text("LONGSHORE_WORKER=3\nLEASE=5\n")
+    ours = {"LONGSHORE_LEASE_SECONDS": "3", "LONGSHORE_TEST_PG_BIN": "x", "LONGSHORE_LONG": "1"}
+    strange = {"LONGSHORE_LEESE": "3", "LONGSHORE_ZZZ": "1"}
+    assert unknown_variables(environ={**ours, **strange}, folder=folder) == [
+        "unknown setting LONGSHORE_LEESE; did you mean LONGSHORE_LEASE_SECONDS?",
+        "unknown setting LONGSHORE_WORKER; did you mean LONGSHORE_WORKERS?",
+        "unknown setting LONGSHORE_ZZZ; `longshore config` lists those there are.",
+    ]
+
+
+def test_the_variable_that_marks_the_children_of_a_worker_is_known(folder: Path) -> None:
+    from longshore.worker.guardian import MARK
+
+    assert unknown_variables(environ={MARK: "1"}, folder=folder) == []
 
 
 def test_a_lease_of_one_second_is_allowed(folder: Path) -> None:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +26,11 @@ TOML = "longshore.toml"
 
 _YES = frozenset({"1", "true", "yes", "on"})
 _NO = frozenset({"0", "false", "no", "off"})
+# Many programs read this one, each in a way of its own (`DEBUG=app:*`): what is no yes and no no is not meant for us.
+_SHARED = "DEBUG"
+_PREFIX = "LONGSHORE_"
+# Variables of that name that are no settings: the mark of a worker's child, and those of the project's own tests.
+_NO_SETTING = re.compile(r"LONGSHORE_(CHILD_OF|LONG|TEST\w*)\Z")
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ class Setting:
     @property
     def variable(self) -> str:
         """The canonical environment variable."""
-        return f"LONGSHORE_{self.name.upper()}"
+        return f"{_PREFIX}{self.name.upper()}"
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -213,6 +218,28 @@ def resolve(
     return Settings(**values, sources=sources)
 
 
+def unknown_variables(*, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> list[str]:
+    """A sentence for each variable of the environment or `.env` that is called like a setting of ours and is none."""
+    given = {**read_dotenv((folder or Path()) / DOTENV), **(os.environ if environ is None else environ)}
+    known = [setting.variable for setting in TABLE.values()]
+    strangers = [n for n in given if n.startswith(_PREFIX) and n not in known and not _NO_SETTING.match(n)]
+    return [f"unknown setting {name}{_suggested(name, known)}" for name in sorted(strangers)]
+
+
+def _suggested(name: str, known: Sequence[str]) -> str:
+    """`; did you mean …?` where one of the known names is near, or begins nearly so."""
+
+    def nearness(other: str) -> tuple[float, float]:
+        typed, meant = name.removeprefix(_PREFIX), other.removeprefix(_PREFIX)
+        whole, beginning = (difflib.SequenceMatcher(None, typed, part).ratio() for part in (meant, meant[: len(typed)]))
+        return max(whole, beginning), whole
+
+    nearest = max(known, key=nearness)
+    return (
+        f"; did you mean {nearest}?" if nearness(nearest)[0] >= 0.6 else "; `longshore config` lists those there are."
+    )
+
+
 def read_dotenv(path: Path) -> dict[str, str]:
     """The variables of a `.env` file; none where there is no such file (a virtual environment may have that name)."""
     if not path.is_file():
@@ -247,12 +274,16 @@ def show(value: Any) -> str:
 def _from_environment(
     setting: Setting, environment: Mapping[str, str], dotenv: Mapping[str, str]
 ) -> tuple[Source, str] | None:
-    set_here = [(Source("environment", name), environment[name]) for name in setting.variables if environment.get(name)]
+    set_here = [
+        (Source("environment", name), environment[name])
+        for name in setting.variables
+        if _meant(name, environment.get(name))
+    ]
     # An empty variable that is really set hides the one in the file: that is how a person switches it off.
     in_file = [
         (Source(DOTENV, name), dotenv[name])
         for name in setting.variables
-        if dotenv.get(name) and name not in environment
+        if _meant(name, dotenv.get(name)) and name not in environment
     ]
     if setting.name == "queue":
         # Whichever file or shell they come from: work sent to the wrong queue is worse than a refusal.
@@ -262,6 +293,10 @@ def _from_environment(
     if found and found[0][0].name == setting.variable:
         return found[0]
     return _agreed(setting, found)
+
+
+def _meant(name: str, value: str | None) -> bool:
+    return bool(value) and (name != _SHARED or str(value).strip().lower() in _YES | _NO)
 
 
 def _agreed(setting: Setting, found: list[tuple[Source, str]]) -> tuple[Source, str] | None:

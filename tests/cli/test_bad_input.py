@@ -11,6 +11,8 @@ import pytest
 
 from longshore.cli import main
 
+from .conftest import SMALLEST
+
 Refused = Callable[..., str]
 
 
@@ -43,14 +45,28 @@ def test_a_malformed_jsonl_line_is_named_and_nothing_is_submitted(
 ) -> None:
     (here / "jobs.jsonl").write_text('{"n": 1}\n{"n": 2}\n{"n": \n')
     error = refused("submit", "doc", "--jobs-file", "jobs.jsonl")
-    assert "jobs.jsonl, line 3: not JSON" in error
-    assert "Nothing was submitted" in error
+    assert "jobs.jsonl, line 3: not JSON: " in error
+    assert 'The line is: "{"n":". Nothing was submitted.' in error
     assert main(["status", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["remaining"] == 0
 
 
+def test_a_file_without_jobs_is_refused_and_nothing_is_touched(here: Path, refused: Refused) -> None:
+    (here / "empty.txt").write_text("# nothing yet\n")
+    (here / "results.jsonl").write_text("of an earlier run\n")
+    (here / "pages.py").write_text(SMALLEST)
+    before = sorted(here.iterdir())
+    for command in (["run", "pages.py"], ["submit", "page"]):
+        error = refused(*command, "--urls-file", "empty.txt")
+        assert "There are no jobs in empty.txt. Put one URL on each line" in error
+        assert error.endswith("Nothing was submitted.\n")
+    assert (here / "results.jsonl").read_text() == "of an earlier run\n"
+    assert [path for path in sorted(here.iterdir()) if path.name != "__pycache__"] == before
+
+
 def test_a_file_of_jobs_that_is_not_there(here: Path, refused: Refused) -> None:
-    assert "none.jsonl cannot be read: No such file" in refused("submit", "doc", "--jobs-file", "none.jsonl")
+    error = refused("submit", "doc", "--jobs-file", "none.jsonl")
+    assert "none.jsonl cannot be read: No such file or directory. Nothing was submitted." in error
 
 
 def test_no_file_of_jobs_or_two(here: Path, refused: Refused) -> None:
@@ -69,8 +85,57 @@ def test_a_queue_file_that_is_not_ours(here: Path, refused: Refused) -> None:
     assert (here / "notes.db").read_text().startswith("dear diary")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["jobs"],
+        ["show", "1"],
+        ["retry", "--run", "r", "--yes"],
+        ["cancel", "1"],
+        ["work", "pages.py", "--until-done"],
+        ["work", "pages.py", "--until-done", "--run", "r"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("url", ["sqlite:///nonexist/q.db", "dir://nonexist"])
+def test_a_mistyped_queue_is_refused_by_what_only_looks_and_is_not_made(
+    here: Path, refused: Refused, arguments: list[str], url: str
+) -> None:
+    (here / "pages.py").write_text(SMALLEST)
+    error = refused(*arguments, "--queue", url)
+    assert f"There is no queue at {url}, which --queue names. `longshore submit` makes one." in error
+    assert not (here / "nonexist").exists()
+
+
+def test_the_default_queue_that_is_not_there_yet_is_empty_and_is_not_made(
+    here: Path, refused: Refused, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "pages.py").write_text(SMALLEST)
+    for arguments, said in (
+        (["status"], "has no jobs yet. `longshore submit` puts some in."),
+        (["jobs"], "No such jobs."),
+        (["work", "pages.py", "--until-done"], "has no jobs yet."),
+    ):
+        assert main(arguments) == 0
+        assert said in "".join(capsys.readouterr())
+    assert "There is no run 'r'" in refused("work", "pages.py", "--until-done", "--run", "r")
+    assert "There is no job '1'" in refused("show", "1")
+    assert not (here / ".longshore").exists()
+
+
+@pytest.mark.parametrize("arguments", [["status"], ["work", "pages.py"], ["submit", "page", "--urls-file", "urls.txt"]])
+def test_a_queue_in_memory_is_refused_for_no_other_command_could_see_it(
+    here: Path, refused: Refused, arguments: list[str]
+) -> None:
+    (here / "pages.py").write_text(SMALLEST)
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert "cannot be used from the command line" in refused(*arguments, "--queue", "memory://")
+
+
 def test_a_queue_of_a_newer_schema_is_refused(here: Path, capsys: pytest.CaptureFixture[str], refused: Refused) -> None:
-    assert main(["status", "--queue", "sqlite:///q.db", "--json"]) == 0
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert main(["submit", "page", "--urls-file", "urls.txt", "--queue", "sqlite:///q.db"]) == 0
     capsys.readouterr()
     with sqlite3.connect(here / "q.db") as queue:
         queue.execute("PRAGMA user_version = 9999")
@@ -97,13 +162,32 @@ def test_two_settings_that_name_the_queue_differently(
     error = refused("status")
     assert "GITHUB_REPO_URL" in error
     assert "QUEUE_DIR" in error
-    assert main(["status", "--queue", "sqlite:///q.db"]) == 0
+    (here / "urls.txt").write_text("https://a.org/\n")
+    assert main(["submit", "page", "--urls-file", "urls.txt", "--queue", "sqlite:///q.db"]) == 0
 
 
 def test_a_setting_that_cannot_be_used(here: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LONGSHORE_LEASE_SECONDS", "abc")
     error = refused("config")
     assert "LONGSHORE_LEASE_SECONDS (environment), cannot be 'abc': it takes a number of at least 1" in error
+
+
+def test_a_variable_of_another_program_does_not_disable_the_command(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEBUG", "app:*")
+    assert main(["status"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_mistyped_setting_gets_one_warning_and_the_command_goes_on(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LONGSHORE_LEESE", "3")
+    assert main(["config", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["lease_seconds"]["value"] == 300
+    assert err == "longshore: unknown setting LONGSHORE_LEESE; did you mean LONGSHORE_LEASE_SECONDS?\n"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +197,8 @@ def test_a_setting_that_cannot_be_used(here: Path, refused: Refused, monkeypatch
         (["run"], "Missing argument"),
         (["jobs", "--state", "asleep"], "There is no state 'asleep'. The states are: pending"),
         (["jobs", "--limit", "-1"], "--limit cannot be -1"),
-        (["jobs", "--wings"], "No such option"),
+        (["jobs", "--wings"], "longshore jobs --help"),
+        (["run", "x.py", "--worker", "3"], "longshore run --help"),
         (["retry", "--state", "failed", "--older-than", "soon"], "--older-than cannot be 'soon'"),
         (["retry"], "Say which jobs to retry"),
         (["cancel"], "Say which jobs to cancel"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import shlex
 import signal
 import subprocess
@@ -184,11 +186,28 @@ def test_the_queue_of_the_command_line_goes_before_that_of_a_dotenv_file_in_the_
     assert [line["result"] for line in results(shell.folder / "results.jsonl")] == ["42", "42"]
 
 
-def test_an_empty_file_is_a_run_without_work(shell: Shell) -> None:
-    shell.write("urls.txt", "# nothing yet\n")
-    done = shell("run", "pages.py", "--urls-file", "urls.txt")
+def test_a_new_run_keeps_the_results_of_the_one_before_unless_it_is_told_to_replace_them(shell: Shell) -> None:
+    shell.urls(3)
+    command = ("run", "pages.py", "--urls-file", "urls.txt", "--workers", "1")
+    assert shell(*command, "--run", "first").returncode == 0
+    done = shell(*command, "--run", "second")
+    assert "results  results-second.jsonl (3 lines)\n" in done.stderr
+    assert "results.jsonl holds something else and was kept" in done.stderr
+    assert {line["run"] for line in results(shell.folder / "results.jsonl")} == {"first"}
+    assert {line["run"] for line in results(shell.folder / "results-second.jsonl")} == {"second"}
+    done = shell(*command, "--run", "third", "--out", "results.jsonl")
+    assert "results.jsonl (3 lines, replaced)" in done.stderr
+    assert {line["run"] for line in results(shell.folder / "results.jsonl")} == {"third"}
+
+
+def test_a_pipe_without_jobs_leaves_no_run_to_go_on_with(shell: Shell) -> None:
+    done = shell("run", "pages.py", "--urls-file", "-", stdin="# nothing\n")
+    assert done.returncode == 2
+    assert "There are no jobs in standard input." in done.stderr
+    assert list((shell.folder / ".longshore" / "runs").iterdir()) == []
+    done = shell("run", "pages.py", "--urls-file", "-", stdin="https://a.org/\n")
     assert done.returncode == 0, done.stderr
-    assert results(shell.folder / "results.jsonl") == []
+    assert "Going on" not in done.stderr
 
 
 def test_a_finished_run_is_delivered_again_without_new_work(shell: Shell) -> None:
@@ -274,11 +293,59 @@ def test_the_first_ctrl_c_finishes_what_is_under_way_and_the_same_command_goes_o
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130, said + rest
     assert "the same command goes on from here" in rest
+    printed = re.search(r"How far it is: .* -m longshore (status \S+)\n", rest)
+    assert printed
+    assert gated(*shlex.split(printed[1])).returncode == 0
     status = gated.json("status", "--json")
     assert status["claimed"] == 0, logs(gated)
     assert 0 < status["completed"] < COUNT
     assert gated(*COMMAND).returncode == 0
     settled_once(gated)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a terminal of one's own")
+def test_ctrl_c_on_a_terminal_leaves_neither_its_mark_nor_half_a_bar(gated: Shell) -> None:
+    import termios
+
+    keyboard, terminal = os.openpty()
+    before = termios.tcgetattr(terminal)
+    command = [sys.executable, "-m", "longshore", *COMMAND]
+    # A process that leads a session and opens a terminal is at home there: Ctrl-C reaches it as a signal.
+    process = subprocess.Popen(
+        ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(terminal), *command],
+        cwd=gated.folder,
+        env=gated.environment | {"TERM": "xterm"},
+        start_new_session=True,
+        text=True,
+    )
+    said = ""
+
+    def hear(text: str) -> bool:
+        nonlocal said
+        while select.select([keyboard], [], [], 0.01)[0]:
+            said += os.read(keyboard, 65536).decode(errors="replace")
+        return text in said
+
+    try:
+        until(lambda: hear(f"0/{COUNT}") and len(list(gated.folder.glob("begun-*"))) == 2, process)
+        os.write(keyboard, b"\x03")
+        until(lambda: hear("Ctrl-C again"), process)
+        (gated.folder / "gate").touch()
+        while process.poll() is None:
+            hear("")
+        assert hear("How far it is")
+        assert process.returncode == 130
+        after = termios.tcgetattr(terminal)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(keyboard)
+        os.close(terminal)
+    assert "^C" not in said
+    # The last thing that happens to the bar's line is that it is wiped.
+    bar = said.rindex(f"/{COUNT}")
+    assert "\x1b[2K" in said[bar : said.index("Stopped")]
+    assert after == before
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

@@ -41,10 +41,14 @@ def test_init_makes_a_folder_whose_test_passes_and_whose_handler_runs(shell: She
     done = shell("init", "shop")
     assert done.returncode == 0, done.stderr
     made = shell.folder / "shop"
-    names = {"handlers.py", "test_handlers.py", "urls.txt", ".env.example", ".gitignore", "README.md"}
+    names = {"handlers.py", "test_handlers.py", "pytest.ini", "urls.txt", ".env.example", ".gitignore", "README.md"}
     assert {path.name for path in made.iterdir()} == names
+    *_, install, test, run = (line.strip() for line in done.stdout.splitlines())
+    assert install == f"{test.removesuffix(' -m pytest')} -m pip install pytest"
+    assert run == f"{test.removesuffix(' -m pytest')} -m longshore run handlers.py --urls-file urls.txt"
+    assert "python -m pip install pytest" in (made / "README.md").read_text()
     tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        [*shlex.split(test), "-q", "-W", "error", "-p", "no:cacheprovider"],
         cwd=made,
         env=shell.environment,
         capture_output=True,
@@ -53,6 +57,7 @@ def test_init_makes_a_folder_whose_test_passes_and_whose_handler_runs(shell: She
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert "3 passed" in tested.stdout
+    assert "warning" not in (tested.stdout + tested.stderr).lower()
     config = subprocess.run(
         [sys.executable, "-m", "longshore", "config", "--json"],
         cwd=made,

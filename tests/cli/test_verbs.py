@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.runs.submission import BATCH
 
 from .conftest import Shell
 
@@ -45,8 +47,6 @@ def says(capsys: pytest.CaptureFixture[str]) -> Says:
 @pytest.fixture
 def fill(here: Path) -> Callable[..., None]:
     """Put jobs of two runs into the default queue and settle some of them."""
-    import asyncio
-
     timed_out = Failed(Failure(error_type="timeout", message="too slow", exception="x.TimedOutError", retryable=False))
     refused = Failed(Failure(error_type="connection", message="refused", exception="ConnectionError", retryable=False))
 
@@ -83,12 +83,16 @@ def test_submit_takes_priority_and_partition_for_all(here: Path, says: Says) -> 
 def test_submit_reads_standard_input_and_says_how_much_a_bad_line_left(shell: Shell) -> None:
     done = shell("submit", "page", "--urls-file", "-", "--run", "r", stdin="https://a.org/1\nhttps://a.org/2\n")
     assert json.loads(done.stdout) == {"run_id": "r", "submitted": 2, "duplicates": 0}
-    lines = "".join(f"https://a.org/{n}\n" for n in range(1200))
+    lines = "".join(f"https://a.org/{n}\n" for n in range(BATCH + 200))
     done = shell("submit", "page", "--urls-file", "-", "--run", "s", stdin=f"{lines}oops\n")
     assert done.returncode == 2
-    assert "standard input, line 1201" in done.stderr
-    assert "1,000 jobs were submitted to run s" in done.stderr
-    assert shell.json("status", "s", "--json")["pending"] == 1000
+    assert f"standard input, line {BATCH + 201}" in done.stderr
+    assert f"{BATCH:,} jobs were submitted to run s" in done.stderr
+    assert shell.json("status", "s", "--json")["pending"] == BATCH
+    done = shell("submit", "page", "--urls-file", "-", "--run", "t", stdin="oops\n")
+    assert (done.returncode, done.stderr[-24:]) == (2, " Nothing was submitted.\n")
+    done = shell("submit", "page", "--urls-file", "-", "--run", "t", stdin="")
+    assert "There are no jobs in standard input." in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -126,6 +130,25 @@ def test_status_counts_every_run_and_one(fill: Callable[[], None], says: Says) -
     assert says("status", "two").splitlines()[1].split()[:3] == ["doc", "CA", "3"]
 
 
+def test_status_does_not_call_done_what_failed_or_was_cancelled(fill: Callable[[], None], says: Says) -> None:
+    fill()
+    says("cancel", "--run", "one", "--yes")
+    assert says("status").splitlines()[1].endswith("  finished, 2 failed, 2 cancelled")
+    says("cancel", "--run", "two", "--yes")
+    assert says("status").splitlines()[2].endswith("  finished, 3 cancelled")
+
+
+def test_jobs_without_a_run_are_called_so(here: Path, says: Says) -> None:
+    async def put() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        await queue.submit([new_job("page", {"url": "https://a.org/"})])
+        await queue.close()
+
+    asyncio.run(put())
+    assert says("status").splitlines()[1].startswith("(no run)  ")
+    assert "  (no run)  page  " in says("jobs")
+
+
 def test_jobs_are_listed_by_what_is_asked_for(fill: Callable[[], None], says: Says) -> None:
     fill()
 
@@ -146,6 +169,8 @@ def test_jobs_are_listed_by_what_is_asked_for(fill: Callable[[], None], says: Sa
     assert "https://a.org/1" in text
     assert not ANSI.search(text)
     assert says("jobs", "--error", "nothing like it") == "No such jobs.\n"
+    # What has no URL is known by its fields, not by the hash that is its key.
+    assert says("jobs", "--run", "two").splitlines()[3].split() == ["8", "two", "doc", "pending", "0/4", "n=2"]
 
 
 def test_show_tells_everything_about_a_job(fill: Callable[[], None], says: Says) -> None:
@@ -165,12 +190,45 @@ def test_show_tells_everything_about_a_job(fill: Callable[[], None], says: Says)
     assert '"ok": true' in says("show", completed["id"])
 
 
+def test_show_ends_with_the_end_of_a_long_traceback_and_keeps_it_once(here: Path, says: Says) -> None:
+    long = "".join(f"  line {n} of it\n" for n in range(60)) + "ValueError: no\n"
+    failed = Failed(Failure(error_type="unknown", message="no", exception="ValueError", traceback=long))
+
+    async def put() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        await queue.submit([new_job("page", {"url": "https://a.org/"}, run="r", max_attempts=2)])
+        for _ in range(2):
+            [lease] = await queue.claim(Want(worker=WorkerId.new("w")))
+            await queue.settle([Settlement(lease, failed, 0.5)])
+        await queue.close()
+
+    asyncio.run(put())
+    text = says("show", "1")
+    assert "traceback (the last 15 of 61 lines; --json shows all)\n    line 46 of it\n" in text
+    assert text.endswith("    line 59 of it\n  ValueError: no\n")
+    whole = says("show", "1", "--json")
+    assert whole.count("line 3 of it") == 1
+    assert json.loads(whole)["envelope"]["traceback"] == long
+    says("retry", "1")
+    waiting = says("show", "1", "--json")
+    assert waiting.count("line 3 of it") == 1
+
+
 def test_retry_gives_failed_jobs_their_attempts_again(fill: Callable[[], None], says: Says) -> None:
     fill()
     assert says("retry", "--run", "one", "--error", "*refused*", "--yes") == "1 job is pending again.\n"
     [failed] = json.loads(says("jobs", "--state", "failed", "--json"))
-    assert says("retry", failed["id"], "--yes") == "1 job is pending again.\n"
+    # Whoever names a job by its id means it: nobody is asked.
+    assert says("retry", failed["id"]) == "1 job is pending again.\n"
     assert says("retry", "--run", "one", "--yes") == "No such jobs: nothing to retry.\n"
+
+
+def test_a_job_that_is_past_it_is_said_to_be_there(fill: Callable[[], None], says: Says) -> None:
+    fill()
+    assert says("retry", "5") == "Job 5 is pending: nothing to retry.\n"
+    assert says("cancel", "1", "2") == "Job 1 is completed, job 2 is failed: nothing to cancel.\n"
+    assert says("retry", "2", "--error", "refused") == "No such jobs: nothing to retry.\n"
+    assert says("cancel", "5") == "1 job is cancelled.\n"
 
 
 def test_retry_leaves_what_was_cancelled_unless_it_is_asked_for(fill: Callable[[], None], says: Says) -> None:
@@ -221,8 +279,9 @@ def test_config_says_each_value_and_where_it_came_from(here: Path, says: Says, m
 def test_help_says_which_variables_there_are_and_which_are_set_by_whom(shell: Shell) -> None:
     done = shell("work", "--help", POLL_INTERVAL="4")
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stdout).split())
-    assert "[LONGSHORE_POLL_INTERVAL, POLL_INTERVAL] Now 4, from POLL_INTERVAL (environment)." in text
-    assert "[LONGSHORE_CONCURRENCY]" in text
+    assert "[LONGSHORE_POLL_INTERVAL, POLL_INTERVAL] [default: 10] Now 4, from POLL_INTERVAL (environment)." in text
+    assert "[LONGSHORE_CONCURRENCY] [default: 8]" in text
+    assert "[LONGSHORE_LEASE_SECONDS] [default: 300]" in text
     assert "--api-url" in text
     assert text.count("Now ") == 1
     broken = shell("work", "--help", POLL_INTERVAL="soon")
@@ -234,6 +293,16 @@ def test_help_and_version_are_there(says: Says) -> None:
     for verb in ["run", "submit", "work", "status", "jobs", "show", "retry", "cancel", "config", "demo", "init"]:
         assert re.search(rf"\b{verb}\b", text)
     assert says("--version").startswith("longshore ")
+    assert "<bool>" not in text
+
+
+def test_help_of_a_verb_names_its_arguments_and_its_own_defaults(here: Path, says: Says) -> None:
+    text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", says("run", "--help")).split())
+    assert "Usage: longshore run [OPTIONS] FILE Submit" in text
+    assert "How many worker processes 'run' starts." in text
+    # Shorter than that of a worker of its own.
+    assert "[LONGSHORE_LEASE_SECONDS] [default: 15]" in text
+    assert "<bool>" not in text
 
 
 def test_a_reader_that_leaves_early_hears_no_complaint(fill: Callable[[], None], shell: Shell) -> None:

@@ -54,6 +54,23 @@ def test_it_stops_when_its_run_is_done_and_leaves_others_alone(filled: Shell) ->
     assert filled.json("status", "other", "--json")["pending"] == 10
 
 
+def test_a_run_to_finish_that_never_was_is_refused(filled: Shell) -> None:
+    done = filled("work", "pages.py", "--run", "nosuchrun", "--until-done")
+    assert done.returncode == 2
+    assert "There is no run 'nosuchrun' in sqlite:///.longshore/queue.db. The latest are: r." in done.stderr
+
+
+def test_a_run_that_may_still_come_is_waited_for_and_that_is_said_once(filled: Shell) -> None:
+    waiting = ("--max-failures", "3", "--poll-interval", "0.05")
+    done = filled("work", "pages.py", "--run", "later", *waiting)
+    assert done.returncode == 0, done.stderr
+    entries = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [entry["message"] for entry in entries].count("Run later has no jobs yet; waiting for them") == 1
+    assert all(entry["worker_id"] for entry in entries)
+    done = filled("work", "pages.py", "--run", "r", *waiting)
+    assert "no jobs yet" not in done.stderr
+
+
 def test_it_takes_only_its_partitions(filled: Shell) -> None:
     filled("submit", "page", "--urls-file", "urls.txt", "--run", "p", "--partition", "CA")
     done = filled("work", "pages.py", "--partitions", "CA,TX", "--until-done", "--kinds", "page")

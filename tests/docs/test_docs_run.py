@@ -4,6 +4,7 @@ How a fenced block is treated is said by its first line:
 
     ```python file=pages.py     is written to that file
     ```python                   is run
+    ```python by-hand           is compiled only: it needs a service
     ```text file=urls.txt       is written to that file
     ```sh                       is run line by line; every line must succeed
     ```sh exit=1                the same, but every line must end with this code
@@ -14,6 +15,7 @@ Other languages (text, json, toml …) show output and are not run.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -80,6 +82,8 @@ def test_every_snippet_runs(page: Path, tmp_path: Path) -> None:
             assert target.is_relative_to(tmp_path), f"{where}: {name} leaves the folder"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(block.body)
+        elif block.language == "python" and "by-hand" in block.options:
+            compile(block.body, where, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         elif block.language == "python":
             done = run([sys.executable, "-W", "error", "-c", block.body], tmp_path)
             assert done.returncode == 0, f"{where}:\n{done.stdout}\n{done.stderr}"

@@ -97,23 +97,36 @@ def test_a_time_without_a_zone_is_utc(tmp_path: Path) -> None:
     assert next(source.entries()).not_before == 1_896_076_800.0
 
 
-def test_an_object_that_has_a_payload_among_fields_of_its_own_is_the_payload_itself(tmp_path: Path) -> None:
-    source = jobs(tmp_path, '{"type": "push", "payload": {"size": 1}, "public": true}\n')
-    assert next(source.entries()).payload == {"type": "push", "payload": {"size": 1}, "public": True}
+def test_an_object_that_has_a_payload_that_is_no_object_is_the_payload_itself(tmp_path: Path) -> None:
+    source = jobs(tmp_path, '{"rocket": "Ariane", "payload": "a satellite"}\n')
+    assert next(source.entries()).payload == {"rocket": "Ariane", "payload": "a satellite"}
+
+
+def test_a_file_without_a_single_job_is_refused_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"There are no jobs in .*urls\.txt\. Put one URL on each line"):
+        urls(tmp_path, "# nothing yet\n\n").check()
+    with pytest.raises(InputFileError, match=r"There are no jobs in .*jobs\.jsonl\. Put one JSON object"):
+        jobs(tmp_path, "").check()
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{oops", "not JSON"),
-        ("[1, 2]", "a job is a JSON object"),
+        ("{oops", 'not JSON: object keys must be strings (byte 1). The line is: "{oops".'),
+        ("[1, 2]", 'a job is a JSON object, {…}. The line is: "[1, 2]".'),
         ('"text"', "a job is a JSON object"),
-        ('{"payload": 5}', "payload"),
-        ('{"payload": {}, "priority": "high"}', "priority"),
-        ('{"payload": {}, "key": 5}', "key"),
+        ('{"payload": 5}', "payload must be an object, {…}, not 5."),
+        ('{"payload": null}', "payload must be an object, {…}, not null."),
+        ('{"payload": {}, "priority": "high"}', 'priority must be a whole number, not "high".'),
+        ('{"payload": {}, "priority": 1.5}', "priority must be a whole number, not 1.5."),
+        ('{"payload": {}, "priority": true}', "priority must be a whole number, not true."),
+        ('{"payload": {}, "key": 5}', "key must be text, not 5."),
+        ('{"payload": {}, "partition": ["CA"]}', 'partition must be text, not ["CA"].'),
         ('{"payload": {}, "key": ""}', "the key is empty"),
         ('{"payload": {}, "not_before": "soon"}', "not_before cannot be 'soon'"),
-        ('{"payload": {}, "priority": 1, "prtition": "CA"}', "'prtition' is not known beside 'payload'"),
+        ('{"payload": {"a": 1}, "keyy": "x"}', "unknown field 'keyy' beside 'payload'; did you mean 'key'?"),
+        ('{"payload": {}, "priority": 1, "prtition": "CA"}', "did you mean 'partition'?"),
+        ('{"type": "push", "payload": {"size": 1}}', 'wrap it as {"payload": …}'),
         ("[" * 100_000, "line 2"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,11 @@ from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.queue import Selection
 from longshore.runs.bookmark import Bookmark
-from longshore.runs.failures import EXAMPLES, failure_groups
+from longshore.runs.failures import EXAMPLES, failure_groups, subject
 from longshore.runs.pace import WINDOW, Pace
-from longshore.runs.results import check_out, write_results
+from longshore.runs.results import Delivered, check_out, deliver, write_results
 
 
 async def finished(*outcomes: Outcome) -> MemoryQueue:
@@ -42,6 +44,61 @@ async def test_results_are_one_line_for_each_completed_job(tmp_path: Path) -> No
     assert [line["payload"]["url"] for line in lines] == ["https://a.org/0", "https://a.org/2"]
     assert [line["result"] for line in lines] == [{"n": 1}, None]
     assert lines[0].keys() == {"id", "run", "kind", "key", "payload", "result"}
+
+
+async def test_results_nobody_named_a_place_for_leave_those_of_another_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    queue = await finished(Completed(1))
+    assert await deliver(queue, "r", None) == Delivered("results.jsonl", 1, replaced=False, evaded=False)
+    # The same run again may write the same file; another may not.
+    assert await deliver(queue, "r", None) == Delivered("results.jsonl", 1, replaced=True, evaded=False)
+    before = (tmp_path / "results.jsonl").read_text()
+    await queue.submit([new_job("page", {"n": 1}, run="s")])
+    [lease] = await queue.claim(Want(worker=WorkerId.new("w"), run="s"))
+    await queue.settle([Settlement(lease, Completed(2))])
+    assert await deliver(queue, "s", None) == Delivered("results-s.jsonl", 1, replaced=False, evaded=True)
+    (tmp_path / "results-s.jsonl").write_text("my notes\n")
+    assert await deliver(queue, "s", None) == Delivered("results-s-2.jsonl", 1, replaced=False, evaded=True)
+    assert (tmp_path / "results.jsonl").read_text() == before
+    assert (tmp_path / "results-s.jsonl").read_text() == "my notes\n"
+    # Where somebody did name one, that is what was asked for.
+    assert await deliver(queue, "s", "results.jsonl") == Delivered("results.jsonl", 1, replaced=True, evaded=False)
+
+
+async def test_an_empty_results_file_holds_nothing_that_could_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results.jsonl").touch()
+    assert (await deliver(await finished(Completed(1)), "r", None)).place == "results.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("payload", "key", "shown"),
+    [
+        ({"url": "https://a.org/"}, None, "https://a.org/"),
+        ({"title": "On ships", "pages": 12}, None, 'title="On ships" pages=12'),
+        ({"title": "On\nships"}, "isbn-1", 'isbn-1 title="On ships"'),
+        ({"text": "x" * 100, "n": [1, 2]}, None, f'text="{"x" * 23}…" n=[1,2]'),
+        ({}, None, "{}"),
+    ],
+)
+async def test_a_job_is_shown_by_what_a_person_knows_it_by(
+    payload: dict[str, Any], key: str | None, shown: str
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("doc", payload, run="r", key=key)])
+    [job] = await queue.jobs(Selection())
+    assert subject(job) == shown
+
+
+async def test_a_payload_of_many_fields_is_cut() -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("doc", {f"field{n}": n for n in range(1000)}, run="r")])
+    [job] = await queue.jobs(Selection())
+    assert len(subject(job)) == 60
 
 
 async def test_a_results_file_that_cannot_be_finished_leaves_the_old_one_and_no_half_one(
@@ -104,8 +161,10 @@ def test_a_bookmark_is_found_by_the_same_command_only(tmp_path: Path) -> None:
     mark.note("20300101_000000")
     assert mark.recall() == "20300101_000000"
     assert Bookmark(tmp_path / "runs", "sqlite:///b.db", "/h.py", "/urls.txt", "page").recall() is None
-    mark.forget()
-    mark.forget()
+    mark.forget("another")
+    assert mark.recall() == "20300101_000000"
+    mark.forget("20300101_000000")
+    mark.forget("20300101_000000")
     assert mark.recall() is None
 
 
@@ -116,3 +175,5 @@ def test_a_bookmark_holds_no_password_and_a_broken_one_is_named(tmp_path: Path) 
     mark.path.write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
         mark.recall()
+    mark.forget("r")
+    assert mark.path.read_text() == "{"

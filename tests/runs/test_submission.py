@@ -15,7 +15,7 @@ from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
 from longshore.runs.inputs import Format, Input
-from longshore.runs.submission import Plan, Submission, check_run_id, new_run_id, submit_file
+from longshore.runs.submission import BATCH, Plan, Submission, check_file, check_run_id, new_run_id, submit_file
 
 PLAN = Plan(run="r", kind="page")
 
@@ -32,12 +32,13 @@ def numbered(count: int) -> list[str]:
 
 async def test_every_job_is_submitted_in_batches_and_a_second_time_is_a_duplicate(tmp_path: Path) -> None:
     queue = MemoryQueue()
-    source = file_of(tmp_path, *numbered(2500))
+    every = 2 * BATCH + 500
+    source = file_of(tmp_path, *numbered(every))
     seen: list[Submission] = []
-    assert await submit_file(queue, source, PLAN, progress=seen.append) == Submission("r", 2500, 0)
-    assert [step.submitted for step in seen] == [1000, 2000, 2500]
-    assert await submit_file(queue, source, PLAN) == Submission("r", 0, 2500)
-    assert totals(await queue.stats("r")).pending == 2500
+    assert await submit_file(queue, source, PLAN, progress=seen.append) == Submission("r", every, 0)
+    assert [step.submitted for step in seen] == [BATCH, 2 * BATCH, every]
+    assert await submit_file(queue, source, PLAN) == Submission("r", 0, every)
+    assert totals(await queue.stats("r")).pending == every
 
 
 async def test_two_spellings_of_a_url_are_one_job(tmp_path: Path) -> None:
@@ -45,10 +46,23 @@ async def test_two_spellings_of_a_url_are_one_job(tmp_path: Path) -> None:
     assert await submit_file(MemoryQueue(), source, PLAN) == Submission("r", 1, 1)
 
 
-async def test_a_malformed_line_in_a_file_leaves_the_queue_untouched(tmp_path: Path) -> None:
+def test_a_malformed_line_in_a_file_is_found_before_anything_is_submitted(tmp_path: Path) -> None:
+    source = file_of(tmp_path, *numbered(BATCH + 500), "oops")
+    with pytest.raises(InputFileError, match=rf"line {BATCH + 501}: .*Nothing was submitted\.$"):
+        check_file(source)
+
+
+def test_a_file_that_is_not_there_is_found_before_anything_is_submitted(tmp_path: Path) -> None:
+    with pytest.raises(InputFileError, match=r"none\.txt cannot be read: No such file .*\. Nothing was submitted\.$"):
+        check_file(Input(str(tmp_path / "none.txt"), Format.URLS))
+
+
+async def test_a_file_without_a_job_is_refused(tmp_path: Path) -> None:
+    source = file_of(tmp_path, "# nothing yet", "")
+    with pytest.raises(InputFileError, match=r"There are no jobs in .*urls\.txt\. Put one URL on each line"):
+        check_file(source)
     queue = MemoryQueue()
-    source = file_of(tmp_path, *numbered(1500), "oops")
-    with pytest.raises(InputFileError, match=r"line 1501: .*Nothing was submitted"):
+    with pytest.raises(InputFileError, match=r"There are no jobs in .* Nothing was submitted\.$"):
         await submit_file(queue, source, PLAN)
     assert await queue.stats() == []
 
@@ -57,26 +71,29 @@ async def test_a_malformed_line_in_a_file_leaves_the_queue_untouched(tmp_path: P
 async def test_a_malformed_line_in_a_pipe_says_how_much_was_submitted_before(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    text = "".join(f"{line}\n" for line in [*numbered(1500), "oops"])
+    text = "".join(f"{line}\n" for line in [*numbered(BATCH + 500), "oops"])
     writer = threading.Thread(target=pipe.write_text, args=(text,))
     writer.start()
     queue = MemoryQueue()
-    with pytest.raises(InputFileError, match=r"line 1501: .*1,000 jobs were submitted to run r; with --run r"):
-        await submit_file(queue, Input(str(pipe), Format.URLS), PLAN)
+    source = Input(str(pipe), Format.URLS)
+    check_file(source)
+    said = rf"line {BATCH + 501}: .*{BATCH:,} jobs were submitted to run r; with --run r"
+    with pytest.raises(InputFileError, match=said):
+        await submit_file(queue, source, PLAN)
     writer.join()
-    assert totals(await queue.stats()).pending == 1000
+    assert totals(await queue.stats()).pending == BATCH
 
 
 class FullQueue(MemoryQueue):
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        if totals(await self.stats()).total >= 1000:
+        if totals(await self.stats()).total >= BATCH:
             raise QueueFullError("The disk is full.")
         return await super().submit(jobs)
 
 
 async def test_a_queue_that_fails_on_the_way_says_what_it_took_and_how_to_go_on(tmp_path: Path) -> None:
-    with pytest.raises(QueueFullError, match=r"The disk is full\. Before that, 1,000 jobs were .* --run r"):
-        await submit_file(FullQueue(), file_of(tmp_path, *numbered(1500)), PLAN)
+    with pytest.raises(QueueFullError, match=rf"The disk is full\. Before that, {BATCH:,} jobs were .* --run r"):
+        await submit_file(FullQueue(), file_of(tmp_path, *numbered(BATCH + 500)), PLAN)
 
 
 async def test_what_a_line_says_of_itself_goes_before_the_plan(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from longshore.errors import LongshoreError
+from longshore.errors import LongshoreError, SettingsError
 
 INTERRUPTED = 130
 NOBODY_READS = 141
@@ -37,6 +38,7 @@ def _end(given: list[str]) -> int:
 
     try:
         whole = command(with_values="--help" in given or "-h" in given)
+        _warn(given)
         # Not through its `main`, which has ends of its own for Ctrl-C and a closed pipe.
         with whole.make_context("longshore", given or ["--help"]) as context:
             code = whole.invoke(context)
@@ -52,7 +54,7 @@ def _end(given: list[str]) -> int:
         return leave.exit_code
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
-        return _say(f"{message}. See {_program()} --help." if message else "", 2, given)
+        return _say(f"{message}. See {_program()} {_verb(error)}--help." if message else "", 2, given)
     except LongshoreError as error:
         return _say(str(error), error.exit_code, given)
     except Exception as error:  # noqa: BLE001  the last boundary: an error nobody expected still ends in one message
@@ -66,6 +68,22 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if message:
         print(f"longshore: {message}", file=sys.stderr)  # noqa: T201
     return code
+
+
+def _warn(given: list[str]) -> None:
+    from longshore.settings import unknown_variables
+
+    # A worker that was started by another command has the same environment: that one has said it.
+    if "--lifeline" not in given:
+        with suppress(SettingsError):
+            for sentence in unknown_variables():
+                print(f"longshore: {sentence}", file=sys.stderr)  # noqa: T201
+
+
+def _verb(error: Exception) -> str:
+    """The verb that was refused, with a space behind it; nothing where it was none."""
+    context = getattr(error, "ctx", None)
+    return f"{context.info_name} " if context is not None and context.parent is not None else ""
 
 
 def _debugging(given: list[str]) -> bool:

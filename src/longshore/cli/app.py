@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from longshore.cli import cancel, config, demo, init, jobs, retry, run, show, status, submit, work
+from longshore.cli.options import LOCAL
 from longshore.errors import SettingsError
-from longshore.settings import TABLE, Settings, resolve
+from longshore.settings import TABLE, Setting, Settings, resolve
+from longshore.settings import show as show_value
+
+_HELP = ["--help", "-h"]
+
+
+class _Verb(TyperCommand):
+    """A verb whose usage names what it needs as it is typed: FILE, not {FILE}."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
 
 _PEOPLE, _JOBS, _SETUP = "Run work", "Look and steer", "Set up"
 
@@ -18,19 +31,21 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
+    context_settings={"help_option_names": _HELP},
 )
-app.command(rich_help_panel=_PEOPLE, short_help="A whole run on this machine: jobs in, results out.")(run.run)
-app.command(rich_help_panel=_PEOPLE, short_help="Put the jobs of a file into the queue.")(submit.submit)
-app.command(rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
-app.command(rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
-app.command(rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
-app.command(rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
-app.command(rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
-app.command(rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
-app.command(rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
-app.command(rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
-app.command(rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="A whole run on this machine: jobs in, results out.")(
+    run.run
+)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put the jobs of a file into the queue.")(submit.submit)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
+app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
+app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
+app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)
 
 
 def _version(asked: bool) -> None:
@@ -44,7 +59,7 @@ def _version(asked: bool) -> None:
 @app.callback()
 def longshore(
     version: bool = typer.Option(
-        False, "--version", help="Show the version and exit.", callback=_version, is_eager=True
+        False, "--version", metavar="", help="Show the version and exit.", callback=_version, is_eager=True
     ),
 ) -> None:
     """Scraping and document jobs on as many machines as you have, coordinated through whatever you already have."""
@@ -55,16 +70,25 @@ def command(*, with_values: bool = False) -> Any:
     """The whole command line. `with_values` adds to each option's help what it is set to now, and by whom."""
     made = typer.main.get_command(app)
     settings = _settings() if with_values else None
-    for verb in made.commands.values():  # type: ignore[attr-defined]
+    verbs: dict[str, Any] = made.commands  # type: ignore[attr-defined]
+    for each in (made, *verbs.values()):
+        # It takes no value, whatever its type is called.
+        each.get_help_option(typer.Context(each, help_option_names=_HELP)).metavar = ""
+    for name, verb in verbs.items():
         # A line break in a docstring is no line break on the screen.
         verb.help = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
         for option in verb.params:
             if setting := TABLE.get(option.name):
-                option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]"
+                option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]{_default(name, setting)}"
                 if settings is not None and setting.name in settings.sources:
                     shown = settings.shown(setting.name).replace("[", "\\[")
                     option.help += f" [yellow]Now {shown}, from {settings.source(setting.name)}.[/yellow]"
     return made
+
+
+def _default(verb: str, setting: Setting) -> str:
+    value = LOCAL.get(setting.name, setting.default) if verb == "run" else setting.default
+    return "" if value is None or value is False else f" [dim]\\[default: {show_value(value)}][/dim]"
 
 
 def _settings() -> Settings | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from longshore.cli.options import LOCAL
 from longshore.cli.progress import RunProgress
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.supervisor import Ending, Fleet, WorkerCommand
@@ -19,9 +20,6 @@ from longshore.queue import Count, Queue, totals
 from longshore.runs.pace import Pace
 from longshore.settings import TABLE, Settings
 
-LOCAL_LEASE = 15.0
-"""Seconds. All workers are on this machine and start again by themselves: a killed one need not be waited for long."""
-LOCAL_POLL = 1.0
 LOOK_EVERY = 0.2
 """Seconds between two looks at the counters."""
 
@@ -39,10 +37,10 @@ class Campaign:
     @property
     def lease_seconds(self) -> float:
         """The lease of its workers: as set, else short."""
-        return self._local("lease_seconds", LOCAL_LEASE)
+        return self._local("lease_seconds")
 
-    def _local(self, name: str, default: float) -> float:
-        return float(getattr(self.settings, name)) if name in self.settings.sources else default
+    def _local(self, name: str) -> float:
+        return float(getattr(self.settings, name)) if name in self.settings.sources else LOCAL[name]
 
     def commands(self) -> list[WorkerCommand]:
         """How to start each of its workers."""
@@ -52,7 +50,7 @@ class Campaign:
             *("-m", "longshore", "work", str(self.handler_file), "--run", self.run, "--until-done", "--lifeline"),
             *("--concurrency", str(settings.concurrency), "--batch-size", str(settings.batch_size)),
             *("--lease-seconds", str(self.lease_seconds)),
-            *("--poll-interval", str(self._local("poll_interval", LOCAL_POLL))),
+            *("--poll-interval", str(self._local("poll_interval"))),
             # Limits that are meant for a worker of its own would leave the run unfinished.
             *("--max-work", "0", "--max-failures", "0", "--max-idle-hours", "0"),
         )

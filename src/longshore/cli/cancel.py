@@ -42,14 +42,14 @@ def cancel(
 
 
 async def _cancel(settings: Settings, chosen: Selection, *, yes: bool) -> None:
-    from longshore.cli.opened import opened
+    from longshore.cli.opened import opened_existing
     from longshore.cli.output import counted, write
-    from longshore.cli.selection import agreed, size
+    from longshore.cli.selection import agreed, nothing_to, size
 
-    async with opened(settings) as queue:
+    async with opened_existing(settings) as queue:
         number = await size(queue, chosen, settings)
         if not number:
-            write("No such jobs: nothing to cancel.")
-        elif agreed(number, "cancel", yes=yes):
+            write(await nothing_to(queue, chosen, "cancel"))
+        elif agreed(number, chosen, "cancel", yes=yes):
             changed = await queue.cancel(chosen)
             write(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} cancelled.")

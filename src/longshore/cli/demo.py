@@ -67,7 +67,7 @@ async def _demo(*, debug: bool | None) -> int:
             from longshore.cli.summary import Summary, tell
             from longshore.runs.submission import Submission
 
-            tell(to, Summary(campaign, Submission(run), "-").unfinished(conducted)[:-1])
+            tell(to, Summary(campaign, Submission(run)).unfinished(conducted))
             return 130 if conducted.interrupted else 1
         results = folder / "results.jsonl"
         await write_results(queue, run, str(results))
@@ -110,7 +110,7 @@ async def _close(to: Console, queue: Queue, site: Site, conducted: Conducted, fo
     from longshore.cli.output import duration
     from longshore.cli.program import program
     from longshore.cli.progress import rate
-    from longshore.cli.summary import failures
+    from longshore.cli.summary import failures, width_of
     from longshore.job import State
     from longshore.queue import Selection, each_job
     from longshore.runs.failures import failure_groups
@@ -129,7 +129,7 @@ async def _close(to: Console, queue: Queue, site: Site, conducted: Conducted, fo
         to.print(f"  [dim]{name:<14}[/dim] {escape(text)}")
     if failed:
         to.print()
-        for line in failures(await failure_groups(queue, run)):
+        for line in failures(await failure_groups(queue, run), width_of(to)):
             to.print(line)
     where = shlex.quote(f"sqlite:///{folder.as_posix()}/queue.db")
     to.print("\n[bold]Look next[/bold]")

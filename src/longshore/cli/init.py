@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,7 @@ def init(
 ) -> None:
     """Make a folder to start from: a handler, a test that passes, a list of URLs, settings, a README."""
     from longshore.cli.output import write
+    from longshore.cli.program import program, python
     from longshore.cli.scaffold import files
 
     made = files()
@@ -35,12 +37,15 @@ def init(
     write(f"{folder} holds:")
     for name, what in WHAT.items():
         write(f"  {name:<18} {what}")
-    write(f"\nNext:\n  cd {folder}\n  python -m pytest\n  longshore run handlers.py --urls-file urls.txt")
+    write(f"\nNext:\n  cd {shlex.quote(str(folder))}")
+    write(f"  {python(folder)} -m pip install pytest\n  {python(folder)} -m pytest")
+    write(f"  {program(folder)} run handlers.py --urls-file urls.txt")
 
 
 WHAT = {
     "handlers.py": "the work: one function for one page",
     "test_handlers.py": "a test of it that passes",
+    "pytest.ini": "how the test is run",
     "urls.txt": "what to work on",
     ".env.example": "every setting; copy it to .env to change some",
     ".gitignore": "what should not be committed",

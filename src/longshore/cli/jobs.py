@@ -42,9 +42,9 @@ def jobs(
 
 
 async def _jobs(settings: Settings, chosen: Selection, limit: int, *, json: bool) -> None:
-    from longshore.cli.opened import counts_of, opened
+    from longshore.cli.opened import counts_of, opened_existing
 
-    async with opened(settings) as queue:
+    async with opened_existing(settings) as queue:
         if chosen.run is not None:
             await counts_of(queue, chosen.run, settings)
         await (_write_json if json else _write_table)(_first(queue, chosen, limit), limit)
@@ -79,6 +79,7 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
 
 async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
     from longshore.cli.output import note, one_line, write, write_table
+    from longshore.cli.status import NO_RUN
     from longshore.runs.failures import subject
 
     rows: list[tuple[str, ...]] = []
@@ -89,7 +90,7 @@ async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
             break
         failure = one_line(f"{job.failure.error_type}: {job.failure.message}", 100) if job.failure else ""
         tries = f"{job.attempts}/{job.max_attempts}"
-        rows.append((job.id, job.run, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
+        rows.append((job.id, job.run or NO_RUN, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
     if not rows:
         write("No such jobs.")
         return

@@ -43,7 +43,7 @@ def write_table(
 
         console = Console(highlight=False)
         widths = _narrowed(columns, widths, cut, console.width)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column in columns:
             table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
         for row in rows:
@@ -62,7 +62,7 @@ def write_table(
 def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], screen: int) -> list[int]:
     """The widths with which the table fits the screen: those in `cut` share what the others leave."""
     narrowed = list(widths)
-    spare = screen - 3 * len(columns) - sum(w for column, w in zip(columns, widths, strict=True) if column not in cut)
+    spare = screen - 2 * len(columns) - sum(w for column, w in zip(columns, widths, strict=True) if column not in cut)
     giving = sorted((i for i, column in enumerate(columns) if column in cut), key=lambda i: widths[i])
     for place, i in enumerate(giving):
         narrowed[i] = max(min(widths[i], spare // (len(giving) - place)), 8)
@@ -76,7 +76,7 @@ _STYLES = {"failed": "red", "completed": "green", "claimed": "cyan", "cancelled"
 def one_line(text: str, limit: int = 200) -> str:
     """Text without line breaks, cut to a length."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip("…") + "…"
 
 
 def moment(instant: float | None) -> str:

@@ -7,19 +7,27 @@ import sys
 from pathlib import Path
 
 
-def program() -> str:
-    """`longshore` where that is on the path and is this one; else its path, or `python -m longshore`."""
+def program(folder: Path | None = None) -> str:
+    """`longshore` where that is on the path and is this one; else its path, or `python -m longshore`.
+
+    `folder` is where the command will be given, if that is not here.
+    """
     called = Path(sys.argv[0])
     if called.stem.lower() != "longshore":
-        python = Path(sys.executable)
-        found = shutil.which(python.name)
-        return f"{python.name if found and Path(found) == python else _near(python)} -m longshore"
+        return f"{python(folder)} -m longshore"
     found = shutil.which("longshore")
-    return "longshore" if found and Path(found).resolve() == called.resolve() else _near(called)
+    return "longshore" if found and Path(found).resolve() == called.resolve() else _near(called, folder)
 
 
-def _near(path: Path) -> str:
+def python(folder: Path | None = None) -> str:
+    """The interpreter: by its name where that is on the path and is this one, else by its path."""
+    this = Path(sys.executable)
+    found = shutil.which(this.name)
+    return this.name if found and Path(found) == this else _near(this, folder)
+
+
+def _near(path: Path, folder: Path | None) -> str:
     try:
-        return str(path.absolute().relative_to(Path.cwd()))
+        return str(path.absolute().relative_to((folder or Path()).absolute()))
     except ValueError:
-        return str(path)
+        return str(path.absolute())

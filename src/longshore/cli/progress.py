@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -91,15 +92,20 @@ class _Bar:
             expand=True,
         )
         self._task: TaskID | None = None
+        self._around = ExitStack()
 
     def __enter__(self) -> Self:
+        self._around.enter_context(_ctrl_c_unseen(self._progress.console))
         self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # The bar of a run that is over says what came of it; half a bar would only be in the way of the words.
+        self._progress.live.transient = not self._progress.finished
         self._progress.stop()
+        self._around.close()
 
     def show(self, count: Count, pace: Pace) -> None:
         speed, left, failed = _facts(count, pace)
@@ -115,6 +121,32 @@ class _Bar:
 
     def say(self, text: str) -> None:
         self._progress.console.print(f"[yellow]{escape(text)}[/yellow]")
+
+
+@contextmanager
+def _ctrl_c_unseen(to: Console) -> Iterator[None]:
+    """Keep the terminal from writing ^C where the cursor stands, which is in the middle of the bar."""
+    if sys.platform == "win32":
+        yield
+        return
+    import termios
+
+    try:
+        terminal = to.file.fileno()
+        # A process in the background that changes the terminal is stopped for it.
+        before = termios.tcgetattr(terminal) if os.tcgetpgrp(terminal) == os.getpgrp() else None
+    except (OSError, termios.error):
+        before = None
+    if before is None:
+        yield
+        return
+    changed = [*before]
+    changed[3] &= ~termios.ECHOCTL
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class _Lines:

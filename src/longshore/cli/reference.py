@@ -15,6 +15,7 @@ from longshore.job import TRANSITIONS
 from longshore.settings import TABLE, Setting, show
 
 _MARKUP = re.compile(r"\[/?[a-z ]+\]")
+_DEFAULT = re.compile(r"\[default: ([^]]*)\]")
 
 
 def dotenv_example() -> str:
@@ -23,7 +24,8 @@ def dotenv_example() -> str:
     for setting in TABLE.values():
         also = f" Also read: {', '.join(setting.aliases)}." if setting.aliases else ""
         default = show(setting.default) or ""
-        lines += [f"# {setting.meaning.replace('`', '')}{also}", f"# {setting.variable}={default}", ""]
+        meaning = setting.meaning.replace("`", "'")
+        lines += [f"# {meaning}{also}", f"# {setting.variable}={default}", ""]
     return "\n".join(lines)
 
 
@@ -60,6 +62,9 @@ lease_seconds = 60
 Two variables that name the queue differently at once (`LONGSHORE_QUEUE` and `QUEUE_DIR`, say) are an error that names
 both; `--queue` decides between them. `QUEUE_DIR` is a folder and becomes `dir://folder`; `GITHUB_REPO_URL` is any git
 remote and becomes `git+https://…`, `git+ssh://…` or `git+file://…`; `TASKMANAGER_API_URL` is taken as it is.
+
+A variable that begins with `LONGSHORE_` and is no setting gets a warning with the nearest name there is. `DEBUG`
+belongs to many programs: a value other than true or false is taken as meant for another of them.
 
 The other variables of `.env` are put into the environment of the workers, so that a handler finds its API key there.
 """
@@ -123,12 +128,14 @@ A URL file has one URL a line; blank lines and lines that start with `#` are pas
 `{{"url": …}}`. In a JSONL file a line is an object: the payload itself, or
 
 ```json
-{{"payload": {{"url": "https://example.org/"}}, "key": "a", "priority": -1, "not_before": "2030-01-31T08:00:00Z"}}
+{{"payload": {{"n": 1}}, "key": "a", "priority": -1, "partition": "CA", "not_before": "2030-01-31T08:00:00Z"}}
 ```
 
-with any of the four beside `payload`. `not_before` is an ISO time (UTC where it names no zone) or seconds since 1970.
-Files are read line by line, whatever their size; `-` is standard input. A malformed line is named by its number, and
-nothing of the file is submitted; with standard input, which cannot be read twice, the message says how much was.
+with any of the four beside `payload`, and nothing else: an unknown field there is refused, for it may be a typing
+error. `not_before` is an ISO time (UTC where it names no zone) or seconds since 1970. Files are read line by line,
+whatever their size; `-` is standard input. A malformed line is named by its number, and nothing of the file is
+submitted; with standard input, which cannot be read twice, the message says how much was. A file without a single job
+is refused.
 
 {"".join(parts).rstrip()}
 """
@@ -162,9 +169,10 @@ def _names(option: Any) -> str:
 
 def _help(parameter: Any) -> str:
     text = _MARKUP.sub("", parameter.help or "").replace("\\[", "[")
+    text = _DEFAULT.sub(r"Default: `\1`.", text)
     default = getattr(parameter, "default", None)
     if parameter.show_default and default not in (None, False, ""):
-        text += f" Default: {default}."
+        text += f" Default: `{default}`."
     return text.replace("|", "\\|")
 
 

@@ -40,14 +40,14 @@ def retry(
 
 
 async def _retry(settings: Settings, chosen: Selection, *, yes: bool) -> None:
-    from longshore.cli.opened import opened
+    from longshore.cli.opened import opened_existing
     from longshore.cli.output import counted, write
-    from longshore.cli.selection import agreed, size
+    from longshore.cli.selection import agreed, nothing_to, size
 
-    async with opened(settings) as queue:
+    async with opened_existing(settings) as queue:
         number = await size(queue, chosen, settings)
         if not number:
-            write("No such jobs: nothing to retry.")
-        elif agreed(number, "retry", yes=yes):
+            write(await nothing_to(queue, chosen, "retry"))
+        elif agreed(number, chosen, "retry", yes=yes):
             changed = await queue.retry(chosen)
             write(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} pending again.")

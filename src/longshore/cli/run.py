@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longshore.cli import options
-from longshore.errors import UnknownKindError, UsageError
+from longshore.errors import InputFileError, UnknownKindError, UsageError
 
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
@@ -35,8 +35,14 @@ def run(
         str | None, typer.Option(metavar="N", help=options.meaning("workers"), show_default=False)
     ] = None,
     out: Annotated[
-        str, typer.Option(metavar="FILE", help="Where the results go; - is standard output.")
-    ] = "results.jsonl",
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the results go; - is standard output. Left out: results.jsonl, or, where that holds something "
+            "else, a new file named after the run.",
+            show_default=False,
+        ),
+    ] = None,
     run_id: Annotated[
         str | None,
         typer.Option(
@@ -54,13 +60,16 @@ def run(
     """Submit the jobs of a file, work on them with several processes, and write the results as JSONL.
 
     Whatever dies on the way, the same command again goes on where it stopped. Ctrl-C finishes what is under way and
-    stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed.
+    stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
+    (LONGSHORE_MAX_WORK and the like) do not count here: a run is worked off to its end.
     """
+    from longshore.cli.opened import check_shared
+    from longshore.cli.progress import submitting
     from longshore.cli.submit import source_of
     from longshore.handlers.load import load_handlers
     from longshore.runs.bookmark import Bookmark
-    from longshore.runs.results import check_out
-    from longshore.runs.submission import check_run_id
+    from longshore.runs.results import DEFAULT_OUT, check_out
+    from longshore.runs.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
 
     settings = resolve(
@@ -75,9 +84,12 @@ def run(
     source = source_of(urls_file, jobs_file)
     if run_id is not None:
         check_run_id(run_id)
-    check_out(out)
+    check_out(DEFAULT_OUT if out is None else out)
+    check_shared(settings)
     export_dotenv()
     handler = pick(load_handlers(file), kind, file)
+    with submitting(source):
+        check_file(source)
     bookmark = Bookmark(
         folder=HOME / "runs",
         queue=settings.queue,
@@ -104,18 +116,18 @@ async def _run(
     file: Path,
     handler: Handler,
     source: Input,
-    out: str,
+    out: str | None,
     run_id: str | None,
     bookmark: Bookmark,
 ) -> int:
     from longshore.cli.campaign import Campaign, Conducted, conduct
     from longshore.cli.opened import opened
     from longshore.cli.progress import console, run_progress, submitting
-    from longshore.cli.summary import Summary, tell
+    from longshore.cli.summary import Summary, tell, width_of
     from longshore.clock import SystemClock
     from longshore.job import DEFAULT_MAX_ATTEMPTS
     from longshore.queue import totals
-    from longshore.runs.results import write_results
+    from longshore.runs.results import deliver
     from longshore.runs.submission import Plan, new_run_id, submit_file
 
     to = console()
@@ -127,13 +139,18 @@ async def _run(
         if run_id is None and unfinished is None:
             bookmark.note(run)
         attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
-        with submitting(source) as progress:
-            submission = await submit_file(
-                queue, source, Plan(run=run, kind=handler.kind, max_attempts=attempts), progress=progress
-            )
+        plan = Plan(run=run, kind=handler.kind, max_attempts=attempts)
+        try:
+            with submitting(source) as progress:
+                submission = await submit_file(queue, source, plan, progress=progress)
+        except InputFileError:
+            # A pipe that held nothing usable: there is no run to go on with.
+            if not await queue.stats(run):
+                bookmark.forget(run)
+            raise
         before = totals(await queue.stats(run))
         campaign = Campaign(run, file, settings, HOME / "logs" / run)
-        summary = Summary(campaign, submission, out)
+        summary = Summary(campaign, submission)
         tell(to, summary.opening(before, unfinished=unfinished is not None))
         if before.remaining:
             with run_progress(to) as shown:
@@ -141,9 +158,10 @@ async def _run(
         else:
             conducted = Conducted(before, [], interrupted=False)
         if conducted.count.remaining:
-            tell(to, summary.unfinished(conducted))
+            tell(to, [*summary.unfinished(conducted), *summary.how_to_go_on()])
             return 130 if conducted.interrupted else 1
-        written = await write_results(queue, run, out)
-        bookmark.forget()
-        tell(to, await summary.closing(queue, before, conducted, written, clock.monotonic() - began))
+        delivered = await deliver(queue, run, out)
+        bookmark.forget(run)
+        seconds = clock.monotonic() - began
+        tell(to, await summary.closing(queue, before, conducted, delivered, seconds, width_of(to)))
         return 1 if conducted.count.failed else 0

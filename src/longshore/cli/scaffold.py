@@ -43,6 +43,11 @@ def test_a_server_error_is_tried_again():
     assert outcome.failure.retryable
 '''
 
+_PYTEST = """[pytest]
+# run_handler runs async handlers by itself. Take this away to write async tests with pytest-asyncio.
+addopts = -p no:asyncio
+"""
+
 _URLS = """# One URL a line. Blank lines and lines like this one are passed over.
 https://example.org/
 https://example.com/
@@ -59,6 +64,7 @@ _README = """# A Longshore project
 
 `handlers.py` says what to do with one page; `urls.txt` lists the pages.
 
+    python -m pip install pytest                          once, for the next line
     python -m pytest                                      test the handler
     longshore run handlers.py --urls-file urls.txt        do the work; results in results.jsonl
     longshore status                                      how far each run is
@@ -78,6 +84,7 @@ def files() -> dict[str, str]:
     return {
         "handlers.py": _HANDLERS,
         "test_handlers.py": _TEST,
+        "pytest.ini": _PYTEST,
         "urls.txt": _URLS,
         ".env.example": dotenv_example(),
         ".gitignore": _GITIGNORE,

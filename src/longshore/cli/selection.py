@@ -84,15 +84,35 @@ async def size(queue: Queue, chosen: Selection, settings: Settings) -> int:
     return total
 
 
-def agreed(number: int, verb: str, *, yes: bool) -> bool:
-    """Whether the person agrees. Without a terminal nobody can be asked: `UsageError`, unless `--yes` was given."""
-    if yes:
+async def nothing_to(queue: Queue, chosen: Selection, verb: str) -> str:
+    """Why a selection that is empty is so: no such jobs, or those named by their ids are past it."""
+    if chosen.ids is None:
+        return f"No such jobs: nothing to {verb}."
+    there = [job async for job in each_job(queue, Selection(ids=chosen.ids))]
+    if any(job.state in (chosen.states or State) for job in there):
+        # The state would do; another condition does not hold.
+        return f"No such jobs: nothing to {verb}."
+    said = ", ".join(f"job {job.id} is {job.state}" for job in there[:5]) + (", …" if len(there) > 5 else "")
+    return f"{said.capitalize()}: nothing to {verb}."
+
+
+def agreed(number: int, chosen: Selection, verb: str, *, yes: bool) -> bool:
+    """Whether the person agrees. Jobs named by their ids are meant; of others there may be more than was thought.
+
+    Without a terminal nobody can be asked: `UsageError`, unless `--yes` was given.
+    """
+    if yes or chosen.ids is not None:
         return True
     if not sys.stdin.isatty():
         raise UsageError(f"This would {verb} {counted(number, 'job')}, and nobody can be asked here. Add --yes.")
     sys.stderr.write(f"{verb.capitalize()} {counted(number, 'job')}? [y/N] ")
     sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        note("")
+        raise
+    if answer.strip().lower() in {"y", "yes"}:
         return True
     note("Nothing was changed.")
     return False

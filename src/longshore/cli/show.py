@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 
+SHOWN_LINES = 15
+"""Of a traceback."""
+
+
 def show(
     job: Annotated[
         str, typer.Argument(metavar="JOB", help="The job's id, as `longshore jobs` lists it.", show_default=False)
@@ -36,11 +40,11 @@ def show(
 
 
 async def _find(settings: Settings, job_id: str) -> tuple[Job, list[Attempt]]:
-    from longshore.cli.opened import opened
+    from longshore.cli.opened import opened_existing
     from longshore.queue import Selection
     from longshore.url import mask_url
 
-    async with opened(settings) as queue:
+    async with opened_existing(settings) as queue:
         found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
         if not found:
             where = mask_url(settings.queue)
@@ -57,13 +61,25 @@ def _whole(job: Job, history: list[Attempt]) -> dict[str, Any]:
     whole: dict[str, Any] = msgspec.to_builtins(job)
     whole["history"] = msgspec.to_builtins(history)
     whole["envelope"] = envelope(job) if job.state in FINISHED else None
+    _say_once(whole)
     return whole
+
+
+def _say_once(whole: dict[str, Any]) -> None:
+    """Keep each traceback in one place: the envelope, else the last failure, else the latest attempt that had it."""
+    seen = {(whole["envelope"] or {}).get("traceback")}
+    for failure in [whole["failure"], *(attempt["failure"] for attempt in reversed(whole["history"]))]:
+        if failure and "traceback" in failure:
+            if failure["traceback"] in seen:
+                del failure["traceback"]
+            else:
+                seen.add(failure["traceback"])
 
 
 def _print(job: Job, history: list[Attempt]) -> None:
     import msgspec
 
-    from longshore.cli.output import duration, moment, since, write
+    from longshore.cli.output import duration, moment, one_line, since, write
     from longshore.job import State
 
     facts = {
@@ -89,14 +105,24 @@ def _print(job: Job, history: list[Attempt]) -> None:
         write(f"\nresult\n{_indented(msgspec.json.format(msgspec.json.encode(job.result)).decode())}")
     if job.failure and job.state is not State.COMPLETED:
         write(f"\nlast failure: {job.failure.error_type} ({job.failure.exception})\n{_indented(job.failure.message)}")
-        if job.failure.traceback:
-            write(f"\n{_indented(job.failure.traceback.rstrip())}")
     if history:
         write("\nhistory")
         for number, attempt in enumerate(history, 1):
             took = "" if attempt.seconds is None else f", after {duration(attempt.seconds)}"
             what = f"{attempt.failure.error_type}: {attempt.failure.message}"
-            write(f"  {number}. {moment(attempt.ended_at)} on {attempt.worker}{took}\n     {what}")
+            write(f"  {number}. {moment(attempt.ended_at)} on {attempt.worker}{took}\n     {one_line(what)}")
+    if job.failure and job.failure.traceback and job.state is not State.COMPLETED:
+        _print_traceback(job.failure.traceback)
+
+
+def _print_traceback(traceback: str) -> None:
+    from longshore.cli.output import write
+
+    # The last lines say what went wrong, and the last of the screen is what a person sees first.
+    lines = traceback.rstrip().splitlines()
+    cut = len(lines) > SHOWN_LINES
+    more = f" (the last {SHOWN_LINES} of {len(lines)} lines; --json shows all)" if cut else ""
+    write(f"\ntraceback{more}\n" + "\n".join(f"  {line}" for line in lines[-SHOWN_LINES:]))
 
 
 def _indented(text: str) -> str:

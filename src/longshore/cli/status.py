@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from longshore.queue import Count
     from longshore.settings import Settings
 
+NO_RUN = "(no run)"
 COLUMNS = ("pending", "claimed", "completed", "failed", "cancelled", "remaining")
 
 
@@ -38,9 +39,9 @@ def status(
 
 
 async def _counts(settings: Settings, run: str | None) -> list[Count]:
-    from longshore.cli.opened import counts_of, opened
+    from longshore.cli.opened import counts_of, opened_existing
 
-    async with opened(settings) as queue:
+    async with opened_existing(settings) as queue:
         return await (counts_of(queue, run, settings) if run else queue.stats())
 
 
@@ -77,14 +78,20 @@ def _show(run: str | None, counts: list[Count], settings: Settings) -> None:
     )
     write_table(
         (*names, *COLUMNS, "done"),
-        [
-            (*(getattr(c, name) for name in names), *(f"{n:,}" for n in numbers(c).values()), f"{_done(c):.0%}")
-            for c in rows
-        ],
+        [(*(_name(c, name) for name in names), *(f"{n:,}" for n in numbers(c).values()), _done(c)) for c in rows],
         right=(*COLUMNS, "done"),
+        cut=("done",),
     )
 
 
-def _done(count: Count) -> float:
-    # Rounded down, so that 100 % means all.
-    return int(100 * (count.total - count.remaining) / count.total) / 100 if count.total else 1.0
+def _name(count: Count, name: str) -> str:
+    named: str = getattr(count, name)
+    return NO_RUN if name == "run" and not named else named
+
+
+def _done(count: Count) -> str:
+    if count.remaining:
+        # Rounded down: 100 % means all.
+        return f"{100 * (count.total - count.remaining) // count.total}%"
+    troubles = [f"{number:,} {name}" for name in ("failed", "cancelled") if (number := getattr(count, name))]
+    return ", ".join(["finished", *troubles]) if troubles else "100%"

@@ -37,7 +37,8 @@ def submit(
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it.
     """
     from longshore.cli.output import write_json
-    from longshore.runs.submission import check_run_id
+    from longshore.cli.progress import submitting
+    from longshore.runs.submission import check_file, check_run_id
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
@@ -46,6 +47,8 @@ def submit(
         raise UsageError("The kind is empty. Name the handler the jobs are for.")
     if run is not None:
         check_run_id(run)
+    with submitting(source):
+        check_file(source)
     write_json(asyncio.run(_submit(settings, source, kind, run, priority, partition)))
 
 

@@ -16,6 +16,7 @@ from longshore.cli.progress import rate
 from longshore.fleet.supervisor import Ending, how_it_ended
 from longshore.queue import Count, Queue
 from longshore.runs.failures import FailureGroup, failure_groups, subject
+from longshore.runs.results import DEFAULT_OUT, Delivered
 from longshore.runs.submission import Submission
 from longshore.settings import Settings
 from longshore.url import mask_url
@@ -33,7 +34,6 @@ class Summary:
 
     campaign: Campaign
     submission: Submission
-    out: str
 
     def opening(self, before: Count, *, unfinished: bool) -> list[str]:
         """What is about to happen."""
@@ -49,7 +49,7 @@ class Summary:
         return lines
 
     def unfinished(self, conducted: Conducted) -> list[str]:
-        """Why it is not over, and how to go on."""
+        """Why it is not over."""
         count = conducted.count
         lines = [f"[yellow]Stopped[/yellow] with {count.remaining:,} of {counted(count.total, 'job')} still to do."]
         if not conducted.interrupted:
@@ -59,12 +59,20 @@ class Summary:
                 f"{counted(count.claimed, 'job')} still held by ended workers come back after "
                 f"{self.campaign.lease_seconds:g} s."
             )
-        return [*lines, "Nothing is lost: the same command goes on from here."]
+        return lines
+
+    def how_to_go_on(self) -> list[str]:
+        """What to do about a run that is not over."""
+        status = f"{program()} status {self.campaign.run}{queue_flag(self.campaign.settings)}"
+        return [
+            "Nothing is lost: the same command goes on from here.",
+            f"How far it is:  [cyan]{escape(status)}[/cyan]",
+        ]
 
     async def closing(
-        self, queue: Queue, before: Count, conducted: Conducted, written: int, seconds: float
+        self, queue: Queue, before: Count, conducted: Conducted, delivered: Delivered, seconds: float, width: int | None
     ) -> list[str]:
-        """What came of it. The rate is of what was done since `before`."""
+        """What came of it, for a screen of that width. The rate is of what was done since `before`."""
         count = conducted.count
         done_now = count.total - (before.total - before.remaining)
         colour = "red" if count.failed else "green"
@@ -74,12 +82,15 @@ class Summary:
             + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
             + f" in {duration(seconds)} ({rate(done_now / seconds)})"
         ]
-        if self.out != "-":
-            lines.append(f"  results  {escape(self.out)} ({counted(written, 'line')})")
+        if delivered.place != "-":
+            replaced = ", replaced" if delivered.replaced else ""
+            lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")
+        if delivered.evaded:
+            lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
         if conducted.endings:
             lines.append(f"  logs     {escape(str(self.campaign.logs))}")
         if count.failed:
-            lines += ["", *failures(await failure_groups(queue, self.campaign.run))]
+            lines += ["", *failures(await failure_groups(queue, self.campaign.run), width)]
             where = f"--state failed --run {self.campaign.run}{queue_flag(self.campaign.settings)}"
             lines += [
                 "",
@@ -90,8 +101,13 @@ class Summary:
         return lines
 
 
-def failures(groups: list[FailureGroup]) -> list[str]:
-    """What failed, by its kind, with a few examples of each."""
+def width_of(to: Console) -> int | None:
+    """How wide the screen is; None where there is none, and lines may be as long as they are."""
+    return to.width if to.is_terminal else None
+
+
+def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
+    """What failed, by its kind, with a few examples of each. What is wider than the screen takes two lines."""
     lines = ["[bold]What failed[/bold]"]
     for group in groups:
         name = f"{group.error_type} ({group.exception})" if group.exception else group.error_type
@@ -99,8 +115,11 @@ def failures(groups: list[FailureGroup]) -> list[str]:
         for job in group.examples:
             message = one_line(job.failure.message, 160) if job.failure else ""
             about = mask_url(subject(job))
+            head = f"      job {job.id}  "
             told = message if about in message else f"{about}: {message}"
-            lines.append(f"      job {escape(job.id)}  {escape(told)}")
+            if width is not None and len(head + told) > width and told != message:
+                told = f"{about}\n{' ' * len(head)}{message}"
+            lines.append(escape(head + told))
         if group.count > len(group.examples):
             lines.append(f"      … and {group.count - len(group.examples):,} more")
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,10 @@ import typer
 
 from longshore.cli import options
 from longshore.cli.options import meaning
+from longshore.errors import QueueUnavailableError
 
 if TYPE_CHECKING:
+    from longshore.lease import WorkerId
     from longshore.settings import Settings
     from longshore.worker import StopCondition
 
@@ -53,6 +56,7 @@ def work(
 
     Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once.
     """
+    from longshore.cli.opened import check_shared
     from longshore.fleet.lifeline import hold_on
     from longshore.handlers.load import load_handlers
     from longshore.lease import WorkerId
@@ -60,6 +64,7 @@ def work(
     from longshore.settings import export_dotenv, resolve
     from longshore.worker import WorkerConfig
     from longshore.worker import work as work_on
+    from longshore.worker.leaving import run_and_leave
 
     settings = resolve(
         {
@@ -76,6 +81,7 @@ def work(
             "debug": debug,
         }
     )
+    check_shared(settings)
     export_dotenv()
     level = "debug" if settings.debug else "info"
     configure(format=settings.log_format, level=level)  # type: ignore[arg-type]  # checked by the table of settings
@@ -83,12 +89,16 @@ def work(
     handlers = load_handlers(file)
     if wanted is not None:
         check_kinds(wanted, frozenset(handlers), file)
+    worker = WorkerId.new(settings.worker_id)
     if lifeline:
+        # Whoever holds the line has submitted the run.
         hold_on()
+    elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
+        return 0
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
-        worker=WorkerId.new(settings.worker_id),
+        worker=worker,
         lease=settings.lease,
         run=run,
         kinds=wanted,
@@ -99,7 +109,33 @@ def work(
         stop=_stop_conditions(settings, run, until_done=until_done),
         log_level=level,
     )
-    return asyncio.run(work_on(worker_config, handlers=handlers)).exit_code
+    return run_and_leave(work_on(worker_config, handlers=handlers))
+
+
+async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:
+    """Whether there is a queue to work on, or one may come. `NotFoundError` for a run to finish that never was."""
+    import structlog
+
+    from longshore.cli.opened import counts_of, missing, opened, opened_existing
+    from longshore.cli.output import note
+    from longshore.observe.logs import bind_worker
+    from longshore.url import mask_url
+
+    if until_done and run is None and missing(settings):
+        note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
+        return False
+    if run is not None:
+        # A queue that does not answer now is the worker's to wait for.
+        with suppress(QueueUnavailableError):
+            if until_done:
+                async with opened_existing(settings) as queue:
+                    await counts_of(queue, run, settings)
+            else:
+                async with opened(settings) as queue:
+                    if not await queue.stats(run):
+                        bind_worker(worker.label)
+                        structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
+    return True
 
 
 def check_kinds(wanted: frozenset[str], known: frozenset[str], file: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,9 @@ class Bookmark:
                 "It is what lets the same command go on after a crash: make its folder writable."
             ) from error
 
-    def forget(self) -> None:
-        """The command has delivered; the next one starts afresh."""
-        self.path.unlink(missing_ok=True)
+    def forget(self, run: str) -> None:
+        """The command has delivered this run; the next one starts afresh. A note of another run is kept."""
+        # One that cannot be read is nobody's, and the run it may have been of is not this one's concern.
+        with suppress(UsageError):
+            if self.recall() == run:
+                self.path.unlink(missing_ok=True)

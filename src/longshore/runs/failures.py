@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from longshore.job import Job, State
+import msgspec
+
+from longshore.job import Job, State, payload_key
 from longshore.queue import Queue, Selection, each_job
 
 EXAMPLES = 3
+SUBJECT, VALUE = 60, 24
+"""Characters of a payload that are shown, and of each value in it."""
 KEPT_GROUPS = 50
 """Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
 
@@ -38,6 +44,21 @@ async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
 
 
 def subject(job: Job) -> str:
-    """What a job is about, for a person: its URL where it has one, else its key."""
+    """What a job is about, for a person: its URL if it has one, else its key if somebody chose it, and its fields."""
     url = job.payload.get("url")
-    return url if isinstance(url, str) else job.key
+    if isinstance(url, str):
+        return url
+    chosen = [] if job.key == payload_key(job.payload) else [job.key]
+    return _cut(" ".join([*chosen, *_fields(job)]) or "{}", SUBJECT)
+
+
+def _fields(job: Job) -> Iterator[str]:
+    for name, value in itertools.islice(job.payload.items(), SUBJECT):
+        # Cut one by one, so that a long text does not hide what stands behind it.
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        short = _cut(" ".join(text.split()), VALUE)
+        yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

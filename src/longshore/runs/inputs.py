@@ -7,6 +7,7 @@ line: an object that is the payload itself, or `{"payload": {…}}` with any of 
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import stat
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
@@ -26,7 +27,13 @@ LONGEST_LINE = 16 * 1024 * 1024
 """A line longer than this many bytes is refused: it is not a list of jobs but something else."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(?:[/?#].*)?\Z", re.IGNORECASE)
-_BESIDE_PAYLOAD = frozenset({"key", "priority", "partition", "not_before"})
+_BESIDE_PAYLOAD = ("key", "priority", "partition", "not_before")
+_TAKES: dict[str, tuple[type, str]] = {
+    "payload": (dict, "an object, {…}"),
+    "key": (str, "text"),
+    "priority": (int, "a whole number"),
+    "partition": (str, "text"),
+}
 
 
 class Format(StrEnum):
@@ -61,11 +68,14 @@ class Input:
 
     @property
     def rereadable(self) -> bool:
-        """Whether it can be read a second time: a pipe cannot."""
-        try:
-            return self.path != "-" and stat.S_ISREG(Path(self.path).stat().st_mode)
-        except OSError:
+        """Whether it can be read a second time: a pipe cannot. One that cannot be read at all will say so at once."""
+        if self.path == "-":
             return False
+        try:
+            mode = Path(self.path).stat().st_mode
+        except OSError:
+            return True
+        return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
 
     def entries(self) -> Iterator[Entry]:
         """Every job of the file, in order. `InputFileError` names the first line that is not one."""
@@ -79,8 +89,17 @@ class Input:
                 yield entry
 
     def check(self) -> int:
-        """Read all of it and count the jobs; `InputFileError` for the first line that is not one."""
-        return sum(1 for _ in self.entries())
+        """Read all of it and count the jobs; `InputFileError` for the first line that is not one, or if none is."""
+        return sum(1 for _ in self.entries()) or self.refuse_empty()
+
+    def refuse_empty(self) -> NoReturn:
+        """`InputFileError`: there is no job in it."""
+        fix = (
+            "Put one URL on each line; lines that start with # do not count."
+            if self.format is Format.URLS
+            else "Put one JSON object on each line."
+        )
+        raise InputFileError(f"There are no jobs in {self.name}. {fix}")
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         try:
@@ -127,33 +146,43 @@ def _job_entry(line: str) -> Entry | None:
     try:
         value = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
-        raise ValueError(f"not JSON: {error}. The line is: {_short(line)}") from error
+        fault = str(error).removeprefix("JSON is malformed: ")
+        raise ValueError(f"not JSON: {fault}. {_quoted(line)}") from error
     except RecursionError as error:
         raise ValueError("nested too deep.") from error
     if not isinstance(value, dict):
-        raise ValueError(f"a job is a JSON object, {{…}}. The line is: {_short(line)}")  # noqa: TRY004
-    beside = value.keys() - {"payload"}
-    if "payload" not in value or (beside and not beside & _BESIDE_PAYLOAD):
+        raise ValueError(f"a job is a JSON object, {{…}}. {_quoted(line)}")  # noqa: TRY004
+    unknown = [name for name in value if name != "payload" and name not in _BESIDE_PAYLOAD]
+    if "payload" not in value or (unknown and not _wraps(value)):
         return Entry(payload=value)
-    if unknown := sorted(beside - _BESIDE_PAYLOAD):
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], _BESIDE_PAYLOAD, n=1)
         raise ValueError(
-            f"'{unknown[0]}' is not known beside 'payload'; known are {', '.join(sorted(_BESIDE_PAYLOAD))}. "
-            'Where the whole object is the payload, wrap it: {"payload": {…}}.'
+            f"unknown field '{_short(unknown[0])}' beside 'payload'"
+            + (f"; did you mean '{near[0]}'? Known are" if near else "; known are")
+            + f" {', '.join(_BESIDE_PAYLOAD)}. "
+            'If the whole line is the payload itself, wrap it as {"payload": …}.'
         )
-    return _wrapped(value)
+    return _unwrapped(value)
 
 
-def _wrapped(value: dict[str, Any]) -> Entry:
-    fields = {name: given for name, given in value.items() if given is not None}
+def _wraps(value: dict[str, Any]) -> bool:
+    """Whether an object is meant as a payload with something beside it, rather than having a field of that name."""
+    return isinstance(value["payload"], dict) or any(name in value for name in _BESIDE_PAYLOAD)
+
+
+def _unwrapped(value: dict[str, Any]) -> Entry:
+    fields = {name: given for name, given in value.items() if given is not None or name == "payload"}
+    for name, (kind, allowed) in _TAKES.items():
+        # True is an int to Python, and to nobody else.
+        if name in fields and (not isinstance(fields[name], kind) or isinstance(fields[name], bool)):
+            given = _short(msgspec.json.encode(fields[name]).decode())
+            raise ValueError(f"{name} must be {allowed}, not {given}.")
+    if fields.get("key") == "":
+        raise ValueError("the key is empty. Leave it out to have one made of the payload.")
     if "not_before" in fields:
         fields["not_before"] = instant(fields["not_before"])
-    try:
-        entry = msgspec.convert(fields, Entry)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{str(error).replace(' - at `$.', ' in `')}.") from error
-    if entry.key == "":
-        raise ValueError("the key is empty. Leave it out to have one made of the payload.")
-    return entry
+    return Entry(**fields)
 
 
 def instant(value: object) -> float:
@@ -168,6 +197,10 @@ def instant(value: object) -> float:
             "it is a time such as 2030-01-31T08:00:00Z, or seconds since 1970."
         ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _quoted(line: str) -> str:
+    return f'The line is: "{_short(line)}".'
 
 
 def _short(text: str) -> str:

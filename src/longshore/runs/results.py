@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +26,58 @@ class ResultLine(msgspec.Struct, frozen=True):
     key: str
     payload: dict[str, Any]
     result: Any
+
+
+DEFAULT_OUT = "results.jsonl"
+
+
+def place_for(run: str) -> str:
+    """A file for the results of a run where nobody named one, such that no results of another run are lost.
+
+    `results.jsonl` where that is free or this run's own, else a name with the run's id in it.
+    """
+    numbered = (f"results-{run}-{n}.jsonl" for n in itertools.count(2))
+    names = itertools.chain([DEFAULT_OUT, f"results-{run}.jsonl"], numbered)
+    return next(name for name in names if _free(Path(name), run))
+
+
+def _free(path: Path, run: str) -> bool:
+    """Whether nothing is lost with the file: it is not there, empty, or what this run wrote before."""
+    try:
+        with path.open("rb") as file:
+            first = file.readline()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    try:
+        return not first or msgspec.json.decode(first, type=ResultLine).run == run
+    except msgspec.DecodeError:
+        return False
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """Results that were written."""
+
+    place: str
+    lines: int
+    replaced: bool
+    """Whether there was a file of that name before."""
+    evaded: bool
+    """Whether it got another name than usual, to keep what is there."""
+
+
+def _there(place: str) -> bool:
+    return place != "-" and Path(place).exists()
+
+
+async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
+    """Write the results of a run where they were asked for; where nobody said, where nothing is lost by it."""
+    place = place_for(run) if out is None else out
+    replaced = _there(place)
+    lines = await write_results(queue, run, place)
+    return Delivered(place, lines, replaced, evaded=out is None and place != DEFAULT_OUT)
 
 
 async def write_results(queue: Queue, run: str, out: str) -> int:
