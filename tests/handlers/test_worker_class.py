@@ -177,7 +177,12 @@ def test_an_error_is_retried_up_to_the_declared_limit(queue: Watched) -> None:
 
     submit(queue, {"n": 1})
     worker = Broken(queue, max_runs=2)
-    assert worker.run() == 0
+    with capture_logs() as said:
+        assert worker.run() == 0
+    assert said[-1]["event"].startswith("Final statistics: 0 completed, 1 failed, 1 retried, runtime 0:00:0")
+    failures = [entry for entry in said if entry["event"] == "Failed work"]
+    assert {entry["error"] for entry in failures} == {"KeyError: 'gone'"}
+    assert all("test_worker_class.py:" in entry["at"] for entry in failures)
     (job,) = jobs(queue)
     assert (job.state, job.attempts) == (State.FAILED, 2)
     assert job.failure is not None

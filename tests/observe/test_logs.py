@@ -79,6 +79,39 @@ def test_a_terminal_gets_emoji_and_colour_and_a_pipe_asked_for_text_gets_neither
     assert "🔎 Looking for work" in terminal.getvalue()
 
 
+def test_a_workers_own_terminal_names_it_once_and_a_pipe_on_every_line() -> None:
+    terminal, pipe = Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        configure(format="text", stream=stream)
+        for worker in ("w1", "w2"):
+            with log_context(worker_id=worker):
+                structlog.get_logger().info(f"Worker {worker} initialized")
+                structlog.get_logger().info("Looking for work")
+    assert ["worker_id=" in line for line in terminal.getvalue().splitlines()] == [False, False, True, True]
+    assert ["worker_id=" in line for line in pipe.getvalue().splitlines()] == [True] * 4
+
+
+def test_the_first_line_on_a_terminal_names_the_worker_whatever_it_says() -> None:
+    terminal = Terminal()
+    configure(stream=terminal)
+    bind_worker("w1")
+    for _ in range(2):
+        structlog.get_logger().warning("Queue unavailable")
+    assert ["worker_id=w1" in line for line in terminal.getvalue().splitlines()] == [True, False]
+
+
+def test_the_traceback_of_work_that_is_tried_again_is_left_to_json() -> None:
+    text, piped = io.StringIO(), io.StringIO()
+    configure(format="text", stream=text)
+    for stream in (text, piped):
+        if stream is piped:
+            configure(stream=stream)
+        structlog.get_logger().warning("Failed work", exception="Traceback: again")
+        structlog.get_logger().error("Failed work", exception="Traceback: for good")
+    assert ("again" in text.getvalue(), "for good" in text.getvalue()) == (False, True)
+    assert [entry["exception"] for entry in lines(piped)] == ["Traceback: again", "Traceback: for good"]
+
+
 def test_what_libraries_say_through_logging_joins_with_the_same_context() -> None:
     stream = io.StringIO()
     configure(stream=stream)

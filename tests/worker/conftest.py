@@ -160,7 +160,7 @@ class Site:
                 continue
         return found
 
-    def wait_for(self, condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    def wait_for(self, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Return what the condition returns as soon as it is true."""
         until = time.monotonic() + seconds
         while not (value := condition()):
@@ -174,7 +174,7 @@ class Site:
         path = self.folder / name
         return str(self.wait_for(lambda: path.exists() and path.read_text()))
 
-    def ended(self, worker: subprocess.Popen[bytes], seconds: float = 30.0) -> int:
+    def ended(self, worker: subprocess.Popen[bytes], seconds: float = 60.0) -> int:
         self.wait_for(lambda: worker.poll() is not None, seconds)
         return worker.returncode
 

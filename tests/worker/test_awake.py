@@ -32,7 +32,9 @@ async def test_where_sleep_cannot_be_prevented_it_is_said_once_and_work_goes_on(
     run_worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "1")
-    assert (await said_while_working(run_worker)).count("may go to sleep") == 1
+    said = await said_while_working(run_worker)
+    assert said.count("may go to sleep") == 1
+    assert "Worker tester initialized" in said.splitlines()[0]
 
 
 async def test_where_it_can_nothing_is_said(run_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from typing import Any
 
 from longshore.job import State, new_job
@@ -97,6 +99,7 @@ def test_the_first_signal_drains(site: Any) -> None:
     assert states.count(State.COMPLETED) == 2
     assert states.count(State.PENDING) == 4
     assert "Final statistics: 2 completed, 0 failed" in messages(site.said())
+    assert [entry for entry in site.said() if entry.get("worker_id") != "tester"] == []
 
 
 def test_the_second_signal_gives_everything_back_and_leaves_at_once(site: Any) -> None:
@@ -260,6 +263,9 @@ def test_every_line_of_a_handler_reaches_the_log_with_its_worker_and_job(site: A
         async def talks_async(job, kit):
             kit.log.info("from the async kit")
             logging.getLogger("library").warning("from a library, async")
+            print("from print,", "async")
+            print("from stderr, async: token=hunter2", file=sys.stderr)
+            print("no newline, async", end="")
         """
     )
     site.submit(new_job("talks", {}), new_job("talks_async", {}))
@@ -268,9 +274,28 @@ def test_every_line_of_a_handler_reaches_the_log_with_its_worker_and_job(site: A
     by_kind = {job.kind: job.id for job in site.jobs()}
     for text in ("from the kit", "from a library", "from print", "from stderr", "no newline"):
         assert entries[text]["job_id"] == by_kind["talks"], text
-    for text in ("from the async kit", "from a library, async"):
+    printed = ("from print, async", "from stderr, async: token=***", "no newline, async")
+    for text in ("from the async kit", "from a library, async", *printed):
         assert entries[text]["job_id"] == by_kind["talks_async"], text
     assert [entry for entry in site.said() if entry.get("worker_id") != "tester"] == []
     assert entries["from the kit"]["password"] == "***"
     assert (entries["from the kit"]["function"], entries["from the kit"]["rows"]) == ("talks", 12)
     assert entries["from a library"]["level"] == "warning"
+
+
+def test_a_thread_that_a_handler_left_behind_does_not_keep_the_process(tmp_path: Any) -> None:
+    (tmp_path / "lazy.py").write_text(
+        "import asyncio, time\n"
+        "from longshore import handler\n\n"
+        "@handler('lazy', timeout=1, retries=0)\n"
+        "async def lazy(job):\n"
+        "    await asyncio.to_thread(time.sleep, 3600)\n"
+    )
+    command = [sys.executable, "-m", "longshore"]
+    (tmp_path / "jobs.jsonl").write_text('{"n": 1}\n')
+    submit = [*command, "submit", "lazy", "--jobs-file", "jobs.jsonl", "--run", "r"]
+    subprocess.run(submit, cwd=tmp_path, check=True, capture_output=True)
+    work = [*command, "work", "lazy.py", "--run", "r", "--until-done"]
+    done = subprocess.run(work, cwd=tmp_path, check=False, capture_output=True, timeout=120)
+    assert done.returncode == 0
+    assert b"STOPPING: run r is finished" in done.stderr

@@ -87,8 +87,8 @@ def test_a_flood_of_failures_is_folded_by_what_went_wrong_and_names_an_example(
 ) -> None:
     reporter.completed([done(number) for number in range(50)], 50)
     for number in range(30):
-        reporter.failed(broken(number, f"row {number} of https://example.org/{number} is empty"), again=False)
-        reporter.failed(broken(number, f"no table {number}"), again=True)
+        reporter.failed(broken(number, f"row {number} of https://example.org/{number} is empty"), number, again=False)
+        reporter.failed(broken(number, f"no table {number}"), number, again=True)
     clock.advance(1.0)
     reporter.flush()
     failures = [entry for entry in entries(said) if entry["message"] == "Failed work"]
@@ -97,8 +97,8 @@ def test_a_flood_of_failures_is_folded_by_what_went_wrong_and_names_an_example(
 
 
 def test_a_failure_says_what_went_wrong_and_what_comes_next(reporter: Reporter, said: io.StringIO) -> None:
-    reporter.failed(broken(1, "first line\nsecond   line"), again=True)
-    reporter.failed(broken(2, "x" * 1000), again=False)
+    reporter.failed(broken(1, "first line\nsecond   line"), 1, again=True)
+    reporter.failed(broken(2, "x" * 1000), 2, again=False)
     retried, final = entries(said)
     assert (retried["level"], retried["error"], retried["next"]) == (
         "warning",
@@ -107,3 +107,36 @@ def test_a_failure_says_what_went_wrong_and_what_comes_next(reporter: Reporter, 
     )
     assert final["level"] == "error"
     assert len(final["error"]) == 301
+    assert "exception" not in final  # one that the handler foresaw
+
+
+def test_an_error_nobody_foresaw_is_named_with_its_class_place_and_traceback(
+    reporter: Reporter, said: io.StringIO, clock: ManualClock
+) -> None:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        failure = Failure.of(error)
+        traceback = error.__traceback__
+    assert traceback is not None
+    for number in range(50):
+        reporter.failed(Settlement(lease(number), Failed(failure), 0.25), number, again=False)
+    clock.advance(1.0)
+    reporter.flush()
+    first, *_, folded = entries(said)
+    for entry in (first, folded):
+        assert entry["error_type"] == "unknown"
+        assert entry["error"].startswith("JSONDecodeError: Expecting property name")
+        assert entry["at"].endswith(f"test_reporter.py:{traceback.tb_lineno}")  # not the library's innermost line
+        assert entry["exception"].startswith("Traceback")
+    assert folded["jobs"] == 30
+
+
+def test_folded_lines_say_how_many_are_done_and_how_fast(
+    reporter: Reporter, said: io.StringIO, clock: ManualClock
+) -> None:
+    reporter.completed([done(number) for number in range(50)], 50)
+    clock.advance(10.0)
+    reporter.flush()
+    (folded,) = entries(said)
+    assert (folded["jobs"], folded["done"], folded["jobs_per_hour"]) == (50, 50, 18_000)

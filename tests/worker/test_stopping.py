@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import textwrap
 from datetime import timedelta
 from pathlib import Path
@@ -53,7 +54,7 @@ async def test_max_work_counts_failures_too(memory: MemoryQueue, run_worker: Any
 
     await memory.submit([*some_jobs("echo", 3), *some_jobs("bad", 10)])
     report = await run_worker(memory, bad, echo, stop=(MaxWork(5),))
-    assert (report.completed, report.failed) == (3, 2)
+    assert (report.completed, report.failed, report.retried, report.share) == (3, 0, 2, 1.0)
 
 
 async def test_consecutive_empty_polls_stop_it(run_worker: Any, advance: Any, clock: Any, said: io.StringIO) -> None:
@@ -82,9 +83,16 @@ async def test_waits_grow_up_to_the_poll_interval(run_worker: Any, advance: Any,
     waits = [
         float(line.split("next look in ")[1].split(" s")[0]) for line in said.getvalue().splitlines() if "next" in line
     ]
-    assert waits[0] < 0.3
-    assert waits[0] < waits[2] < waits[4]
-    assert all(3.0 <= wait <= 4.0 for wait in waits[5:])
+    for wait, expected in zip(waits, [0.4, 0.8, 1.6, 3.2, 4.0, 4.0, 4.0], strict=False):
+        assert 0.75 * expected - 0.05 <= wait <= expected + 0.05
+
+
+async def test_a_few_empty_polls_take_as_long_as_the_poll_interval_suggests(
+    run_worker: Any, advance: Any, clock: Any
+) -> None:
+    task = asyncio.create_task(run_worker(MemoryQueue(clock), echo, clock=clock, stop=(MaxEmptyPolls(3),)))
+    await advance(task, clock, step=0.05)
+    assert clock.monotonic() > 2  # about 1 s and 2 s between the three looks, of at most 10 s
 
 
 async def test_idle_time_stops_it_on_time_and_says_how_much_is_left(
@@ -101,6 +109,16 @@ async def test_idle_time_stops_it_on_time_and_says_how_much_is_left(
     assert "idle 1.5 of 2.0 h" in said.getvalue()
 
 
+async def test_a_job_now_and_then_keeps_it_from_counting_as_idle(run_worker: Any, advance: Any, clock: Any) -> None:
+    queue = MemoryQueue(clock)
+    due = [clock.now() + hour * 3600 for hour in range(1, 6)]
+    await queue.submit([new_job("echo", {"n": n}, not_before=when) for n, when in enumerate(due)])
+    task = asyncio.create_task(run_worker(queue, echo, clock=clock, stop=(MaxIdle(timedelta(hours=2)),)))
+    report = await advance(task, clock, step=2.0)
+    assert (report.completed, report.reason) == (5, "no work for 2.0 h")
+    assert clock.monotonic() >= 7 * 3600
+
+
 async def test_it_ends_by_itself_when_its_run_is_done_and_not_while_others_hold_jobs_of_it(
     run_worker: Any, advance: Any, clock: Any
 ) -> None:
@@ -114,6 +132,24 @@ async def test_it_ends_by_itself_when_its_run_is_done_and_not_while_others_hold_
     assert (report.completed, report.reason) == (3, "run mine is finished")
     assert clock.monotonic() > 30
     assert [job.state for job in await queue.jobs(Selection(run="another"))] == [State.PENDING]
+
+
+async def test_the_longer_it_waits_for_its_run_the_more_rarely_it_asks(
+    run_worker: Any, advance: Any, clock: Any
+) -> None:
+    asked = []
+
+    class Counted(MemoryQueue):
+        async def stats(self, run: str | None = None) -> Any:
+            asked.append(clock.monotonic())
+            return await super().stats(run)
+
+    queue = Counted(clock)
+    await queue.submit([new_job("echo", {}, not_before=clock.now() + 100)])
+    report = await advance(asyncio.create_task(run_worker(queue, echo, clock=clock)), clock, step=0.25)
+    assert report.completed == 1
+    assert sum(moment < 5 for moment in asked) >= 8
+    assert sum(50 <= moment < 100 for moment in asked) <= 40
 
 
 async def test_jobs_of_a_kind_nobody_works_on_keep_it_for_a_lease_length_and_no_longer(
@@ -221,6 +257,64 @@ async def test_the_phrases_people_search_for_are_there(
     places = [text.index(phrase) for phrase in order]
     assert places == sorted(places)
     assert "jobs/hour, 100% of the target of 2" in text
+
+
+async def test_each_job_says_which_of_the_target_it_is(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any, said: io.StringIO
+) -> None:
+    @handler("bad", retries=0)
+    async def bad(job: Any) -> None:
+        raise ValueError("no")
+
+    await memory.submit([*some_jobs("echo", 3), *some_jobs("bad", 2)])
+    await run_worker(memory, echo, bad, stop=(MaxWork(5),))
+    found = re.findall(r'progress="(\d) of 5"', said.getvalue())
+    assert sorted(found) == ["1", "2", "3", "4", "5"]
+
+
+async def test_the_final_statistics_count_jobs_and_name_retries_apart(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any, said: io.StringIO
+) -> None:
+    @handler("bad", retries=1, backoff=0)
+    async def bad(job: Any) -> None:
+        raise ValueError("no")
+
+    await memory.submit(some_jobs("bad", 2))
+    report = await run_worker(memory, bad)
+    assert (report.failed, report.retried) == (2, 2)
+    assert "Final statistics: 0 completed, 2 failed, 2 retried, runtime" in said.getvalue()
+    assert report.per_hour == pytest.approx(2 / report.seconds * 3600)
+
+
+async def test_now_and_then_it_says_how_far_it_is_and_what_remains(
+    run_worker: Any, advance: Any, clock: Any, said: io.StringIO
+) -> None:
+    settled, go = asyncio.Event(), asyncio.Event()
+
+    class Watched(MemoryQueue):
+        async def settle(self, settlements: Any) -> list[bool]:
+            accepted = await super().settle(settlements)
+            settled.set()
+            return accepted
+
+    @handler("slow")
+    async def slow(job: Any) -> None:
+        if job.payload["n"]:
+            await go.wait()
+
+    queue = Watched(clock)
+    await queue.submit([new_job("slow", {"n": n}) for n in range(3)])
+    task = asyncio.create_task(run_worker(queue, slow, clock=clock, concurrency=1))
+    await settled.wait()  # outcomes are gathered in real time, so the clock stands still for them
+    while "Progress" not in said.getvalue():
+        assert clock.monotonic() < 60, "it says nothing"
+        clock.advance(0.5)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert clock.monotonic() >= 30
+    assert re.search(r"Progress completed=1 failed=0 under_way=1 remaining=2 jobs_per_hour=1[012]\d ", said.getvalue())
+    go.set()
+    assert (await advance(task, clock)).completed == 3
 
 
 def test_spans_are_said_as_people_say_them() -> None:

@@ -61,7 +61,7 @@ async def test_a_failure_is_tried_again_and_kept_in_the_history(memory: MemoryQu
     (job,) = await memory.jobs(Selection())
     assert (job.state, job.result) == (State.COMPLETED, "at last")
     assert [entry.failure.message for entry in await memory.history(job.id)] == ["attempt 1 failed", "attempt 2 failed"]
-    assert (report.completed, report.failed, report.retried) == (1, 2, 2)
+    assert (report.completed, report.failed, report.retried) == (1, 0, 2)
 
 
 async def test_an_async_attempt_is_ended_at_its_timeout(memory: MemoryQueue, run_worker: Any) -> None:
@@ -319,4 +319,29 @@ async def test_an_outcome_that_cannot_be_stored_spoils_no_other(run_worker: Any,
     bad = (await queue.jobs(Selection()))[2]
     assert bad.failure is not None
     assert "this text cannot be stored" in bad.failure.message
+    assert report.exit_code == 0
+
+
+class Odd(BaseException):
+    pass
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    "error", [Odd("odd"), GeneratorExit(), KeyboardInterrupt(), SpeechlessError(), ValueError("caf\udce9")]
+)
+async def test_whatever_a_handler_raises_is_a_failure_and_the_worker_goes_on(
+    memory: MemoryQueue, run_worker: Any, error: BaseException
+) -> None:
+    @handler("strange", retries=0)
+    async def strange(job: Any) -> None:
+        raise error
+
+    await memory.submit([new_job("strange", {}), new_job("echo", {})])
+    report = await run_worker(memory, strange, echo)
+    assert await states(memory) == [State.FAILED, State.COMPLETED]
     assert report.exit_code == 0

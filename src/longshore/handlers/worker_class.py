@@ -33,6 +33,7 @@ import msgspec
 import structlog
 
 from longshore.errors import (
+    Failure,
     LongshoreError,
     ProcessingError,
     QueueError,
@@ -48,7 +49,9 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.media import open_queue
+from longshore.observe.failures import said_of
 from longshore.observe.logs import configure
+from longshore.observe.statistics import final_statistics
 from longshore.outcome import Completed, Failed, Outcome
 from longshore.queue import Queue
 from longshore.url import mask_url
@@ -112,7 +115,7 @@ class Worker:
         self._stop = threading.Event()
         self._loop: asyncio.Runner | None = None
         self._born = time.monotonic()
-        self._claimed = self._completed = self._failed = 0
+        self._claimed = self._completed = self._failed = self._retried = 0
         self._busy_seconds = 0.0
 
     def process_task(self, task: Task) -> Any:
@@ -176,11 +179,12 @@ class Worker:
                 reason = self._work()
         except QueueError as error:
             self.log.error("STOPPING: the queue is lost", error=str(error))  # noqa: TRY400 (the message says it all)
+            self._say_final()
             return 1
         finally:
             self.close()
-        stats = self.stats
-        self.log.info(f"STOPPING: {reason}", claimed=stats.claimed, completed=stats.completed, failed=stats.failed)
+        self.log.info(f"STOPPING: {reason}")
+        self._say_final()
         return 0
 
     def close(self) -> None:
@@ -268,6 +272,15 @@ class Worker:
                 return f"max_runs reached ({handled})"
         return "asked to stop"
 
+    def _say_final(self) -> None:
+        summary = final_statistics(
+            completed=self._completed,
+            failed=self._failed - self._retried,
+            retried=self._retried,
+            seconds=self.stats.uptime,
+        )
+        self.log.info(f"Final statistics: {summary}")
+
     def _attempt(self, task: Task) -> None:
         self.log.info("Claimed work", job_id=task.id, kind=task.type)
         job = self._held(task).job
@@ -278,7 +291,7 @@ class Worker:
             if handler.is_async:
                 value = self._finish(value, handler.timeout)
         except Exception as error:  # noqa: BLE001 (whatever the task raises is its outcome)
-            self.log.warning("Failed work", job_id=task.id, error=str(error) or type(error).__name__)
+            self.log.warning("Failed work", job_id=task.id, **said_of(Failure.of(error)))
             self.fail_task(task, error)
         else:
             if self.complete_task(task, value):
@@ -316,7 +329,10 @@ class Worker:
             return False
         self._busy_seconds += seconds
         self._completed += isinstance(outcome, Completed)
-        self._failed += isinstance(outcome, Failed)
+        if isinstance(outcome, Failed):
+            self._failed += 1
+            limit = outcome.max_attempts or lease.job.max_attempts
+            self._retried += outcome.failure.retryable and lease.job.attempt < limit
         return True
 
     def _handler(self, kind: str) -> Handler:

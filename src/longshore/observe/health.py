@@ -20,6 +20,9 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     claimed: int
     completed: int
     failed: int
+    """Jobs that failed for good."""
+    retried: int = 0
+    """Attempts that failed and whose job is tried again."""
     busy_seconds: float
     """The time all ended attempts took together."""
     errors_in_a_row: int
@@ -35,14 +38,17 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def success_rate(self) -> float:
         """The share of ended attempts that completed; 1 while none has ended."""
-        ended = self.completed + self.failed
-        return self.completed / ended if ended else 1.0
+        return self.completed / self.ended if self.ended else 1.0
 
     @property
     def average_seconds(self) -> float:
         """How long an attempt takes on average."""
-        ended = self.completed + self.failed
-        return self.busy_seconds / ended if ended else 0.0
+        return self.busy_seconds / self.ended if self.ended else 0.0
+
+    @property
+    def ended(self) -> int:
+        """Attempts that came to a verdict."""
+        return self.completed + self.failed + self.retried
 
     @property
     def verdict(self) -> str:

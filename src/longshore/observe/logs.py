@@ -29,6 +29,8 @@ Entry = MutableMapping[str, Any]
 _job: ContextVar[Job | None] = ContextVar("longshore_job", default=None)
 enter_job = _job.set
 """Put this job's id and kind on every line that the current task says from now on."""
+current_job = _job.get
+"""The job whose attempt this is, or None."""
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _FIRST_KEYS = ("timestamp", "level", "message", "worker_id", "job_id", "kind", "module", "function", "line")
@@ -58,18 +60,20 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
     `auto` is friendly text on a terminal and JSON lines elsewhere; `text` has emoji and colour only on a terminal that
     can show them. May be called again: the last call wins.
     """
-    stream = stream or sys.stderr
+    if stream is None:
+        # Not the stand-in that sends prints to the log (see `prints`), or the log would be sent to itself.
+        stream = getattr(sys.stderr, "beneath", sys.stderr)
     terminal = stream.isatty()
     if format == "json" or (format == "auto" and not terminal):
         render: Callable[[Entry], str] = _as_json
     else:
-        render = _Text(fancy=terminal and "utf" in (stream.encoding or "").lower())
+        render = _Text(terminal=terminal, fancy=terminal and "utf" in (stream.encoding or "").lower())
     lock = threading.Lock()
 
     def write(entry: Entry) -> None:
         line = render(mask(dict(entry))) + "\n"
-        # Nobody reads any more, and there is nowhere left to say so; the work is worth more than its log.
-        with lock, contextlib.suppress(BrokenPipeError, ValueError):
+        # Nobody reads any more, or the disk is full, and there is nowhere left to say so; the work is worth more.
+        with lock, contextlib.suppress(OSError, ValueError):
             stream.write(line)
             stream.flush()
 
@@ -88,6 +92,16 @@ def relay(entry: dict[str, Any], job: Job | None) -> None:
     if job is not None:
         entry = {"job_id": job.id, "kind": job.kind, **entry}
     _chain.end({**structlog.contextvars.get_contextvars(), **entry})
+
+
+def say_printed(text: str, job: Job) -> bool:
+    """Say a line that an attempt printed. False where no log is configured and nothing was said."""
+    if not _chain.configured:
+        return False
+    if _chain.threshold <= _LEVELS["info"]:
+        said = {"event": text, "level": "info", "job_id": job.id, "kind": job.kind, "source": "print"}
+        _chain.end(_complete(None, "", structlog.contextvars.get_contextvars() | said))
+    return True
 
 
 @contextlib.contextmanager
@@ -111,6 +125,10 @@ class _Chain:
     def __init__(self) -> None:
         self.end = self._nowhere
         self.threshold = 20
+
+    @property
+    def configured(self) -> bool:
+        return self.end != self._nowhere
 
     @staticmethod
     def _nowhere(_entry: Entry) -> None: ...
@@ -203,16 +221,25 @@ def _as_json(entry: Entry) -> str:
 
 
 class _Text:
-    """One line for a person: time, message, and what belongs to it; the place in the code is left to JSON."""
+    """One line for a person: time, message, and what belongs to it; the place in the code is left to JSON.
 
-    def __init__(self, *, fancy: bool) -> None:
+    On a worker's own terminal its id is said once, or every line would wrap for something everybody there knows.
+    """
+
+    def __init__(self, *, terminal: bool, fancy: bool) -> None:
+        self._terminal = terminal
         self._fancy = fancy
+        self._worker: str | None = None
 
     def __call__(self, entry: Entry) -> str:
         entry = dict(entry)
         level, message = entry.pop("level", "info"), entry.pop("message", "")
         instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
         exception = entry.pop("exception", None)
+        if level == "warning" and message.startswith("Failed work"):
+            exception = None  # it is tried again, or one of a flood; the line itself names the error and its place
+        if self._terminal and self._is_known(entry.get("worker_id"), message):
+            del entry["worker_id"]
         pairs = [f"{key}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
         if self._fancy:
             colour = _COLOURS.get(level)
@@ -223,6 +250,15 @@ class _Text:
             mark = "" if level == "info" else f"{level.upper()} "
             line = " ".join([instant, f"{mark}{message}", *pairs])
         return line if exception is None else f"{line}\n{mask_text(exception)}"
+
+    def _is_known(self, worker: str | None, message: str) -> bool:
+        """Whether this is the worker whose terminal it is, and the reader has been told its id."""
+        if worker is None:
+            return False
+        if self._worker is None:
+            self._worker = worker
+            return worker in message
+        return worker == self._worker
 
     @staticmethod
     def _emoji(message: str, level: str) -> str:

@@ -30,11 +30,12 @@ from longshore.worker.stop import MaxIdle, MaxWork, RunFinished, Snapshot, StopC
 T = TypeVar("T")
 
 _AHEAD_SECONDS = 0.5
-_FIRST_WAIT = 0.25
+_FIRST_WAIT_SHARE = 0.1
+"""The first wait for work, as a share of the longest: a few looks that find nothing take a while, as people expect."""
 _CHECK_SECONDS = 0.25
 """How often the stop conditions are asked while there is work."""
-_RUN_LOOK_SECONDS = 0.5
-"""How often a waiting worker asks whether its run is finished."""
+_RUN_LOOK_SECONDS = (0.5, 2.0)
+"""How often a waiting worker asks whether its run is finished: at first, and when it has waited long."""
 _LOOK_SECONDS = 5.0
 """How often a waiting worker asks the stop conditions."""
 
@@ -93,21 +94,27 @@ class Claimer:
         self._checked_at = float("-inf")
         self._claim_seconds = 0.0
         self._attempt_seconds: float | None = None
-        self._waits = Backoff(_FIRST_WAIT, config.poll_interval.total_seconds())
+        longest = config.poll_interval.total_seconds()
+        self._waits = Backoff(_FIRST_WAIT_SHARE * longest, longest)
         self._troubles = Backoff(0.5, 30.0)
-        self._hints = Backoff(0.005, config.poll_interval.total_seconds())
+        self._hints = Backoff(0.005, longest)
         watched = [condition for condition in conditions if isinstance(condition, RunFinished)]
         self._watches_run = bool(watched)
         self._run = config.run or (watched[0].run if watched else None)
         self.stopping = asyncio.Event()
         """Set from outside: claim nothing more."""
         self.quiet = asyncio.Event()
-        """Set from outside when the last thing in hand has been settled."""
+        """Set by `rest`, when nothing is in hand any more."""
 
     def learn(self, seconds: float) -> None:
         """Attempts take this long lately."""
         known = self._attempt_seconds
         self._attempt_seconds = seconds if known is None else known + 0.3 * (seconds - known)
+
+    def rest(self) -> None:
+        """The last thing in hand has been settled, or lost. Idleness begins here."""
+        self._idle_since = self._clock.monotonic()
+        self.quiet.set()
 
     async def run(self) -> None:
         """Fetch work until told to stop."""
@@ -150,16 +157,15 @@ class Claimer:
     def snapshot(self) -> Snapshot:
         """The worker as its stop conditions see it."""
         now = self._clock.monotonic()
-        if self._in_hand:
-            self._idle_since = now
+        in_hand = self._in_hand
         return Snapshot(
             claimed=self._tally.claimed,
             completed=self._tally.completed,
-            failed=self._tally.failed,
-            in_hand=self._in_hand,
+            failed=self._tally.failed + self._tally.retried,
+            in_hand=in_hand,
             errors_in_a_row=self._tally.errors_in_a_row,
             empty_polls=self._empty_polls,
-            idle=timedelta(seconds=now - self._idle_since),
+            idle=timedelta(seconds=0.0 if in_hand else now - self._idle_since),
             uptime=timedelta(seconds=now - self._started),
         )
 
@@ -255,7 +261,7 @@ class Claimer:
         self._reporter.no_work(snapshot, wait)
         until = self._clock.monotonic() + wait
         while (left := until - self._clock.monotonic()) > 0 and not self.stopping.is_set():
-            piece = min(left, _RUN_LOOK_SECONDS if self._watches_run else _LOOK_SECONDS)
+            piece = min(left, self._look_seconds())
             self._hinted = await self._sooner(self._queue_wait(timedelta(seconds=piece)), None) is True
             if self._hinted:
                 break
@@ -264,6 +270,13 @@ class Claimer:
             if snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0)):
                 return True
         return False
+
+    def _look_seconds(self) -> float:
+        """How long to wait in one piece: whoever has waited a minute can learn a second later that it was in vain."""
+        if not self._watches_run:
+            return _LOOK_SECONDS
+        soonest, latest = _RUN_LOOK_SECONDS
+        return min(latest, max(soonest, 0.1 * (self._clock.monotonic() - self._idle_since)))
 
     async def _queue_wait(self, wait: timedelta) -> bool:
         try:

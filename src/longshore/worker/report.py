@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from enum import IntEnum
 
 import msgspec
 
 from longshore.observe import health
 from longshore.observe.health import Vitals
+from longshore.observe.statistics import final_statistics, per_hour
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 
 
@@ -46,7 +46,9 @@ class Tally(msgspec.Struct):
     claimed: int = 0
     completed: int = 0
     failed: int = 0
+    """Jobs that failed for good."""
     retried: int = 0
+    """Attempts that failed and whose job is tried again."""
     snoozed: int = 0
     released: int = 0
     stale: int = 0
@@ -57,7 +59,7 @@ class Tally(msgspec.Struct):
     @property
     def ended(self) -> int:
         """Attempts that came to a verdict."""
-        return self.completed + self.failed
+        return self.completed + self.failed + self.retried
 
     def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
         """Add a written batch, and say what it was."""
@@ -75,6 +77,7 @@ class Tally(msgspec.Struct):
                 again = outcome.failure.retryable and job.attempt < (outcome.max_attempts or job.max_attempts)
                 verdicts.failed.append((settlement, again))
                 self.retried += again
+                self.failed += not again
                 self.errors_in_a_row += 1
             elif type(outcome) is Snoozed:
                 self.snoozed += 1
@@ -82,7 +85,6 @@ class Tally(msgspec.Struct):
                 self.released += 1
             verdicts.seconds += settlement.seconds or 0.0
         self.completed += len(verdicts.completed)
-        self.failed += len(verdicts.failed)
         self.stale += len(verdicts.refused)
         self.busy_seconds += verdicts.seconds
         return verdicts
@@ -94,6 +96,7 @@ class Tally(msgspec.Struct):
             claimed=self.claimed,
             completed=self.completed,
             failed=self.failed,
+            retried=self.retried,
             busy_seconds=self.busy_seconds,
             errors_in_a_row=self.errors_in_a_row,
             queue_error=queue_error,
@@ -110,9 +113,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     claimed: int
     completed: int
     failed: int
-    """Attempts that failed."""
+    """Jobs that failed for good."""
     retried: int
-    """Those of the failed whose job goes back for another attempt."""
+    """Attempts that failed and whose job is tried again."""
     snoozed: int
     released: int
     """Jobs given back untouched."""
@@ -128,31 +131,24 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     exit_code: int
     target: int | None = None
-    """How many jobs it was to do, where that was said."""
-
-    @property
-    def rate(self) -> float:
-        """Ended attempts in a second."""
-        return (self.completed + self.failed) / self.seconds if self.seconds > 0 else 0.0
+    """How many attempts it was to make, where that was said."""
 
     @property
     def per_hour(self) -> float:
-        """Ended attempts in an hour."""
-        return self.rate * 3600
+        """Jobs done with, completed or failed for good, in an hour."""
+        return per_hour(self.completed + self.failed, self.seconds)
 
     @property
     def share(self) -> float | None:
-        """How much of the target was reached, 1 being all of it."""
-        return (self.completed + self.failed) / self.target if self.target else None
+        """How much of the target was reached, 1 being all of it. Every attempt counts, as it does for the target."""
+        return (self.completed + self.failed + self.retried) / self.target if self.target else None
 
     @property
     def summary(self) -> str:
         """The final statistics in one line."""
-        parts = [f"{self.completed:,} completed", f"{self.failed:,} failed"]
-        parts += [f"{self.retried:,} of them retried"] if self.retried else []
-        parts += [f"{self.released:,} given back"] if self.released else []
-        parts += [f"{self.stale:,} leases lost"] if self.stale else []
-        parts += [f"runtime {timedelta(seconds=round(self.seconds))}", f"{self.per_hour:,.0f} jobs/hour"]
-        if self.share is not None:
-            parts.append(f"{self.share:.0%} of the target of {self.target:,}")
-        return ", ".join(parts)
+        notes = [f"{self.released:,} given back"] if self.released else []
+        notes += [f"{self.stale:,} leases lost"] if self.stale else []
+        counts = final_statistics(
+            completed=self.completed, failed=self.failed, retried=self.retried, seconds=self.seconds, notes=notes
+        )
+        return counts if self.share is None else f"{counts}, {self.share:.0%} of the target of {self.target:,}"

@@ -17,7 +17,9 @@ import structlog
 from longshore.clock import Clock
 from longshore.errors import QueueError
 from longshore.lease import Lease
+from longshore.observe.failures import said_of, short
 from longshore.observe.health import Vitals
+from longshore.observe.statistics import per_hour
 from longshore.outcome import Failed, Settlement
 from longshore.url import mask_url
 from longshore.worker.config import WorkerConfig
@@ -26,7 +28,6 @@ from longshore.worker.stop import MaxEmptyPolls, MaxIdle, MaxWork, Snapshot, spa
 
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
-_LONGEST_ERROR = 300
 
 
 class Reporter:
@@ -36,11 +37,12 @@ class Reporter:
         self._config = config
         self._clock = clock
         self._log = structlog.get_logger()
-        self._second = clock.monotonic()
+        self._born = self._second = clock.monotonic()
         self._lines = 0
         self._flood = False
         self._claimed = 0
         self._completed = 0
+        self._finished = 0
         self._lost = 0
         self._failures: dict[tuple[str, ...], _Fold] = {}
         self._unavailable = False
@@ -71,18 +73,21 @@ class Reporter:
             self._log.info("Claimed work", jobs=len(leases))
 
     def completed(self, settlements: Sequence[Settlement], ended: int) -> None:
-        """These were settled as completed; `ended` attempts have come to a verdict so far."""
+        """These were settled as completed, the last of them as the `ended`th attempt that came to a verdict."""
+        self._finished += len(settlements)
         if not self._may_say(len(settlements)):
             self._completed += len(settlements)
             return
-        progress = {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
-        for settlement in settlements:
-            self._log.info("Completed work", **_named(settlement.lease), seconds=settlement.seconds, **progress)
+        for number, settlement in enumerate(settlements, ended - len(settlements) + 1):
+            said = {**_named(settlement.lease), "seconds": settlement.seconds, **self._share(number)}
+            self._log.info("Completed work", **said)
 
-    def failed(self, settlement: Settlement, *, again: bool) -> None:
+    def failed(self, settlement: Settlement, ended: int, *, again: bool) -> None:
+        """This was settled as failed, as the `ended`th attempt that came to a verdict."""
         outcome = settlement.outcome
         if not isinstance(outcome, Failed):
             return
+        self._finished += not again
         if not self._may_say(1):
             sort = _sort(settlement, outcome)
             fold = self._failures.setdefault(sort, _Fold(settlement.lease, outcome))
@@ -90,8 +95,8 @@ class Reporter:
             return
         say = self._log.warning if again else self._log.error
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
-        plan |= {"attempt": settlement.lease.job.attempt, "seconds": settlement.seconds}
-        say("Failed work", **_named(settlement.lease), **_error(outcome), **plan)
+        plan |= {"attempt": settlement.lease.job.attempt, "seconds": settlement.seconds, **self._share(ended)}
+        say("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
         if self._may_say(1):
@@ -121,7 +126,7 @@ class Reporter:
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
         self._unavailable = True
-        self._log.warning(f"Queue unavailable while {doing}; next try in {wait:.1f} s", error=_short(str(error)))
+        self._log.warning(f"Queue unavailable while {doing}; next try in {wait:.1f} s", error=short(str(error)))
 
     def available(self) -> None:
         """The queue answers; says so where it did not before."""
@@ -130,22 +135,23 @@ class Reporter:
             self._log.info("The queue answers again")
 
     def may_sleep(self) -> None:
-        self._log.info(
-            "The machine may go to sleep while work runs: nothing here can prevent it (a server without desktop)"
-        )
+        self._log.info("The machine may go to sleep: nothing here can prevent it")
 
-    def progress(self, vitals: Vitals) -> None:
-        rate = (vitals.completed + vitals.failed) / vitals.uptime * 3600 if vitals.uptime else 0.0
-        target = {"target": self._target} if self._target else {}
+    def progress(self, vitals: Vitals, under_way: int, remaining: int | None) -> None:
+        """How far it is. `remaining` jobs of its run (of all runs, without one) are unfinished, where that is known."""
+        known: dict[str, Any] = {"retried": vitals.retried} if vitals.retried else {}
+        known |= {} if remaining is None else {"remaining": remaining}
         self._log.info(
             "Progress",
             completed=vitals.completed,
             failed=vitals.failed,
-            jobs_per_hour=round(rate),
+            under_way=under_way,
+            **known,
+            jobs_per_hour=round(per_hour(vitals.completed + vitals.failed, vitals.uptime)),
             average_seconds=round(vitals.average_seconds, 3),
             memory_mb=vitals.memory_bytes >> 20,
             health=vitals.verdict,
-            **target,
+            **self._share(vitals.ended),
         )
 
     def stopping(self, reason: str) -> None:
@@ -173,7 +179,8 @@ class Reporter:
         self._second, self._lines = now, 0
         if self._completed or self._claimed:
             rate = f"{self._completed / seconds:,.0f}/s"
-            self._log.info("Completed work", jobs=self._completed, claimed=self._claimed, rate=rate)
+            so_far = {"done": self._finished, "jobs_per_hour": round(per_hour(self._finished, now - self._born))}
+            self._log.info("Completed work", jobs=self._completed, claimed=self._claimed, rate=rate, **so_far)
             self._completed = self._claimed = 0
         if self._lost:
             self._log.warning("lost lease", jobs=self._lost)
@@ -182,10 +189,15 @@ class Reporter:
             folds = sorted(self._failures.values(), key=lambda fold: -fold.count)
             self._failures = {}
             for fold in folds[:_SORTS_SHOWN]:
-                self._log.warning("Failed work", jobs=fold.count, **_error(fold.outcome), example=fold.lease.job.id)
+                self._log.warning(
+                    "Failed work", jobs=fold.count, **said_of(fold.outcome.failure), example=fold.lease.job.id
+                )
             if rest := folds[_SORTS_SHOWN:]:
                 jobs = sum(fold.count for fold in rest)
                 self._log.warning("Failed work", jobs=jobs, error=f"{len(rest)} other sorts of failure")
+
+    def _share(self, ended: int) -> dict[str, str]:
+        return {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
 
     def _may_say(self, lines: int) -> bool:
         if self._clock.monotonic() - self._second >= 1.0:
@@ -212,18 +224,8 @@ def _named(lease: Lease) -> dict[str, Any]:
     return {"job_id": job.id, "kind": job.kind, **name}
 
 
-def _error(outcome: Failed) -> dict[str, Any]:
-    failure = outcome.failure
-    return {"error_type": failure.error_type, "error": _short(failure.message)}
-
-
 def _sort(settlement: Settlement, outcome: Failed) -> tuple[str, ...]:
     failure = outcome.failure
     # Numbers and URLs differ from job to job; what is left tells one sort of failure from another.
     text = re.sub(r"\S+://\S+|\d+", "#", failure.message[:200])
     return settlement.lease.job.kind, failure.error_type, failure.exception, text
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}…"

@@ -20,6 +20,7 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.lease import Lease
 from longshore.observe.logs import enter_job
+from longshore.observe.prints import finish_prints
 from longshore.outcome import Failed, Outcome, Released, Settlement
 from longshore.worker.children import Children
 from longshore.worker.hand import Hand
@@ -129,12 +130,13 @@ class Runner:
             if self.interruption is None:
                 error = CrashedError(f"the handler called sys.exit({exit_.code!r})")
                 return outcome_of_error(handler, job, error)
-        except Exception as error:  # noqa: BLE001  whatever a handler raises is its verdict, and is recorded as such
+        except BaseException as error:  # noqa: BLE001  whatever a handler raises is its verdict, and is recorded as such
             if self.interruption is None:
                 return outcome_of_error(handler, job, error)
         finally:
             self.lease = None
             self.deadline = None
+            finish_prints(job)
         return self._interrupted(handler, job)
 
     def _interrupted(self, handler: Handler, job: Job) -> Outcome | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import os
 import signal
 import sys
@@ -22,8 +23,10 @@ class Signals:
     """
 
     def __init__(self, notify: Callable[[str, int], None]) -> None:
-        """`notify(name, count)` is called in the event loop."""
+        """`notify(name, count)` is called in the event loop, in the context of whoever made this."""
         self._notify = notify
+        # A signal arrives in any context or none, even that of an attempt; what is said of it is the worker's.
+        self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
         self._count = 0
@@ -70,4 +73,5 @@ class Signals:
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
-        self._loop.call_soon_threadsafe(self._notify, signal.Signals(number).name, self._count)
+        name = signal.Signals(number).name
+        self._loop.call_soon_threadsafe(self._notify, name, self._count, context=self._context)

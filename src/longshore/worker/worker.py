@@ -25,6 +25,7 @@ from longshore.handlers.load import load_handlers
 from longshore.lease import Lease
 from longshore.media import open_queue
 from longshore.observe.logs import bind_worker
+from longshore.observe.prints import prints_to_log
 from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
 from longshore.scrape.http import Http
@@ -43,7 +44,7 @@ from longshore.worker.settler import Settler
 from longshore.worker.signals import Signals
 from longshore.worker.stop import MaxWork, stop_conditions_in
 
-_PROGRESS_SECONDS = 60.0
+_PROGRESS_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
 
 log = structlog.get_logger()
@@ -73,8 +74,7 @@ async def work(
         queue = await _opened(config, clock, reporter)
     worker = _Worker(config, clock, {kind: handlers[kind] for kind in kinds}, queue, reporter)
     try:
-        with awake(config.keep_awake, reporter.may_sleep):
-            return await worker.live(renew_in_thread=own_queue and queue.traits.spans_processes)
+        return await worker.live(renew_in_thread=own_queue and queue.traits.spans_processes)
     finally:
         if own_queue:
             await queue.close()
@@ -153,31 +153,34 @@ class _Worker:
         with Signals(self._signalled) as signals:
             self._reporter.initialized(sorted(self._handlers))
             renewal = Renewal(self._config, self._hand, self._settler, self)
-            thread = None
-            claiming = self._service(self._claimer.run())
-            services = [claiming, self._service(self._reaper.run()), self._service(self._speak_now_and_then())]
-            if renew_in_thread:
-                thread = self._renewal_thread(renewal, signals)
-                thread.start()
-            else:
-                services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
-            settling = self._service(self._settler.run())
-            running = [self._service(runner.run()) for runner in self._runners]
-            try:
-                await self._claimer.stopping.wait()
-                await self._drain([claiming, *running])
-                self._settler.close()
-                await settling
-            finally:
-                services += [settling, *running]
-                for service in services:
-                    service.cancel()
-                await asyncio.gather(*services, return_exceptions=True)
-                if thread is not None:
-                    await thread.stop()
-                await self._children.close()
-                await self._http.close()
+            thread = self._renewal_thread(renewal, signals) if renew_in_thread else None
+            with awake(self._config.keep_awake, self._reporter.may_sleep), prints_to_log():
+                await self._work(renewal, thread)
             return self._final()
+
+    async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
+        claiming = self._service(self._claimer.run())
+        services = [claiming, self._service(self._reaper.run()), self._service(self._speak_now_and_then())]
+        if thread is not None:
+            thread.start()
+        else:
+            services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
+        settling = self._service(self._settler.run())
+        running = [self._service(runner.run()) for runner in self._runners]
+        try:
+            await self._claimer.stopping.wait()
+            await self._drain([claiming, *running])
+            self._settler.close()
+            await settling
+        finally:
+            services += [settling, *running]
+            for service in services:
+                service.cancel()
+            await asyncio.gather(*services, return_exceptions=True)
+            if thread is not None:
+                await thread.stop()
+            await self._children.close()
+            await self._http.close()
 
     def _renewal_thread(self, renewal: Renewal, signals: Signals) -> RenewalThread:
         timeouts = [h.timeout.total_seconds() for h in self._handlers.values() if h.is_async]
@@ -260,9 +263,11 @@ class _Worker:
             await coroutine
         except LongshoreError as error:
             self._fail(str(error))
-        except Exception as error:
-            log.exception("The worker failed")
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
             self._fail(f"{type(error).__name__}: {error}")
+            log.exception("The worker failed")
 
     # What stops it
 
@@ -270,8 +275,9 @@ class _Worker:
         """Drain, for this reason. The first reason counts."""
         if not self._claimer.stopping.is_set():
             self._reason = reason
-            self._reporter.stopping(reason)
+            # First the deed, then the word: a log that cannot be written must not keep the worker from stopping.
             self._claimer.stopping.set()
+            self._reporter.stopping(reason)
 
     def fatal(self, error: QueueError) -> None:
         """The queue is lost for good."""
@@ -291,8 +297,8 @@ class _Worker:
             self._exit = Exit.INTERRUPTED
             self._reason = f"{name} received twice; everything in hand is given back"
             self._claimer.stopping.set()
-            self._reporter.stopping(self._reason)
             self._left.set()
+            self._reporter.stopping(self._reason)
 
     def _patience(self) -> float | None:
         """Seconds of trouble: while there is work, any; when stopping, what a lease lasts; when leaving, hardly any."""
@@ -304,11 +310,12 @@ class _Worker:
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The settler has written these."""
+        ended = self._tally.ended
         verdicts = self._tally.count(settlements, accepted)
         for settlement in verdicts.refused:
             self._reporter.lost_lease(settlement.lease, "its outcome was refused")
-        for settlement, again in verdicts.failed:
-            self._reporter.failed(settlement, again=again)
+        for number, (settlement, again) in enumerate(verdicts.failed, ended + 1):
+            self._reporter.failed(settlement, number, again=again)
         if verdicts.completed:
             self._reporter.completed(verdicts.completed, self._tally.ended)
         self.available()
@@ -318,7 +325,7 @@ class _Worker:
     def rested(self) -> None:
         """The settler has nothing left to write."""
         if not self._hand.held:
-            self._claimer.quiet.set()
+            self._claimer.rest()
 
     def lost(self, leases: Sequence[Lease]) -> None:
         """Renewal found that these leases are gone: end the attempts, whose outcome would be refused."""
@@ -357,6 +364,17 @@ class _Worker:
             await self._clock.sleep(1.0)
             self._reporter.flush()
             now = self._clock.monotonic()
-            if now - said_at >= _PROGRESS_SECONDS and self._tally.ended != ended:
-                said_at, ended = now, self._tally.ended
-                self._reporter.progress(self._tally.vitals(now - self._started, self._queue_error))
+            if now - said_at < _PROGRESS_SECONDS:
+                continue
+            said_at = now
+            if self._tally.ended == ended and not self._hand.held:
+                continue  # idle, which has lines of its own
+            ended = self._tally.ended
+            vitals = self._tally.vitals(now - self._started, self._queue_error)
+            self._reporter.progress(vitals, self._hand.under_way, await self._remaining())
+
+    async def _remaining(self) -> int | None:
+        try:
+            return sum(count.remaining for count in await self._queue.stats(self._config.run))
+        except QueueError:
+            return None  # whoever claims says so aloud
