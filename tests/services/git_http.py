@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import errno
 import os
+import socket
 import subprocess
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 USER, PASSWORD = "anna", "tide-and-time"  # a test server on loopback that lives for a minute
@@ -24,6 +28,7 @@ class GitHttpServer:
         """Answer every request with this status, as a server in trouble does."""
         self.requests = 0
         self._arrived = threading.Condition()
+        self._connections: list[socket.socket] = []
         self._serve(0)
         self.port = int(self._server.server_address[1])
 
@@ -52,10 +57,22 @@ class GitHttpServer:
         """Stop answering; what is under way is cut off."""
         self._server.shutdown()
         self._server.server_close()
+        for connection in self._connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
 
     def start(self) -> None:
         """Answer again, on the same port."""
-        self._serve(self.port)
+        until = time.monotonic() + 30
+        while True:
+            try:
+                self._serve(self.port)
+                return
+            except OSError as error:
+                # A `git http-backend` that is just being started holds a copy of the port until it is.
+                if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                    raise
 
     def _serve(self, port: int) -> None:
         owner = self
@@ -75,6 +92,10 @@ class GitHttpServer:
         class Server(ThreadingHTTPServer):
             daemon_threads = True
             block_on_close = False
+
+            def process_request(self, request: Any, client_address: Any) -> None:
+                owner._connections.append(request)
+                super().process_request(request, client_address)
 
             def handle_error(self, request: object, client_address: object) -> None:
                 return  # a client that was killed half-way is what the tests are about

@@ -1,0 +1,99 @@
+"""The archive: finished jobs that nobody has touched for a while, packed by month into compressed files of JSON lines.
+
+A packed job is still there for everyone: counted, listed, known as a duplicate, and removed by prune.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from longshore.media.git.objects import LARGEST
+from longshore.media.git.record import ARCHIVE, Place, Record
+
+_PART = re.compile(rf"{ARCHIVE}/(?P<month>\d{{4}}-\d\d)/(?P<serial>\d{{6,12}})-(?P<jobs>\d{{1,9}})\.jsonl\.gz")
+_IN_ONE = 5000
+"""Jobs in one file."""
+
+
+class Packed(msgspec.Struct, frozen=True):
+    """A line of the archive."""
+
+    number: int
+    lane: int
+    identity: str
+    epoch: int
+    record: msgspec.Raw
+
+    def place(self, part: str, oid: str) -> Place:
+        """Where the job stands now: in this file."""
+        return Place(number=self.number, lane=self.lane, identity=self.identity, epoch=self.epoch, folder=part, oid=oid)
+
+
+class Month(msgspec.Struct, frozen=True, kw_only=True):
+    """What is archived of one month."""
+
+    month: str
+    jobs: int
+    files: int
+
+
+def pack(jobs: Iterable[tuple[Place, Record]]) -> Iterator[tuple[str, list[Packed]]]:
+    """Jobs by the month in which they were settled, in portions of one file each."""
+    months: dict[str, list[Packed]] = {}
+    for place, record in jobs:
+        month = datetime.fromtimestamp(record.settled_at or 0.0, UTC).strftime("%Y-%m")
+        line = Packed(place.number, place.lane, place.identity, place.epoch, msgspec.Raw(msgspec.json.encode(record)))
+        months.setdefault(month, []).append(line)
+    for month, lines in months.items():
+        for first in range(0, len(lines), _IN_ONE):
+            yield month, lines[first : first + _IN_ONE]
+
+
+def name_of(month: str, serial: int, jobs: int) -> str:
+    """A file of the archive; its name says how many jobs it holds."""
+    return f"{ARCHIVE}/{month}/{serial:06d}-{jobs}.jsonl.gz"
+
+
+def is_part(path: str) -> bool:
+    """Whether a path is one of the archive's files."""
+    return _PART.fullmatch(path) is not None
+
+
+def month_of(path: str) -> str:
+    """The month of a file of the archive."""
+    found = _PART.fullmatch(path)
+    return found["month"] if found else ""
+
+
+def written(lines: list[Packed]) -> bytes:
+    """A file's content: the same for the same jobs, whenever it is written."""
+    return gzip.compress(b"".join(msgspec.json.encode(line) + b"\n" for line in lines), 6, mtime=0)
+
+
+def read(content: bytes) -> list[Packed]:
+    """The lines of a file. Raises `ValueError` for one that is none of ours."""
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    try:
+        text = inflate.decompress(content, LARGEST)
+    except zlib.error as error:
+        raise ValueError(f"it is not compressed as it should be ({error})") from error
+    if inflate.unconsumed_tail:
+        raise ValueError("it unpacks to more than any of ours")
+    decode = msgspec.json.Decoder(Packed).decode
+    return [decode(line) for line in text.splitlines() if line]
+
+
+def months(paths: Iterable[str]) -> list[Month]:
+    """What is archived, month by month, as the names of the files say it."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in paths:
+        if (part := _PART.fullmatch(path)) is not None:
+            jobs, number = found.get(part["month"], (0, 0))
+            found[part["month"]] = (jobs + int(part["jobs"]), number + 1)
+    return [Month(month=month, jobs=jobs, files=number) for month, (jobs, number) in sorted(found.items())]

@@ -1,0 +1,68 @@
+"""What a queue URL means to git, and where this machine keeps its mirror of it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from longshore.errors import SettingsError
+from longshore.url import mask_url
+
+_SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+file": "file", "https": "https"}
+
+
+class Location:
+    """One repository: how git reaches it, and how it is called in messages."""
+
+    def __init__(self, queue_url: str) -> None:
+        self.shown = masked(queue_url)
+        """The URL as it may be shown: without its password or token."""
+        parts = urlsplit(queue_url)
+        scheme = _SCHEMES.get(parts.scheme)
+        if scheme is None or not parts.path.strip("/"):
+            raise SettingsError(
+                f"'{self.shown}' names no git repository. Write git+https://host/team/queue.git, "
+                "git+ssh://git@host/team/queue.git, or git+file:///path/to/queue.git."
+            )
+        if parts.query or parts.fragment:
+            raise SettingsError(
+                f"'{self.shown}' has options, and a git queue takes none. Leave out what follows '.git'."
+            )
+        if scheme == "file" and parts.netloc:
+            raise SettingsError(
+                f"'{self.shown}' has a host before its path. Write git+file:///path with three slashes for an "
+                "absolute path, or git+ssh:// for a repository on another machine."
+            )
+        if scheme != "file" and not parts.hostname:
+            raise SettingsError(f"'{self.shown}' names no host. Write git+{scheme}://host/path/to/queue.git.")
+        self.git_url = urlunsplit((scheme, parts.netloc, parts.path, "", ""))
+        """The URL as git wants it."""
+        self.path: Path | None = Path(unquote(parts.path)) if scheme == "file" else None
+        """The repository's folder, where it is on this machine."""
+
+    def mirror(self, cache: Path) -> Path:
+        """The folder of this machine's mirror. A new password is not a new repository, so it does not count."""
+        parts = urlsplit(self.git_url)
+        known = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+        name = re.sub(r"[^A-Za-z0-9]+", "-", Path(parts.path).name).strip("-")[:40]
+        return cache / f"{name}-{hashlib.sha256(known.encode()).hexdigest()[:16]}.git"
+
+
+def masked(text: str) -> str:
+    """The text without the secrets of the URLs in it. Over HTTP a lone name before the host is mostly a token."""
+    return re.sub(r"(https?://)[^/@:\s]+@", r"\1***@", mask_url(text), flags=re.IGNORECASE)
+
+
+def cache_folder() -> Path:
+    """Where mirrors are kept: a cache, which may be deleted whenever no worker runs."""
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        return Path(named) / "longshore" / "git"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "longshore" / "git"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "longshore" / "git"
+    return Path.home() / ".cache" / "longshore" / "git"

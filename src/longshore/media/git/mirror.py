@@ -1,0 +1,202 @@
+"""This machine's mirror of the remote: a bare repository that all of its workers share, two marks in it, two locks.
+
+`confirmed` is the newest commit known to be on the remote's branch; only who holds the push lock moves it. `tip` is
+`confirmed` or stands a few commits ahead of it: what processes of this machine have committed and one of them is about
+to push. Only who holds the commit lock moves it. The push lock is taken first where both are needed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from longshore.errors import ReadOnlyQueueError
+from longshore.media.git.faults import disk_full, lost_race, translate
+from longshore.media.git.location import Location
+from longshore.media.git.lock import FileLock
+from longshore.media.git.objects import Objects
+from longshore.media.git.program import Program
+
+CONFIRMED, TIP = "refs/longshore/confirmed", "refs/longshore/tip"
+_FETCHED = "refs/longshore/fetched"
+_OID = re.compile(r"[0-9a-f]{40}")
+_MANY_LOOSE = 40
+"""Files in one of the 256 folders of loose objects, above which the mirror is packed."""
+
+
+class Mirror:
+    """See the module."""
+
+    def __init__(self, location: Location, cache: Path) -> None:
+        self.location = location
+        self.folder = location.mirror(cache)
+        self._git = Program(self.folder, location)
+        self._make(cache)
+        self.name = (self.folder / "longshore-ready").read_text()
+        """What this mirror is called in the commits that are made in it."""
+        self.objects = Objects(self._git)
+        self.commit_lock = FileLock(self.folder / "longshore-commit.lock")
+        self.push_lock = FileLock(self.folder / "longshore-push.lock")
+
+    def close(self) -> None:
+        """Let go of files and processes."""
+        self.objects.close()
+        self.commit_lock.close()
+        self.push_lock.close()
+
+    def _make(self, cache: Path) -> None:
+        if (self.folder / "longshore-ready").exists():
+            return
+        try:
+            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Made aside and renamed, so that a mirror is there whole or not at all, whoever makes it at the same time.
+            aside = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
+            Program(aside, self.location).run("init", "--quiet", "--bare", "--initial-branch=unused", "--", str(aside))
+            (aside / "refs" / "longshore").mkdir()
+            (aside / "longshore-ready").write_text(f"{secrets.token_hex(6)}@longshore")
+            try:
+                aside.rename(self.folder)
+            except OSError:
+                if not (self.folder / "longshore-ready").exists():
+                    raise
+                shutil.rmtree(aside)
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: OSError) -> ReadOnlyQueueError | Exception:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            return disk_full(self.folder)
+        return ReadOnlyQueueError(
+            f"The mirror of '{self.location.shown}' cannot be kept in '{self.folder}' ({error.strerror}). Give "
+            "yourself the right to write there, or set XDG_CACHE_HOME to a folder of your own."
+        )
+
+    # Marks
+
+    def mark(self, ref: str) -> str:
+        """Where a mark stands; empty where it was never set."""
+        try:
+            found = (self.folder / ref).read_text().strip()
+        except FileNotFoundError:
+            return ""
+        return found if _OID.fullmatch(found) else ""
+
+    def set_mark(self, ref: str, oid: str) -> None:
+        """Set a mark, whole or not at all."""
+        self._replace(ref, f"{oid}\n")
+
+    @property
+    def branch(self) -> str:
+        """The branch that the marks are about; empty where none is known."""
+        try:
+            return (self.folder / "longshore-branch").read_text()
+        except FileNotFoundError:
+            return ""
+
+    def set_branch(self, name: str) -> None:
+        """Say which branch the marks are about."""
+        self._replace("longshore-branch", name)
+
+    @property
+    def contact(self) -> float:
+        """When the remote was last asked, with an answer that `confirmed` shows: monotonic, shared by the machine."""
+        try:
+            return float((self.folder / "longshore-contact").read_text())
+        except (FileNotFoundError, ValueError):
+            return float("-inf")
+
+    def set_contact(self, began: float) -> None:
+        """The remote was asked at this instant, and `confirmed` shows its answer."""
+        self._replace("longshore-contact", repr(began))
+
+    def _replace(self, name: str, content: str) -> None:
+        target = self.folder / name
+        temporary = self.folder / f"tmp-{name.replace('/', '-')}-{os.getpid()}-{id(self)}"
+        temporary.write_text(content)
+        temporary.replace(target)
+
+    # The remote
+
+    def fetch(self, branch: str) -> str | None:
+        """The commit at the head of a branch of the remote, brought here with all it needs; None if there is none."""
+        # Without the history before it the first time, and only what is new from then on.
+        shallow = () if self.mark(CONFIRMED) else ("--depth=1",)
+        code, said = self._git.attempt(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            *shallow,
+            "--",
+            self.location.git_url,
+            f"+refs/heads/{branch}:{_FETCHED}",
+        )
+        if code != 0:
+            if "couldn't find remote ref" in said:
+                return None
+            raise translate(said, self.location)
+        return self.mark(_FETCHED)
+
+    def push(self, oid: str, branch: str, expected: str) -> bool:
+        """Move a branch of the remote from one commit to another. False if it does not stand at the expected one.
+
+        The new commit always descends from the expected one, so this is never a forced push in the sense of lost
+        history. The lease is stricter than a plain push: that would make a branch anew which others have left.
+        """
+        ref = f"refs/heads/{branch}"
+        code, said = self._git.attempt(
+            "push",
+            "--porcelain",
+            "--no-verify",
+            f"--force-with-lease={ref}:{expected}",
+            "--",
+            self.location.git_url,
+            f"{oid}:{ref}",
+        )
+        if code == 0:
+            return True
+        if lost_race(said):
+            return False
+        raise translate(said, self.location)
+
+    def delete(self, branch: str, expected: str) -> bool:
+        """Delete a branch of the remote that stands at this commit. False if it does not."""
+        return self.push("", branch, expected)
+
+    def heads(self, pattern: str) -> dict[str, str]:
+        """The branches of the remote whose names fit, and their heads."""
+        said = self._git.run("ls-remote", "--heads", "--quiet", "--", self.location.git_url, f"refs/heads/{pattern}")
+        rows = (line.split("\t") for line in said.splitlines() if "\trefs/heads/" in line)
+        return {ref.removeprefix("refs/heads/"): oid for oid, ref in rows if _OID.fullmatch(oid)}
+
+    def glance(self, branch: str) -> str | None:
+        """The head of a branch of a repository on this machine, without asking git; None where that cannot be told."""
+        if self.location.path is None:
+            return None
+        for folder in (self.location.path, self.location.path / ".git"):
+            try:
+                found = (folder / "refs" / "heads" / branch).read_text().strip()
+            except OSError:
+                continue
+            return found if _OID.fullmatch(found) else None
+        return None
+
+    def tidy(self) -> None:
+        """Pack the mirror where it has grown untidy. Safe while others work: what is younger than an hour stays."""
+        try:
+            untidy = len(list((self.folder / "objects" / "17").iterdir())) > _MANY_LOOSE
+        except FileNotFoundError:
+            untidy = False
+        if untidy:
+            self._git.attempt("-c", "gc.packRefs=false", "gc", "--quiet", "--prune=1.hour.ago")
+
+
+def now() -> float:
+    """The machine's own monotonic clock: the one that all its processes share."""
+    return time.monotonic()

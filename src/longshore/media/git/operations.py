@@ -1,0 +1,294 @@
+"""What can be done to a queue, as values: made once from a call, and applied to a ledger as often as it takes.
+
+A push that is refused throws away what was applied; the same operations are then applied to what is there now, and may
+come to other answers. So nothing here remembers anything between two applications, and whatever could fail because of
+what the caller gave (a payload JSON cannot say) fails when the operation is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from longshore.errors import CrashedError, Failure, UsageError
+from longshore.job import Attempt, NewJob, State
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.git import record as files
+from longshore.media.git.ledger import Ledger
+from longshore.media.git.objects import LARGEST
+from longshore.media.git.record import Place, Record
+from longshore.media.git.selecting import selected
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import Reaped, Selection, Submitted
+
+T = TypeVar("T")
+
+
+class Operation(Generic[T]):
+    """One call of the contract."""
+
+    verb: ClassVar[str]
+    """What it is called in a commit's message."""
+
+    def apply(self, ledger: Ledger, now: float) -> T:
+        """Do it, and answer. Where nothing is to be done the ledger stays as it is."""
+        raise NotImplementedError
+
+
+class Submit(Operation[Submitted]):
+    """Add jobs that are not known yet."""
+
+    verb = "submit"
+
+    def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
+        self._jobs = [(job, _written(Record.of(job, now))) for job in jobs]
+
+    def apply(self, ledger: Ledger, now: float) -> Submitted:
+        del now
+        added = sum(ledger.add(job, content) for job, content in self._jobs)
+        return Submitted(added, len(self._jobs) - added)
+
+
+class Claim(Operation[list[Lease]]):
+    """Move pending jobs into a worker's hands."""
+
+    verb = "claim"
+
+    def __init__(self, want: Want) -> None:
+        self._want = want
+
+    def apply(self, ledger: Ledger, now: float) -> list[Lease]:
+        want, stem = self._want, files.stem_of(self._want.worker)
+        seconds = want.lease.total_seconds()
+        leases: list[Lease] = []
+        if want.limit > 0:
+            for place in ledger.pick(want, now):
+                record = ledger.record(place)
+                if record is None:
+                    ledger.set_aside(place)
+                    continue
+                taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
+                ledger.move(place, taken)
+                leases.append(Lease(record.job(taken, want.worker.label), want.worker, now + seconds))
+                if len(leases) == want.limit:
+                    break
+        if stem in ledger.held:
+            ledger.keep_alive(want.worker, seconds)
+        return leases
+
+
+class Renew(Operation[list[Held]]):
+    """Write a heartbeat for a worker that holds something."""
+
+    verb = "renew"
+
+    def __init__(self, worker: WorkerId, lease: timedelta) -> None:
+        self._worker = worker
+        self._seconds = lease.total_seconds()
+
+    def apply(self, ledger: Ledger, now: float) -> list[Held]:
+        del now
+        held = ledger.held.get(files.stem_of(self._worker))
+        if not held:
+            return []
+        ledger.keep_alive(self._worker, self._seconds)
+        return [Held(str(place.number), place.epoch) for place in held.values()]
+
+
+class Settle(Operation[list[bool]]):
+    """Write outcomes, each where its lease still holds."""
+
+    verb = "settle"
+
+    def __init__(self, settlements: Sequence[Settlement]) -> None:
+        self._settlements = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
+
+    def apply(self, ledger: Ledger, now: float) -> list[bool]:
+        return [self._settle(ledger, settlement, outcome, now) for settlement, outcome in self._settlements]
+
+    def _settle(self, ledger: Ledger, settlement: Settlement, outcome: Outcome, now: float) -> bool:
+        lease = settlement.lease
+        place = ledger.active.get(int(lease.job.id)) if lease.job.id.isdecimal() else None
+        if place is None or place.epoch != lease.epoch:
+            return False
+        record = ledger.record(place)
+        if record is None:
+            return False
+        record.worker = ledger.holder(place)
+        match outcome:
+            case Completed():
+                record.attempts += 1
+                record.settled_at, record.seconds = now, settlement.seconds
+                record.result, record.failure = outcome.result, None
+                _finish(ledger, place, record, State.COMPLETED)
+                for job in outcome.jobs:
+                    follow_on = msgspec.structs.replace(job, run=record.run)
+                    ledger.add(follow_on, _written(Record.of(follow_on, now)))
+            case Failed():
+                _fail(ledger, place, record, outcome, now, settlement.seconds)
+            case Snoozed():
+                _give_back(ledger, place, record, outcome.delay, now)
+            case Released():
+                _give_back(ledger, place, record, timedelta(0), now)
+        return True
+
+
+class Reap(Operation[Reaped]):
+    """Bring back what silent workers hold."""
+
+    verb = "reap"
+
+    def apply(self, ledger: Ledger, now: float) -> Reaped:
+        returned = failed = 0
+        silent = ledger.silent()
+        # A heartbeat without jobs harms nobody, and is not worth a push of its own.
+        if not any(stem in ledger.held for stem in silent) and len(silent) < 50:
+            return Reaped()
+        for stem in silent:
+            for place in list(ledger.held.get(stem, {}).values()):
+                record = ledger.record(place)
+                if record is None:
+                    ledger.set_aside(place)
+                    continue
+                record.worker = ledger.holder(place)
+                crash = CrashedError(f"worker {record.worker} went silent and its lease expired")
+                if _fail(ledger, place, record, Failed(Failure.of(crash)), now, None) is State.FAILED:
+                    failed += 1
+                else:
+                    returned += 1
+            ledger.bury(stem)
+        return Reaped(returned, failed)
+
+
+class Retry(Operation[int]):
+    """Give failed and cancelled jobs all their attempts again."""
+
+    verb = "retry"
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def apply(self, ledger: Ledger, now: float) -> int:
+        states = frozenset({State.FAILED, State.CANCELLED})
+        chosen = list(selected(ledger, self._selection, now, states=states))
+        for place, record in chosen:
+            record.attempts, record.not_before, record.settled_at = 0, None, None
+            record.worker = record.seconds = None
+            ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), _written(record))
+        return len(chosen)
+
+
+class Cancel(Operation[int]):
+    """Cancel pending and claimed jobs."""
+
+    verb = "cancel"
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def apply(self, ledger: Ledger, now: float) -> int:
+        states = frozenset({State.PENDING, State.CLAIMED})
+        chosen = list(selected(ledger, self._selection, now, states=states))
+        for place, record in chosen:
+            if place.state is State.CLAIMED:
+                record.worker = ledger.holder(place)
+            record.not_before, record.settled_at = None, now
+            _finish(ledger, place, record, State.CANCELLED)
+        return len(chosen)
+
+
+class Prune(Operation[int]):
+    """Remove finished jobs."""
+
+    verb = "prune"
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def apply(self, ledger: Ledger, now: float) -> int:
+        states = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
+        chosen = list(selected(ledger, self._selection, now, states=states))
+        for place, _ in chosen:
+            ledger.move(place, None)
+        return len(chosen)
+
+
+class Archive(Operation[int]):
+    """Pack completed jobs away."""
+
+    verb = "archive"
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def apply(self, ledger: Ledger, now: float) -> int:
+        found = selected(ledger, self._selection, now, states=frozenset({State.COMPLETED}))
+        chosen = [(place, record) for place, record in found if not place.is_archived]
+        if chosen:
+            ledger.pack(chosen)
+        return len(chosen)
+
+
+def _fail(ledger: Ledger, place: Place, record: Record, outcome: Failed, now: float, seconds: float | None) -> State:
+    entry = Attempt(
+        epoch=place.epoch, worker=record.worker or "", ended_at=now, failure=outcome.failure, seconds=seconds
+    )
+    record.history = [*record.history, entry]
+    record.attempts += 1
+    record.max_attempts = outcome.max_attempts or record.max_attempts
+    record.failure = outcome.failure
+    if outcome.failure.retryable and record.attempts < record.max_attempts:
+        _give_back(ledger, place, record, outcome.retry_in, now)
+        return State.PENDING
+    record.settled_at, record.seconds = now, seconds
+    _finish(ledger, place, record, State.FAILED)
+    return State.FAILED
+
+
+def _give_back(ledger: Ledger, place: Place, record: Record, delay: timedelta, now: float) -> None:
+    record.worker = None
+    record.not_before = now + delay.total_seconds() if delay else None
+    back = _replaced(place, folder=_waiting_room(record), holder="", due=files.due_of(record.not_before))
+    ledger.move(place, back, _written(record))
+
+
+def _finish(ledger: Ledger, place: Place, record: Record, state: State) -> None:
+    record.not_before = None
+    done = _replaced(place, folder=files.FINISHED_FOLDERS[state], holder="", due=None)
+    ledger.move(place, done, _written(record))
+
+
+def _waiting_room(record: Record) -> str:
+    return files.RETRY if record.failure is not None else files.AVAILABLE
+
+
+def _replaced(place: Place, **changes: Any) -> Place:
+    return msgspec.structs.replace(place, **changes)
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    """The outcome with everything in it encoded, so that it can be written later whatever its maker does to it."""
+    if not isinstance(outcome, Completed):
+        return outcome
+    for job in outcome.jobs:
+        _written(Record.of(job, 0.0))
+    jobs = tuple(msgspec.structs.replace(job, payload=_raw(job.payload)) for job in outcome.jobs)
+    return Completed(_raw(outcome.result), jobs)
+
+
+def _raw(value: Any) -> Any:
+    # Formatting reads it through: what was given as JSON and is none is found out here.
+    return msgspec.Raw(msgspec.json.format(msgspec.json.encode(value), indent=-1))
+
+
+def _written(record: Record) -> bytes:
+    content = files.written(record)
+    if len(content) > LARGEST:
+        raise UsageError(
+            f"A job of {len(content)} bytes is too large for a git queue, which takes {LARGEST}. "
+            "Keep large things elsewhere and put their address into the job."
+        )
+    return content

@@ -1,0 +1,249 @@
+"""The contract on a branch of a git repository. Calls that arrive while a push is under way share the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from longshore.clock import Clock
+from longshore.job import Attempt, Job, NewJob
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.git import mirror as mirrors
+from longshore.media.git.archive import Month
+from longshore.media.git.exchange import Exchange, Traffic
+from longshore.media.git.ledger import Ledger
+from longshore.media.git.location import Location
+from longshore.media.git.mirror import Mirror
+from longshore.media.git.operations import Archive, Cancel, Claim, Operation, Prune, Reap, Renew, Retry, Settle, Submit
+from longshore.media.git.selecting import selected
+from longshore.outcome import Settlement
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+
+T = TypeVar("T")
+
+LOOK_EVERY = 0.05
+"""Seconds between two looks at whether anyone pushed from this machine, or to a repository on it, while waiting."""
+ASK_FIRST, ASK_SLOWEST = 0.5, 8.0
+"""Seconds before a waiting worker asks a remote elsewhere for the first time, and in the end."""
+
+
+class GitQueue:
+    """See `longshore.queue.Queue` for what each method promises, and `exchange` for how it is kept."""
+
+    traits = Traits(name="git", spans_processes=True, spans_machines=True, wakes=True)
+
+    def __init__(self, exchange: Exchange, thread: ThreadPoolExecutor, clock: Clock) -> None:
+        self._exchange = exchange
+        self._thread = thread
+        self._clock = clock
+        self._due: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+        self._rounds: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, url: str, clock: Clock, cache: Path) -> Self:
+        """Open the queue in a repository, with a mirror of it under `cache`."""
+        location = Location(url)
+        # One thread: git is waited for, and the ledger is no place for two.
+        thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-git")
+
+        def start() -> Exchange:
+            exchange = Exchange(Mirror(location, cache), clock)
+            try:
+                exchange.open()
+            except BaseException:
+                exchange.mirror.close()
+                raise
+            return exchange
+
+        try:
+            exchange = await asyncio.get_running_loop().run_in_executor(thread, start)
+        except BaseException:
+            thread.shutdown(wait=False)
+            raise
+        return cls(exchange, thread, clock)
+
+    @property
+    def traffic(self) -> Traffic:
+        """How many pushes, refusals and fetches this opening has needed."""
+        return self._exchange.traffic
+
+    async def claim_success_rate(self) -> float:
+        """The share of all claims ever tried on this queue that no faster machine won; 1 if none was tried."""
+        meta = await self._look(lambda ledger: ledger.meta)
+        return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        return await self._do(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)
+
+    async def claim(self, want: Want) -> list[Lease]:
+        return await self._do(Claim(want))
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        return await self._do(Renew(worker, lease))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._do(Settle(settlements)) if settlements else []
+
+    async def reap(self) -> Reaped:
+        # Mostly nobody is silent, and finding that out needs no push.
+        if not await self._look(lambda ledger: ledger.silent()):
+            return Reaped()
+        return await self._do(Reap())
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        return await self._look(lambda ledger: _counts(ledger, run))
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        now = self._clock.now()
+
+        def page(ledger: Ledger) -> list[Job]:
+            found = selected(ledger, selection, now, after=int(after or 0))
+            return [record.job(place, ledger.holder(place)) for place, record in islice(found, limit)]
+
+        return await self._look(page)
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        def history(ledger: Ledger) -> list[Attempt]:
+            place = ledger.find(int(job_id)) if job_id.isdecimal() else None
+            record = ledger.record(place) if place is not None else None
+            return record.history if record is not None else []
+
+        return await self._look(history)
+
+    async def retry(self, selection: Selection) -> int:
+        return await self._do(Retry(selection))
+
+    async def cancel(self, selection: Selection) -> int:
+        return await self._do(Cancel(selection))
+
+    async def prune(self, selection: Selection) -> int:
+        return await self._do(Prune(selection))
+
+    async def archive(self, selection: Selection) -> int:
+        """Pack completed jobs that are selected into the archive. Returns how many.
+
+        They stay in the statistics and listings, and their keys stay known; prune removes them as it does others.
+        """
+        return await self._do(Archive(selection))
+
+    async def archived(self) -> list[Month]:
+        """What is in the archive, month by month."""
+        return await self._look(lambda ledger: ledger.archived())
+
+    async def forget_history(self) -> None:
+        """Go on, on a new branch without the history so far. Safe while workers run: they follow by themselves."""
+        await self._in_thread(self._exchange.new_generation)
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        until = self._clock.monotonic() + timeout.total_seconds()
+        ask = ASK_FIRST
+        while True:
+            # Read before looking: what is pushed after it makes the signs differ, so no wake-up is ever missed.
+            signs = self._exchange.signs()
+            now = self._clock.now()
+            found, due = await self._look(partial(_prospects, want=want, now=now))
+            if found:
+                return True
+            left = until - self._clock.monotonic()
+            if left <= 0:
+                return False
+            if due is not None and due <= now:
+                continue
+            ask = await self._sleep(left if due is None else min(left, due - now), signs, ask)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._rounds is not None:
+            await self._rounds
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._exchange.mirror.close)
+        self._thread.shutdown()
+
+    async def _do(self, operation: Operation[T]) -> T:
+        """The operation's answer, once it is part of the branch."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._due.append((operation, answer))
+        if self._rounds is None:
+            self._rounds = asyncio.create_task(self._go_round())
+        return await answer
+
+    async def _go_round(self) -> None:
+        """Perform what is due, all of it at once, until nothing is."""
+        try:
+            while self._due:
+                batch, self._due = self._due, []
+                operations = [operation for operation, _ in batch]
+                try:
+                    answers = await self._in_thread(partial(self._exchange.perform, operations))
+                except asyncio.CancelledError:
+                    for _, waiting in batch:
+                        waiting.cancel()
+                    raise
+                except Exception as error:  # noqa: BLE001 - handed to everyone who waits for it
+                    for _, waiting in batch:
+                        if not waiting.done():
+                            waiting.set_exception(error)
+                    continue
+                for (_, waiting), answer in zip(batch, answers, strict=True):
+                    if not waiting.done():
+                        waiting.set_result(answer)
+        finally:
+            self._rounds = None
+
+    async def _look(self, at: Callable[[Ledger], T]) -> T:
+        return await self._in_thread(lambda: at(self._exchange.look()))
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    async def _sleep(self, seconds: float, signs: tuple[str, str | None], ask: float) -> float:
+        """Until someone may have pushed, or that many seconds of the clock. Returns when to ask the remote then."""
+        parts = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._change(signs, ask))]
+        try:
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for part in parts:
+                part.cancel()
+        for part in ended:
+            part.result()
+        return ASK_FIRST if self._exchange.signs() != signs else min(ask * 1.5, ASK_SLOWEST)
+
+    async def _change(self, signs: tuple[str, str | None], ask: float) -> None:
+        # In real time, whatever the injected clock says: others push when they will.
+        began = mirrors.now()
+        while self._exchange.signs() == signs:
+            await asyncio.sleep(LOOK_EVERY)
+            if signs[1] is None and mirrors.now() - began > ask:
+                await self._in_thread(lambda: self._exchange.refresh(began))
+                return
+
+
+def _prospects(ledger: Ledger, want: Want, now: float) -> tuple[bool, float | None]:
+    """Whether there is work now, and when there may be."""
+    return ledger.has_work(want, now), ledger.next_due()
+
+
+def _counts(ledger: Ledger, run: str | None) -> list[Count]:
+    lanes = sorted((lane.run, lane.kind, lane.partition, lane) for lane in ledger.lanes.values())
+    return [
+        Count(
+            run=lane.run,
+            kind=lane.kind,
+            partition=lane.partition,
+            pending=lane.pending,
+            claimed=lane.claimed,
+            completed=lane.completed,
+            failed=lane.failed,
+            cancelled=lane.cancelled,
+        )
+        for *_, lane in lanes
+        if run is None or lane.run == run
+    ]

@@ -1,0 +1,248 @@
+"""Files of the branch: what they are called and what is in them.
+
+    longshore.json                                        the format, and the next numbers to give
+    lanes/12.json                                         a run, kind and partition, and how many jobs stand where
+    workers/anna~0f3c….json                               a worker's heartbeat
+    available_work/00000/01/000000123-12-9f86….json       a job that waits for its first attempt
+    retry_queue/…                                         one that waits for another, with its failure
+    active_work/anna~0f3c…/000000123-12-9f86….e1.json     one in a worker's hands
+    completed_work/…   failed_work/…   cancelled_work/…   those that are finished
+    rejected_work/…                                       files in the place of a job that hold none
+    archive/2026-11/000004-5000.jsonl.gz                  completed ones, packed; the name says how many
+
+A job's name says all that is needed to choose it without opening it: its number (which is its age), its lane, what it
+is (run, kind and key, hashed), and where they are not the usual ones its priority (.p), the millisecond it waits for
+(.t) and its epoch (.e). State, epoch and holder are said by the path alone, so a claim moves a file and rewrites none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from typing import Any
+
+import msgspec
+
+from longshore.errors import Failure, ForeignQueueError, NewerSchemaError
+from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, Job, NewJob, State
+from longshore.lease import WorkerId
+
+FORMAT = 1
+META = "longshore.json"
+LANES, WORKERS, ARCHIVE, REJECTED = "lanes", "workers", "archive", "rejected_work"
+AVAILABLE, RETRY, ACTIVE = "available_work", "retry_queue", "active_work"
+FOLDERS = {
+    AVAILABLE: State.PENDING,
+    RETRY: State.PENDING,
+    ACTIVE: State.CLAIMED,
+    "completed_work": State.COMPLETED,
+    "failed_work": State.FAILED,
+    "cancelled_work": State.CANCELLED,
+}
+FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
+_NAME = re.compile(
+    r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
+    r"(?:\.p(?P<priority>-?\d{1,19}))?(?:\.t(?P<due>\d{1,16}))?(?:\.e(?P<epoch>\d{1,15}))?\.json"
+)
+_SHARDED = re.compile(r"(?P<folder>\w+)/\d{5,}/\d\d/(?P<name>[^/]+)")
+_HELD = re.compile(rf"(?P<folder>{ACTIVE})/(?P<holder>[\w~-]+)/(?P<name>[^/]+)")
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job stands, as its path says it."""
+
+    number: int
+    lane: int
+    identity: str
+    priority: int = 0
+    due: int | None = None
+    """The millisecond before which it is not to be claimed."""
+    epoch: int = 0
+    folder: str = AVAILABLE
+    holder: str = ""
+    """The name of the worker's file, where one holds the job."""
+    oid: str = ""
+    """The file."""
+
+    @property
+    def state(self) -> State:
+        return State.COMPLETED if self.is_archived else FOLDERS[self.folder]
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the job is a line in a file of the archive, which `folder` names."""
+        return self.folder.startswith(f"{ARCHIVE}/")
+
+    @property
+    def path(self) -> str:
+        name = f"{self.number:09d}-{self.lane}-{self.identity}"
+        name += f".p{self.priority}" if self.priority else ""
+        name += f".t{self.due}" if self.due is not None else ""
+        name += f".e{self.epoch}" if self.epoch else ""
+        return f"{self.folder}/{self.holder or shard(self.number)}/{name}.json"
+
+
+def shard(number: int) -> str:
+    """The folders under which a job lies. No folder has more than a hundred entries until there are a million jobs."""
+    return f"{number // 10_000:05d}/{number // 100 % 100:02d}"
+
+
+def place_of(path: str, oid: str) -> Place | None:
+    """What a path says, or None for one that is not a job's."""
+    found = _HELD.fullmatch(path) or _SHARDED.fullmatch(path)
+    if found is None or found["folder"] not in FOLDERS:
+        return None
+    held = found["folder"] == ACTIVE
+    name = _NAME.fullmatch(found["name"])
+    if name is None or held != ("holder" in found.groupdict()):
+        return None
+    place = Place(
+        number=int(name["number"]),
+        lane=int(name["lane"]),
+        identity=name["identity"],
+        priority=int(name["priority"] or 0),
+        due=int(name["due"]) if name["due"] else None,
+        epoch=int(name["epoch"] or 0),
+        folder=found["folder"],
+        holder=found["holder"] if held else "",
+        oid=oid,
+    )
+    # Only the one true spelling counts; else a second file could claim to be the same job.
+    return place if place.path == path else None
+
+
+class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a job's file holds."""
+
+    run: str
+    kind: str
+    key: str
+    payload: dict[str, Any]
+    priority: int = 0
+    partition: str = ""
+    host: str = ""
+    attempts: int = 0
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    not_before: float | None = None
+    submitted_at: float = 0.0
+    settled_at: float | None = None
+    worker: str | None = None
+    seconds: float | None = None
+    result: Any = None
+    failure: Failure | None = None
+    history: list[Attempt] = []
+
+    @classmethod
+    def of(cls, job: NewJob, now: float) -> Record:
+        """A new job's."""
+        return cls(
+            run=job.run,
+            kind=job.kind,
+            key=job.key,
+            payload=job.payload,
+            priority=job.priority,
+            partition=job.partition,
+            host=job.host,
+            max_attempts=job.max_attempts,
+            not_before=job.not_before,
+            submitted_at=now,
+        )
+
+    def job(self, place: Place, holder: str | None = None) -> Job:
+        """The job that stands at this place."""
+        return Job(
+            id=str(place.number),
+            run=self.run,
+            kind=self.kind,
+            key=self.key,
+            payload=self.payload,
+            priority=self.priority,
+            partition=self.partition,
+            host=self.host,
+            state=place.state,
+            epoch=place.epoch,
+            attempts=self.attempts,
+            max_attempts=self.max_attempts,
+            not_before=None if place.state is State.CLAIMED else self.not_before,
+            submitted_at=self.submitted_at,
+            settled_at=self.settled_at,
+            worker=holder if place.state is State.CLAIMED else self.worker,
+            seconds=self.seconds,
+            result=self.result,
+            failure=self.failure,
+        )
+
+
+class Lane(msgspec.Struct, kw_only=True):
+    """A run, kind and partition, and how many of its jobs stand where."""
+
+    run: str
+    kind: str
+    partition: str
+    pending: int = 0
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+class Beat(msgspec.Struct, kw_only=True, frozen=True):
+    """A worker's heartbeat. Whoever watches it change knows that the worker lives; no instant is written down."""
+
+    label: str
+    incarnation: str
+    lease_seconds: float
+    beat: int
+
+
+class Meta(msgspec.Struct, kw_only=True):
+    """The branch itself."""
+
+    format: int = FORMAT
+    next_job: int = 1
+    next_lane: int = 1
+    next_archive: int = 1
+    claims: int = 0
+    """Claims that were pushed."""
+    lost_races: int = 0
+    """Claims that were refused because another was faster, and were made again."""
+    moved_to: str = ""
+    """The branch that follows this one; nothing is written here any more."""
+
+
+def due_of(not_before: float | None) -> int | None:
+    """The instant as it is written into a name: never before the instant itself."""
+    return None if not_before is None else math.ceil(min(max(not_before, 0.0), 1e12) * 1000)
+
+
+def identity(run: str, kind: str, key: str) -> str:
+    """What a job is, as one short word."""
+    return hashlib.sha256(msgspec.json.encode([run, kind, key])).hexdigest()[:32]
+
+
+def stem_of(worker: WorkerId) -> str:
+    """What a worker's file and folder are called: its label, as far as a name can say it, and what makes it unique."""
+    label = re.sub(r"[^A-Za-z0-9-]+", "_", worker.label)[:40]
+    return f"{label}~{hashlib.sha256(worker.incarnation.encode()).hexdigest()[:16]}"
+
+
+def written(value: msgspec.Struct) -> bytes:
+    """A file's content: JSON that a person can read on a web page."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+
+
+def meta_of(content: bytes) -> Meta:
+    """What `longshore.json` says. Raises `ForeignQueueError` and `NewerSchemaError`."""
+    try:
+        meta = msgspec.json.decode(content, type=Meta)
+    except msgspec.DecodeError as error:
+        raise ForeignQueueError(
+            f"The branch has no valid {META}, so it is no queue of Longshore ({error}). "
+            "Name another repository; this one was left as it is."
+        ) from error
+    if meta.format > FORMAT:
+        raise NewerSchemaError(
+            f"The queue is of format {meta.format}, and this Longshore knows up to {FORMAT}. Upgrade Longshore here."
+        )
+    return meta

@@ -1,0 +1,203 @@
+"""The branch: readable by anyone at every commit, and a legal state of the whole queue at each of them (A1, A2, A3)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import SystemClock
+from longshore.errors import Failure
+from longshore.job import NewJob
+from longshore.lease import Want, WorkerId
+from longshore.media.git import GitQueue
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.queue import Selection, each_job, totals
+
+STATES = {
+    "available_work": "pending",
+    "retry_queue": "pending",
+    "active_work": "claimed",
+    "completed_work": "completed",
+    "failed_work": "failed",
+    "cancelled_work": "cancelled",
+}
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from longshore.clock import SystemClock
+from longshore.lease import Want, WorkerId
+from longshore.media.git import GitQueue
+from longshore.outcome import Completed, Settlement
+
+async def main(url, cache):
+    queue = await GitQueue.open(url, SystemClock(), Path(cache))
+    want = Want(worker=WorkerId.new(), limit=10)
+    while leases := await queue.claim(want):
+        answers = await queue.settle([Settlement(lease, Completed(lease.job.key)) for lease in leases])
+        print(*(lease.job.key for lease, accepted in zip(leases, answers) if accepted))
+    await queue.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def git(repository: Path, *arguments: str) -> str:
+    return subprocess.run(
+        ["git", "--git-dir", str(repository), *arguments], check=True, capture_output=True, text=True
+    ).stdout
+
+
+def jobs(number: int) -> list[NewJob]:
+    return [NewJob(run="r", kind="page", key=f"{n}", payload={"n": n}) for n in range(number)]
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "remote.git")], check=True)
+    return tmp_path / "remote.git"
+
+
+async def opened(remote: Path, cache: Path) -> GitQueue:
+    return await GitQueue.open(f"git+file://{remote}", SystemClock(), cache)
+
+
+def assert_every_commit_is_legal(remote: Path) -> int:
+    """Walk the history. Returns how many commits there are."""
+    commits = git(remote, "rev-list", "--reverse", "longshore-1").split()
+    last: dict[str, tuple[str, int]] = {}
+    for commit in commits:
+        paths = git(remote, "ls-tree", "-r", "--name-only", commit).splitlines()
+        found = Counter[str]()
+        seen: dict[str, tuple[str, int]] = {}
+        for path in paths:
+            folder, _, name = path.partition("/")
+            if folder in STATES:
+                identity = re.search(r"-([0-9a-f]{32})", name)
+                assert identity is not None, path
+                epoch = re.search(r"\.e(\d+)\.json$", name)
+                assert identity[1] not in seen, f"{commit}: a job stands in two places"
+                seen[identity[1]] = (STATES[folder], int(epoch[1]) if epoch else 0)
+                found[STATES[folder]] += 1
+        told = Counter[str]()
+        for path in paths:
+            if path.startswith("lanes/"):
+                lane = json.loads(git(remote, "cat-file", "blob", f"{commit}:{path}"))
+                told.update({state: lane[state] for state in set(STATES.values())})
+        assert +told == found, f"{commit}: the counters do not fit the files"
+        for identity_, (state, epoch_) in last.items():
+            now = seen[identity_]
+            assert now[1] - epoch_ in ({1} if (state, now[0]) == ("pending", "claimed") else {0}), commit
+            assert state != "completed" or now == (state, epoch_), f"{commit}: what is completed stays so"
+        last = seen
+    return len(commits)
+
+
+@pytest.mark.parametrize(("apart", "number"), [(False, 400), (True, 160)], ids=["one machine", "eight machines"])
+async def test_eight_workers_settle_each_job_once_and_every_commit_on_the_way_is_legal(
+    remote: Path, tmp_path: Path, apart: bool, number: int
+) -> None:
+    host = await opened(remote, tmp_path / "host")
+    await host.submit(jobs(number))
+    workers = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", WORKER, f"git+file://{remote}", str(tmp_path / (f"w{n}" if apart else "w"))),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for n in range(8)
+    ]
+    said = [await worker.communicate() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 8, said
+    settled = Counter(key for out, _ in said for key in out.decode().split())
+    assert settled == Counter({f"{n}": 1 for n in range(number)})
+    assert totals(await host.stats()).completed == number
+    assert {done.result async for done in each_job(host, Selection())} == set(settled)
+    rate = await host.claim_success_rate()
+    assert 0 < rate <= 1
+    print(f"claim success rate {rate:.0%}")
+    await host.close()
+    assert assert_every_commit_is_legal(remote) > 10
+
+
+async def test_the_branch_reads_like_a_page(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(remote, tmp_path / "cache")
+    await queue.submit(jobs(6))
+    anna = WorkerId.new("anna")
+    leases = await queue.claim(Want(worker=anna, limit=4))
+    done, broken, again, _ = leases
+    gone, retryable = Failure("processing", "gone", retryable=False), Failure("timeout", "slow")
+    await queue.settle(
+        [
+            Settlement(done, Completed({"title": "Grüße"})),
+            Settlement(broken, Failed(gone)),
+            Settlement(again, Failed(retryable)),
+        ]
+    )
+    await queue.cancel(Selection(ids=frozenset({"6"})))
+    await queue.close()
+    clone = tmp_path / "clone"
+    git(remote, "clone", "--quiet", "--branch", "longshore-1", str(remote), str(clone))
+    folders = {folder: len(list((clone / folder).rglob("*.json"))) for folder in STATES}
+    assert folders == {
+        "available_work": 1,
+        "retry_queue": 1,
+        "active_work": 1,
+        "completed_work": 1,
+        "failed_work": 1,
+        "cancelled_work": 1,
+    }
+    (completed,) = (clone / "completed_work").rglob("*.json")
+    shown = json.loads(completed.read_text())
+    assert (shown["payload"], shown["result"], shown["worker"]) == ({"n": 0}, {"title": "Grüße"}, "anna")
+    (held,) = (clone / "active_work").iterdir()
+    assert held.name.startswith("anna~")
+    assert "available_work" in (clone / "README.md").read_text()
+
+
+async def test_other_branches_are_left_alone(remote: Path, tmp_path: Path) -> None:
+    empty = git(remote, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
+    commit = git(
+        remote, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit-tree", empty, "-m", "mine"
+    ).strip()
+    git(remote, "update-ref", "refs/heads/main", commit)
+    before = git(remote, "rev-parse", "main")
+    queue = await opened(remote, tmp_path / "cache")
+    await queue.submit(jobs(1))
+    await queue.close()
+    assert git(remote, "rev-parse", "main") == before
+    assert set(git(remote, "for-each-ref", "--format=%(refname:short)").split()) == {"longshore", "longshore-1", "main"}
+
+
+async def test_machines_with_mirrors_of_their_own_lose_no_work_of_one_another(remote: Path, tmp_path: Path) -> None:
+    here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
+    await asyncio.gather(here.submit(jobs(30)), there.submit(jobs(40)))
+    assert totals(await here.stats()).pending == totals(await there.stats()).pending == 40
+    one, two = await asyncio.gather(
+        here.claim(Want(worker=WorkerId.new("h"), limit=20)), there.claim(Want(worker=WorkerId.new("t"), limit=20))
+    )
+    assert len({lease.job.key for lease in one + two}) == 40
+    answers = await asyncio.gather(
+        here.settle([Settlement(lease, Completed("h")) for lease in one]),
+        there.settle([Settlement(lease, Completed("t")) for lease in two]),
+    )
+    assert all(answers[0] + answers[1])
+    assert totals(await there.stats()).completed == 40
+    await here.close()
+    await there.close()
+    assert_every_commit_is_legal(remote)
+
+
+async def test_calls_that_arrive_together_share_a_push(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(remote, tmp_path / "cache")
+    before = queue.traffic.pushes
+    await asyncio.gather(*(queue.submit([job]) for job in jobs(50)))
+    assert queue.traffic.pushes - before <= 2
+    assert totals(await queue.stats()).pending == 50
+    await queue.close()

@@ -1,0 +1,177 @@
+"""A broken or malicious repository harms nothing: what is not ours is not followed, not opened, and stops nobody."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import SystemClock
+from longshore.job import NewJob
+from longshore.lease import Want, WorkerId
+from longshore.media.git import GitQueue, archive, objects, record
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Selection, totals
+
+NAME = "000000099-1-" + "a" * 32 + ".json"
+
+
+def git(repository: Path, *arguments: str, given: bytes = b"") -> str:
+    return (
+        subprocess.run(
+            ["git", "-c", "user.name=a", "-c", "user.email=a@localhost", "--git-dir", str(repository), *arguments],
+            check=True,
+            capture_output=True,
+            input=given,
+        )
+        .stdout.decode()
+        .strip()
+    )
+
+
+def put(repository: Path, path: str, content: bytes, mode: str = "100644") -> None:
+    """Commit a file on the queue's branch, as a stranger would."""
+    blob = git(repository, "hash-object", "-w", "--stdin", given=content)
+    tree = _with(repository, git(repository, "rev-parse", "longshore-1^{tree}"), path.split("/"), mode, blob)
+    commit_tree(repository, tree)
+
+
+def commit_tree(repository: Path, tree: str) -> None:
+    head = git(repository, "rev-parse", "longshore-1")
+    git(repository, "update-ref", "refs/heads/longshore-1", git(repository, "commit-tree", tree, "-p", head, "-m", "x"))
+
+
+def _with(repository: Path, tree: str | None, parts: list[str], mode: str, blob: str) -> str:
+    rows = {row.split("\t")[1]: row for row in git(repository, "ls-tree", tree).splitlines()} if tree else {}
+    if len(parts) == 1:
+        kind, oid = ("commit", "1" * 40) if mode == "160000" else ("blob", blob)
+        rows[parts[0]] = f"{mode} {kind} {oid}\t{parts[0]}"
+    else:
+        below = rows[parts[0]].split()[2] if parts[0] in rows else None
+        rows[parts[0]] = f"040000 tree {_with(repository, below, parts[1:], mode, blob)}\t{parts[0]}"
+    return git(repository, "mktree", "--missing", given="\n".join(rows.values()).encode())
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.fixture
+async def queue(tmp_path: Path) -> GitQueue:
+    git(tmp_path / "remote.git", "init", "--quiet", "--bare")
+    return await GitQueue.open(f"git+file://{tmp_path / 'remote.git'}", SystemClock(), tmp_path / "cache")
+
+
+async def still_works(queue: GitQueue) -> None:
+    await queue.submit([NewJob(run="r", kind="page", key="good", payload={"n": 1})])
+    leases = await queue.claim(Want(worker=WorkerId.new(), limit=10))
+    assert [lease.job.key for lease in leases] == ["good"]
+    assert await queue.settle([Settlement(leases[0], Completed("done"))]) == [True]
+    assert [job.key for job in await queue.jobs(Selection())] == ["good"]
+    assert totals(await queue.stats()).remaining == 0
+    await queue.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "available_work/hello.txt",
+        "available_work/00000/00/not-a-job.json",
+        f"available_work/../{NAME}".replace("../", "dotdot/"),
+        f"active_work/{NAME}",
+        "workers/x.json",
+        "lanes/1x.json",
+        "lanes/77.json",
+        "archive/2026-11/000001-5.jsonl.gz",
+        "archive/readme.txt",
+        "very/deep/down/below/the/last/of/ours/file.json",
+        "strange\u00e9.txt",
+    ],
+)
+async def test_files_that_are_none_of_ours_are_left_alone(queue: GitQueue, tmp_path: Path, path: str) -> None:
+    put(tmp_path / "remote.git", path, b"\x00\xff not json {")
+    await still_works(queue)
+    assert path in git(
+        tmp_path / "remote.git", "-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "longshore-1"
+    )
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"run":"r"}', b"\xff\xfe", b"[" * 100_000], ids=repr)
+async def test_a_job_that_holds_nonsense_is_set_aside_and_nobody_waits_for_it(
+    queue: GitQueue, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
+    remote = tmp_path / "remote.git"
+    (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
+    put(remote, path, content)
+    with caplog.at_level(logging.WARNING):
+        await still_works(queue)
+    assert "it is set aside" in caplog.text
+    files = git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
+    assert "rejected_work/" in files
+
+
+async def test_a_job_under_the_name_of_another_is_no_job(queue: GitQueue, tmp_path: Path) -> None:
+    await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
+    remote = tmp_path / "remote.git"
+    (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
+    put(remote, path, b'{"run":"r","kind":"page","key":"forged","payload":{}}')
+    await still_works(queue)
+
+
+@pytest.mark.parametrize("mode", ["120000", "160000"], ids=["a symlink", "a submodule"])
+async def test_links_are_not_followed(queue: GitQueue, tmp_path: Path, mode: str) -> None:
+    put(tmp_path / "remote.git", f"available_work/00000/00/{NAME}", b"../../../etc/passwd", mode)
+    put(tmp_path / "remote.git", "completed_work", b"/etc", mode)
+    await still_works(queue)
+
+
+async def test_names_that_lead_upwards_are_never_paths(queue: GitQueue, tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    blob = git(remote, "hash-object", "-w", "--stdin", given=b"{}")
+    rows = git(remote, "ls-tree", "longshore-1").splitlines()
+    for name in ("..", ".git", "a"):
+        rows.append(f"100644 blob {blob}\t{name}")
+    content = b"".join(
+        b"%s %s\0%s" % (row.split()[0].lstrip("0").encode(), row.split("\t")[1].encode(), bytes.fromhex(row.split()[2]))
+        for row in sorted(rows, key=lambda row: row.split("\t")[1])
+    )
+    tree = git(remote, "hash-object", "-t", "tree", "-w", "--literally", "--stdin", given=content)
+    commit_tree(remote, tree)
+    before = names_in(tmp_path)
+    await still_works(queue)
+    assert names_in(tmp_path) == before
+
+
+async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "LARGEST", 100_000)
+    await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
+    remote = tmp_path / "remote.git"
+    (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
+    put(remote, path, b" " * 200_000)
+    await still_works(queue)
+
+
+def test_a_file_of_the_archive_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "LARGEST", 1000)
+    bomb = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
+    with pytest.raises(ValueError, match="unpacks to more"):
+        archive.read(bomb.compress(b"\n" * 1_000_000) + bomb.flush())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"available_work/00000/01/{NAME}",
+        f"available_work/00000/00/{NAME.replace('.json', '.p0.json')}",
+        f"available_work/00000/00/{NAME.replace('0000000', '00000000', 1)}",
+        f"available_work/00000/00/../00/{NAME}",
+        f"elsewhere/00000/00/{NAME}",
+    ],
+)
+def test_a_job_has_one_path_and_no_other(path: str) -> None:
+    assert record.place_of(f"available_work/00000/00/{NAME}", "0" * 40) is not None
+    assert record.place_of(path, "0" * 40) is None
