@@ -53,6 +53,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["XDG_CACHE_HOME"] = str(folder / ".cache")
     return subprocess.run(
         arguments,
         cwd=folder,

@@ -36,7 +36,19 @@ def test_a_byte_order_mark_windows_line_ends_and_a_missing_last_one_do_no_harm(t
     assert [entry.payload["url"] for entry in source.entries()] == ["https://a.org/1", "https://a.org/2"]
 
 
-@pytest.mark.parametrize("line", ["hello world", "http://", "https:///path", "://a.org", "http://a b/", "mailto:x@y.z"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "hello world",
+        "http://",
+        "https:///path",
+        "://a.org",
+        "http://a b/",
+        "mailto:x@y.z",
+        "http://h:abc/",
+        "http://[::1",
+    ],
+)
 def test_a_line_that_is_no_url_is_named_by_its_number(tmp_path: Path, line: str) -> None:
     with pytest.raises(InputFileError, match=r"urls\.txt, line 3: .* is not a URL"):
         urls(tmp_path, f"https://a.org/\n\n{line}\n").check()
@@ -128,6 +140,8 @@ def test_a_file_without_a_single_job_is_refused_by_its_name(tmp_path: Path) -> N
         ('{"payload": {}, "priority": 1, "prtition": "CA"}', "did you mean 'partition'?"),
         ('{"type": "push", "payload": {"size": 1}}', 'wrap it as {"payload": …}'),
         ("[" * 100_000, "line 2"),
+        ('{"payload": {}, "priority": 99999999999999999999}', "priority must be between"),
+        ('{"payload": {}, "not_before": 1%s}' % ("0" * 400), "not_before cannot be"),
     ],
 )
 def test_a_malformed_line_is_named_by_its_number_and_its_fault(tmp_path: Path, line: str, said: str) -> None:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,6 +29,8 @@ LONGEST_LINE = 16 * 1024 * 1024
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(?:[/?#].*)?\Z", re.IGNORECASE)
 _BESIDE_PAYLOAD = ("key", "priority", "partition", "not_before")
+_LARGEST_PRIORITY = 2**31 - 1  # what every medium can keep
+_LATEST_INSTANT = 253_402_300_800  # the year 10000, where dates end
 _TAKES: dict[str, tuple[type, str]] = {
     "payload": (dict, "an object, {…}"),
     "key": (str, "text"),
@@ -137,6 +140,10 @@ def _url_entry(line: str) -> Entry | None:
     if not _URL.match(line):
         hint = f" Did you mean https://{line} ?" if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", line) else ""
         raise ValueError(f"'{_short(line)}' is not a URL.{hint}")
+    try:
+        _ = urlsplit(line).port  # looks at what the expression above does not: brackets, and that a port is one
+    except ValueError as error:
+        raise ValueError(f"'{_short(line)}' is not a URL: {error}.") from None
     return Entry(payload={"url": line})
 
 
@@ -178,6 +185,8 @@ def _unwrapped(value: dict[str, Any]) -> Entry:
         if name in fields and (not isinstance(fields[name], kind) or isinstance(fields[name], bool)):
             given = _short(msgspec.json.encode(fields[name]).decode())
             raise ValueError(f"{name} must be {allowed}, not {given}.")
+    if abs(fields.get("priority", 0)) > _LARGEST_PRIORITY:
+        raise ValueError(f"priority must be between -{_LARGEST_PRIORITY:,} and {_LARGEST_PRIORITY:,}.")
     if fields.get("key") == "":
         raise ValueError("the key is empty. Leave it out to have one made of the payload.")
     if "not_before" in fields:
@@ -187,7 +196,7 @@ def _unwrapped(value: dict[str, Any]) -> Entry:
 
 def instant(value: object) -> float:
     """A point in time as seconds since 1970: such a number, or an ISO date and time (UTC where it names no zone)."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LATEST_INSTANT:
         return float(value)
     try:
         moment = datetime.fromisoformat(str(value))
