@@ -57,6 +57,13 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
 
+class JobName(msgspec.Struct, frozen=True):
+    """What a job is called within its run, on every medium."""
+
+    kind: str
+    key: str
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as its medium knows it."""
 
@@ -69,6 +76,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     partition: str = ""
     host: str = ""
+    parent: JobName | None = None
+    """The job whose settlement submitted this one; None for one that was submitted from outside."""
+    depth: int = 0
+    """How many jobs this one goes back to in its run: its parent's depth and one."""
     state: State = State.PENDING
     epoch: int = 0
     """Rises with every claim and is never reset: the fence."""

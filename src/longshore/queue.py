@@ -40,6 +40,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Several machines may."""
     wakes: bool
     """`wait` returns soon after work appears, rather than only after its timeout."""
+    takes_over: bool = False
+    """Jobs of another queue can be brought in as they are; see `transfer`."""
+    keeps_roll: bool = False
+    """It knows which workers are alive; see `roll`."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -127,8 +131,9 @@ class Queue(Protocol):
 
         The answer says for each, in order, whether it was accepted. It is refused when the job is not claimed, or not
         at this epoch: then nothing of it is written. Accepted ones move the job (see `outcome`), count the attempt
-        where one counts, keep the failure in the job's history, and submit the follow-on jobs into the job's own run,
-        all at once. Settling the same thing again is refused, so repeating a call whose answer was lost is safe.
+        where one counts, keep the failure in the job's history, and submit the follow-on jobs, with the settled one as
+        their parent, into the job's own run, all at once. Settling the same thing again is refused, so repeating a call
+        whose answer was lost is safe.
         """
 
     async def reap(self) -> Reaped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from itertools import count
@@ -14,16 +14,20 @@ import msgspec
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import CrashedError, Failure
-from longshore.job import FINISHED, Attempt, Job, NewJob, State
+from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 
 class MemoryQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
-    traits = Traits(name="memory", spans_processes=False, spans_machines=False, wakes=True)
+    traits = Traits(
+        name="memory", spans_processes=False, spans_machines=False, wakes=True, takes_over=True, keeps_roll=True
+    )
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -32,6 +36,7 @@ class MemoryQueue:
         self._ids: dict[tuple[str, str, str], str] = {}
         self._holders: dict[str, WorkerId] = {}
         self._deadlines: dict[WorkerId, float] = {}
+        self._about: dict[WorkerId, dict[str, Any]] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
 
@@ -68,6 +73,18 @@ class MemoryQueue:
         self._deadlines[worker] = self._clock.now() + lease.total_seconds()
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+        self._about[worker] = _through_json(dict(about))
+        return await self.renew(worker, lease)
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        self._about.pop(worker, None)
+
+    async def present(self) -> list[Present]:
+        now = self._clock.now()
+        here = [worker for worker in self._about if self._deadlines.get(worker, now) >= now]
+        return [Present(worker, self._about[worker]) for worker in sorted(here, key=lambda w: (w.label, w.incarnation))]
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         ready = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
         return [self._settle(settlement, outcome) for settlement, outcome in ready]
@@ -86,6 +103,7 @@ class MemoryQueue:
                 returned += 1
         for worker in dead:
             del self._deadlines[worker]
+            self._about.pop(worker, None)
         return Reaped(returned, failed)
 
     async def stats(self, run: str | None = None) -> list[Count]:
@@ -149,15 +167,32 @@ class MemoryQueue:
                 return False
             await self._sleep(min([left, *(instant - now for instant in due)]))
 
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        ready = [_carried(item) for item in carried]
+        new = 0
+        for job, history in ready:
+            job_id = self._named(job)
+            if job_id is not None:
+                new += 1
+                self._history[job_id] = history
+                self._put(msgspec.structs.replace(job, id=job_id))
+        return Submitted(new, len(ready) - new)
+
     async def close(self) -> None:
         return None
 
-    def _add(self, job: NewJob) -> bool:
+    def _named(self, job: NewJob | Job) -> str | None:
+        """A new id for a job, or None where one of its name is known."""
         known = (job.run, job.kind, job.key)
         if known in self._ids:
+            return None
+        self._ids[known] = str(next(self._numbers))
+        return self._ids[known]
+
+    def _add(self, job: NewJob, *, parent: Job | None = None) -> bool:
+        job_id = self._named(job)
+        if job_id is None:
             return False
-        job_id = str(next(self._numbers))
-        self._ids[known] = job_id
         self._jobs[job_id] = Job(
             id=job_id,
             run=job.run,
@@ -167,6 +202,8 @@ class MemoryQueue:
             priority=job.priority,
             partition=job.partition,
             host=job.host,
+            parent=None if parent is None else JobName(parent.kind, parent.key),
+            depth=0 if parent is None else parent.depth + 1,
             max_attempts=job.max_attempts,
             not_before=job.not_before,
             submitted_at=self._clock.now(),
@@ -188,7 +225,7 @@ class MemoryQueue:
                 }
                 self._put(job, state=State.COMPLETED, result=outcome.result, failure=None, **done)
                 for follow_on in outcome.jobs:
-                    self._add(msgspec.structs.replace(follow_on, run=job.run))
+                    self._add(msgspec.structs.replace(follow_on, run=job.run), parent=job)
             case Failed():
                 self._fail(job, outcome, settlement.seconds)
             case Snoozed():
@@ -266,6 +303,15 @@ def _through_json(value: Any) -> Any:
 
 def _stored(job: NewJob) -> NewJob:
     return msgspec.structs.replace(job, payload=_through_json(job.payload))
+
+
+def _carried(carried: Carried) -> tuple[Job, list[Attempt]]:
+    """A job as it arrives: nobody holds it here."""
+    job = carried.job
+    here = {"payload": _through_json(job.payload), "result": _through_json(job.result)}
+    if job.state is State.CLAIMED:
+        here |= {"state": State.PENDING, "worker": None, "not_before": None}
+    return msgspec.structs.replace(job, **here), list(carried.history)
 
 
 def _storable(outcome: Outcome) -> Outcome:
