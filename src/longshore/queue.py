@@ -10,7 +10,8 @@ The promise
     6. Recovery needs no hand: whoever calls `reap` brings back what dead workers held.
 
 Every method is all or nothing: a process that dies in the middle of one leaves the queue as if the call had never been
-made, or as if it had been made whole. Every method may raise `QueueUnavailableError`, after which the caller does not
+made, or as if it had been made whole. `retry`, `cancel` and `prune` are so for each job: over very many they may work
+in parts, and calling again does the rest. Every method may raise `QueueUnavailableError`, after which the caller does not
 know which of the two happened and may call again: `submit` and `settle` are safe to repeat by construction, and what a
 lost `claim` took comes to light in `renew`.
 
@@ -21,10 +22,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 import msgspec
 
+from longshore.errors import Failure
 from longshore.job import Attempt, Job, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
@@ -44,6 +47,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs of another queue can be brought in as they are; see `transfer`."""
     keeps_roll: bool = False
     """It knows which workers are alive; see `roll`."""
+    archives: bool = False
+    """Completed jobs can be packed away; see `archive`."""
+    counts_races: bool = False
+    """It knows how many claims were lost to faster workers; see `races`."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -95,6 +102,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     without its module) and its message."""
     older_than: timedelta | None = None
     """Submitted, or where finished settled, at least this long ago by the medium's clock."""
+
+    def matches_error(self, failure: Failure | None) -> bool:
+        """Whether a job whose last failure is this one is meant, as far as `error` says."""
+        if self.error is None or failure is None:
+            return self.error is None
+        names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
+        return any(fnmatchcase(name.lower(), self.error.lower()) for name in names)
 
 
 class Queue(Protocol):

@@ -19,10 +19,12 @@ from longshore.errors import (
     SettingsError,
 )
 from longshore.job import new_job
+from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.postgres import PostgresQueue, migrate
 from longshore.media.postgres.location import locate
-from longshore.media.postgres.schema import VERSION
+from longshore.media.postgres.schema import VERSION, statements
+from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
 
 _numbers = count()
@@ -53,11 +55,33 @@ async def test_eight_who_open_a_new_queue_at_once_make_it_once(url: str) -> None
         await queue.close()
 
 
+async def test_a_queue_of_the_first_version_is_brought_up_to_date_with_its_jobs(url: str) -> None:
+    schema = locate(url).quoted_schema
+    await run(
+        url,
+        f"create schema {schema}; set search_path = {schema};"
+        "create table migration (version int primary key, applied_at timestamptz not null default now());"
+        "insert into migration values (1);"
+        + statements("0001_tables.sql")
+        + "insert into family (run, kind) values ('r', 'page'); insert into lane (family, partition) values (1, '');"
+        "insert into job (family, lane, priority, max_attempts, digest, key, host, payload)"
+        "  values (1, 1, 0, 4, '\\x00', 'k', 'h', '{}');"
+        "insert into ready values (1, 1, 0, 1, 1); insert into tally values ('{1}', '{1}', '{0}', '{0}', '{0}')",
+    )
+    assert await migrate(url) == (1, VERSION)
+    queue = await open_queue(url)
+    (lease,) = await queue.claim(Want(worker=WorkerId.new("anna"), limit=5))
+    assert (lease.job.key, lease.job.parent, lease.job.depth) == ("k", None, 0)
+    assert await queue.settle([Settlement(lease, Completed(1, (new_job("page", {"n": 1}),)))]) == [True]
+    assert [job.depth for job in await queue.jobs(Selection())] == [0, 1]
+    await queue.close()
+
+
 async def test_migrating_twice_changes_nothing(url: str) -> None:
-    assert await migrate(url) == VERSION
+    assert await migrate(url) == (0, VERSION)
     queue = await open_queue(url)
     await queue.submit([new_job("page", {"n": 1})])
-    assert await migrate(url) == VERSION
+    assert await migrate(url) == (VERSION, VERSION)
     assert len(await queue.jobs(Selection())) == 1
     await queue.close()
 

@@ -97,7 +97,7 @@ async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None
     await crowded.connection.execute(f"select from {claim(CLAIMS['one run'])}")
     (batch,) = await crowded.connection.fetch("select id, jobs, epochs from batch")
     results = f"array_fill('1'::json, array[{len(batch['jobs'])}])"
-    nothing = ", ".join(["'{}'"] * 19)
+    nothing = ", ".join(["'{}'"] * 21)
     settle = (
         f"settle(array[{batch['id']}]::bigint[], '{{}}', array{batch['jobs']}::bigint[], array{batch['epochs']}, "
         f"{results}, array_fill(0.1::float8, array[100]), {nothing})"
@@ -105,14 +105,21 @@ async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None
     assert await crowded.pages(settle) < 100 * 8 + 500
     assert not crowded.scanned()
 
-    assert await crowded.pages("renew('anna/1', 'anna', 300)") < 100
+    assert await crowded.pages("renew('anna/1', 'anna', 300, null)") < 100
     assert not crowded.scanned()
 
-    await crowded.connection.execute("select from renew('anna/1', 'anna', -1)")
+    await crowded.connection.execute("select from renew('anna/1', 'anna', -1, null)")
     assert await crowded.pages("reap()") < 100 * 40 + 500
     assert not crowded.scanned() - {"worker"}
 
     assert await crowded.pages("claimable('run', array['nothing'], null)") < 100
+    assert not crowded.scanned()
+
+
+async def test_a_claim_for_very_many_partitions_looks_once_into_each(crowded: Database) -> None:
+    partitions = ", ".join(f"'{n}'" for n in range(1, 2001))
+    most = 2000 * 5 + 100 * 16 + 500  # a look at the name and the first job of each, and then as always
+    assert await crowded.pages(claim(f"'run', array['page'], array[{partitions}]")) < most
     assert not crowded.scanned()
 
 

@@ -1,18 +1,22 @@
 """Submission by COPY: for many jobs that are most likely all new, at half the cost of the careful way.
 
 COPY cannot pass over a key that is there. So it is tried where the first key is new, in a transaction of its own; when
-it meets one that is not, all of it is undone and the caller submits with care.
+it meets one that is not, all of it is undone and the caller submits with care. Rows are made while the server is busy
+with those before them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import Any
 
 import asyncpg
 
-from longshore.media.postgres.columns import NewJobs
+from longshore.job import NewJob
+from longshore.media.postgres.columns import Lanes, encode, priority_of
 from longshore.media.postgres.connections import CALL_TIMEOUT, Session
 from longshore.media.postgres.location import Location
 
@@ -24,7 +28,7 @@ _READY = ("family", "lane", "priority", "epoch", "job")
 _DELAYED = (*_READY, "due")
 
 
-async def copy_in(session: Session, location: Location, jobs: NewJobs, *, ring: bool) -> bool:
+async def copy_in(session: Session, location: Location, jobs: Sequence[NewJob], *, ring: bool) -> bool:
     """Submit all of it, or nothing: False where a key was known, and where a pooler stands in the way of COPY."""
     if session.pooled:
         return False
@@ -35,37 +39,65 @@ async def copy_in(session: Session, location: Location, jobs: NewJobs, *, ring: 
         return False
 
 
-async def _copy(session: Session, location: Location, jobs: NewJobs, *, ring: bool) -> bool:
-    digests = [sha256(key.encode()).digest()[:16] for key in jobs.keys]
+async def _copy(session: Session, location: Location, jobs: Sequence[NewJob], *, ring: bool) -> bool:
+    named = Lanes()
+    which = [named.number(job) for job in jobs]
     reserve = location.call("reserve", "text[]", "text[]", "text[]", "int", "int", "bytea")
-    size = len(digests)
-    ((families, lanes, ids),) = await session.fetch(reserve, (*jobs[:3], size, jobs.which[0], digests[0]))
+    arguments = (*named.columns, len(jobs), which[0], _digest(jobs[0].key))
+    ((families, lanes, ids),) = await session.fetch(reserve, arguments)
     if ids is None:
         return False
-    family = [families[which - 1] for which in jobs.which]
-    lane = [lanes[which - 1] for which in jobs.which]
-    due = [None if at is None else _instant(at) for at in jobs.not_befores]
-    copy = session.connection.copy_records_to_table
-    records = zip(
-        ids, family, lane, jobs.priorities, jobs.limits, due, digests, jobs.keys, jobs.hosts, jobs.payloads, strict=True
-    )
-    await copy("job", schema_name=location.schema, columns=_JOB, records=records, timeout=CALL_TIMEOUT)
-    places = zip(family, lane, jobs.priorities, [1] * size, ids, due, strict=True)
+    places = [(families[number - 1], lanes[number - 1]) for number in which]
+
+    async def copy(table: str, columns: tuple[str, ...], records: Iterator[tuple[Any, ...]]) -> None:
+        await session.connection.copy_records_to_table(
+            table, schema_name=location.schema, columns=columns, records=records, timeout=CALL_TIMEOUT
+        )
+
+    await copy("job", _JOB, _job_rows(jobs, ids, places))
     # Whether a time has come only the database can say: what has one goes through `delayed`, be it long past.
-    ready, delayed = [], []
-    for place in places:
-        if place[-1] is None:
-            ready.append(place[:-1])
-        else:
-            delayed.append(place)
-    await copy("ready", schema_name=location.schema, columns=_READY, records=ready, timeout=CALL_TIMEOUT)
-    if delayed:
-        await copy("delayed", schema_name=location.schema, columns=_DELAYED, records=delayed, timeout=CALL_TIMEOUT)
-    added = Counter(lane)
+    waiting = (
+        (family, lane, job.priority, 1, number)
+        for job, number, (family, lane) in zip(jobs, ids, places, strict=True)
+        if job.not_before is None
+    )
+    await copy("ready", _READY, waiting)
+    if any(job.not_before is not None for job in jobs):
+        delayed = (
+            (family, lane, job.priority, 1, number, _instant(job.not_before))
+            for job, number, (family, lane) in zip(jobs, ids, places, strict=True)
+            if job.not_before is not None
+        )
+        await copy("delayed", _DELAYED, delayed)
+    added = Counter(lane for _, lane in places)
     await session.fetch(location.call("note_added", "int[]", "int[]"), (list(added), list(added.values())))
     if ring:
         await session.fetch("select pg_notify($1, '')", (location.channel,))
     return True
+
+
+def _job_rows(
+    jobs: Sequence[NewJob], ids: list[int], places: list[tuple[int, int]]
+) -> Iterator[tuple[int, int, int, int, int, datetime | None, bytes, str, str, str]]:
+    for job, number, (family, lane) in zip(jobs, ids, places, strict=True):
+        key = job.key
+        due = None if job.not_before is None else _instant(job.not_before)
+        yield (
+            number,
+            family,
+            lane,
+            priority_of(job),
+            job.max_attempts,
+            due,
+            _digest(key),
+            key,
+            job.host,
+            encode(job.payload).decode(),
+        )
+
+
+def _digest(key: str) -> bytes:
+    return sha256(key.encode()).digest()[:16]
 
 
 def _instant(at: float) -> datetime:

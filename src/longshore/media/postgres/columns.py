@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from longshore.errors import Failure, UsageError
-from longshore.job import Job, NewJob, State
+from longshore.job import Job, JobName, NewJob, State
 from longshore.lease import Lease
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Selection
 
-_encode = msgspec.json.encode
+encode = msgspec.json.encode
 _decode = msgspec.json.decode
 _failure = msgspec.json.Decoder(Failure)
+_job_name = msgspec.json.Decoder(JobName)
 _BIGGEST_INT = 2**31 - 1
 
 
@@ -24,6 +25,30 @@ class BatchLease(Lease, frozen=True):
     """A lease that remembers the row it is written in, which saves the settlement looking for it."""
 
     batch: int
+
+
+class Lanes:
+    """The runs, kinds and partitions of some jobs, each named once and numbered from 1."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, str, str], int] = {}
+
+    def number(self, job: NewJob | Job) -> int:
+        """The number of the lane that a job is for."""
+        name = (job.run, job.kind, job.partition)
+        return self._numbers.setdefault(name, len(self._numbers) + 1)
+
+    @property
+    def columns(self) -> list[list[str]]:
+        """Runs, kinds and partitions, in the order of the numbers."""
+        return unzipped(self._numbers, 3)
+
+
+def priority_of(job: NewJob | Job) -> int:
+    """The priority, if it fits its column."""
+    if not -_BIGGEST_INT <= job.priority <= _BIGGEST_INT:
+        raise UsageError(f"Priority {job.priority} is out of range. Fix: stay within ±{_BIGGEST_INT}")
+    return job.priority
 
 
 class NewJobs(NamedTuple):
@@ -48,19 +73,21 @@ class NewJobs(NamedTuple):
 
     @classmethod
     def of(cls, jobs: Iterable[NewJob]) -> NewJobs:
-        lanes: dict[tuple[str, str, str], int] = {}
-        which = []
-        rest = []
-        for job in jobs:
-            name = (job.run, job.kind, job.partition)
-            which.append(lanes.setdefault(name, len(lanes) + 1))
-            if not -_BIGGEST_INT <= job.priority <= _BIGGEST_INT:
-                raise UsageError(f"Priority {job.priority} is out of range. Fix: stay within ±{_BIGGEST_INT}")
-            rest.append(
-                (job.key, _encode(job.payload).decode(), job.priority, job.host, job.not_before, job.max_attempts)
+        lanes = Lanes()
+        rows = [
+            (
+                lanes.number(job),
+                job.key,
+                encode(job.payload).decode(),
+                priority_of(job),
+                job.host,
+                job.not_before,
+                job.max_attempts,
             )
-        runs, kinds, partitions = _unzipped(lanes, 3)
-        return cls(runs, kinds, partitions, which, *_unzipped(rest, 6))
+            for job in jobs
+        ]
+        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 7)]
+        return cls(*columns)
 
 
 class Settlements(NamedTuple):
@@ -91,13 +118,15 @@ class Settlements(NamedTuple):
     f_hosts: list[str]
     f_not_befores: list[float | None]
     f_limits: list[int]
+    f_names: list[str]
+    f_depths: list[int]
 
     @staticmethod
     def types() -> list[str]:
         """The columns' types in SQL."""
         completed = "bigint[] int[] json[] float8[]"
         others = "bigint[] int[] bool[] json[] bool[] float8[] int[] float8[]"
-        follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[]"
+        follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[] json[] int[]"
         return f"bigint[] text[] {completed} {others} {follow_ons}".split()
 
 
@@ -131,7 +160,7 @@ def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
     others: list[tuple[Any, ...]] = []
     others_at: list[int] = []
     follow_ons: list[NewJob] = []
-    parents: list[int] = []
+    parents: list[tuple[int, str, int]] = []
     for place, (lease, outcome, seconds) in enumerate((s.lease, s.outcome, s.seconds) for s in settlements):
         job = lease.job
         name = (job.id, job.epoch)
@@ -143,17 +172,19 @@ def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
         else:
             incarnations.add(lease.worker.incarnation)
         if isinstance(outcome, Completed):
-            completed.append((int(job.id), job.epoch, _encode(outcome.result).decode(), seconds))
+            completed.append((int(job.id), job.epoch, encode(outcome.result).decode(), seconds))
             completed_at.append(place)
             if outcome.jobs:
                 follow_ons.extend(msgspec.structs.replace(follow_on, run=job.run) for follow_on in outcome.jobs)
-                parents.extend([len(completed)] * len(outcome.jobs))
+                parent = (len(completed), encode(JobName(job.kind, job.key)).decode(), job.depth + 1)
+                parents.extend([parent] * len(outcome.jobs))
         else:
             others.append((int(job.id), job.epoch, *_other(outcome), seconds))
             others_at.append(place)
     new = NewJobs.of(follow_ons)
     lanes, jobs = new[:3], new[3:]
-    by_column: list[list[Any]] = [*_unzipped(completed, 4), *_unzipped(others, 8), *lanes, parents, *jobs]
+    positions, names, depths = unzipped(parents, 3)
+    by_column = [*unzipped(completed, 4), *unzipped(others, 8), *lanes, positions, *jobs, names, depths]
     columns = Settlements(sorted(batches), sorted(incarnations), *by_column)
     return Sorted(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
 
@@ -174,11 +205,15 @@ def encode_failure(failure: Failure) -> str:
         for name in ("error_type", "message", "exception", "traceback")
         if "\0" in (value := getattr(failure, name))
     }
-    return _encode(msgspec.structs.replace(failure, **clean) if clean else failure).decode()
+    return encode(msgspec.structs.replace(failure, **clean) if clean else failure).decode()
 
 
 def decode_failure(text: str) -> Failure:
     return _failure.decode(text)
+
+
+def decode_parent(text: str | None) -> JobName | None:
+    return None if text is None else _job_name.decode(text)
 
 
 def job_of(row: Any) -> Job:
@@ -192,6 +227,8 @@ def job_of(row: Any) -> Job:
         priority=row["priority"],
         partition=row["partition"],
         host=row["host"],
+        parent=decode_parent(row["parent"]),
+        depth=row["depth"],
         state=State(row["state"]),
         epoch=row["epoch"],
         attempts=row["attempts"],
@@ -231,6 +268,7 @@ def shell_pattern(pattern: str) -> str:
     return "^(?:" + inner.replace("(?>.*?", "(?:.*?") + ")$"
 
 
-def _unzipped(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+def unzipped(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows of that width by the column, also where there are none."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     return columns or [[] for _ in range(width)]

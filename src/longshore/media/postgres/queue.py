@@ -6,7 +6,7 @@ values. All instants are the database's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
@@ -23,6 +23,8 @@ from longshore.media.postgres.columns import (
     NewJobs,
     Settlements,
     decode_failure,
+    decode_parent,
+    encode,
     job_of,
     selection_columns,
     sort_settlements,
@@ -32,9 +34,12 @@ from longshore.media.postgres.location import Location, locate
 from longshore.media.postgres.marks import Marks
 from longshore.media.postgres.own import call_in
 from longshore.media.postgres.schema import bring_up_to_date
+from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.wake import Bell, Ear
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 FOLD_EVERY = 200
 """Calls that note counts, after which the notes are folded."""
@@ -44,7 +49,9 @@ TYPES = {
     name: types.split()
     for name, types in {
         "claim": "text text float8 int text text[] text[] int[] int[] bigint[]",
-        "renew": "text text float8",
+        "renew": "text text float8 json",
+        "sign_out": "text",
+        "present": "",
         "reap": "",
         "fold": "",
         "stats": "text",
@@ -65,7 +72,9 @@ _decode = msgspec.json.decode
 class PostgresQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
-    traits = Traits(name="postgres", spans_processes=True, spans_machines=True, wakes=True)
+    traits = Traits(
+        name="postgres", spans_processes=True, spans_machines=True, wakes=True, takes_over=True, keeps_roll=True
+    )
 
     def __init__(self, location: Location, clock: Clock) -> None:
         self._location = location
@@ -77,6 +86,7 @@ class PostgresQueue:
         self._lanes: dict[int, tuple[str, str, str]] = {}
         self._notes = 0
         self._submit = location.call("submit", *NewJobs.types())
+        self._take_over = location.call("take_over", *CarriedJobs.types())
         self._settle = location.call("settle", *Settlements.types())
 
     @classmethod
@@ -96,15 +106,14 @@ class PostgresQueue:
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         if not jobs:
             return Submitted(0, 0)
-        columns = NewJobs.of(jobs)
-        if len(jobs) >= WORTH_IT and await self._copied(columns):
+        if len(jobs) >= WORTH_IT and await self._copied(jobs):
             new = len(jobs)
         else:
-            new = (await self._connections.fetch(*self._ringing(self._submit, columns)))[0][0]
+            new = (await self._connections.fetch(*self._ringing(self._submit, NewJobs.of(jobs))))[0][0]
         await self._noted()
         return Submitted(new, len(jobs) - new)
 
-    async def _copied(self, jobs: NewJobs) -> bool:
+    async def _copied(self, jobs: Sequence[NewJob]) -> bool:
         ring = self._bell.due()
         return await self._connections.run(lambda session: copy_in(session, self._location, jobs, ring=ring))
 
@@ -141,7 +150,20 @@ class PostgresQueue:
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        arguments = (worker.incarnation, worker.label, lease.total_seconds())
+        return await self._renewed(worker, lease, None)
+
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+        return await self._renewed(worker, lease, encode(about).decode())
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        await self._call("sign_out", worker.incarnation, repeatable=True)
+
+    async def present(self) -> list[Present]:
+        rows = await self._call("present", repeatable=True)
+        return [Present(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
+
+    async def _renewed(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
+        arguments = (worker.incarnation, worker.label, lease.total_seconds(), about)
         rows = await self._call("renew", *arguments, repeatable=True)
         return [Held(str(row[0]), row[1]) for row in rows]
 
@@ -197,6 +219,13 @@ class PostgresQueue:
     async def prune(self, selection: Selection) -> int:
         return await self._each("prune_jobs", selection, {State.COMPLETED, State.FAILED, State.CANCELLED})
 
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        if not carried:
+            return Submitted(0, 0)
+        rows = await self._connections.fetch(*self._ringing(self._take_over, CarriedJobs.of(carried)))
+        await self._noted()
+        return Submitted(rows[0][0], len(carried) - rows[0][0])
+
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
@@ -226,7 +255,25 @@ class PostgresQueue:
             await self._learn(missing)
         label = want.worker.label
         leases: list[Lease] = []
-        for batch, deadline, _, job, epoch, _, lane, key, payload, priority, host, attempts, limit, at, failure in rows:
+        for (
+            batch,
+            deadline,
+            _,
+            job,
+            epoch,
+            _,
+            lane,
+            key,
+            payload,
+            priority,
+            host,
+            attempts,
+            limit,
+            at,
+            parent,
+            depth,
+            failure,
+        ) in rows:
             run, kind, partition = self._lanes[lane]
             claimed = Job(
                 id=str(job),
@@ -237,6 +284,8 @@ class PostgresQueue:
                 priority=priority,
                 partition=partition,
                 host=host,
+                parent=decode_parent(parent),
+                depth=depth,
                 state=State.CLAIMED,
                 epoch=epoch,
                 attempts=attempts,

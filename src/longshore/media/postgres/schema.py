@@ -9,17 +9,27 @@ from longshore.media.postgres.connections import Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 
-MIGRATIONS = ("0001_tables.sql",)
+MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql")
 """Applied in order, each once. The version of a schema is how many it has seen."""
 VERSION = len(MIGRATIONS)
 # Written anew with every migration: they hold no data, and belong to the version that calls them.
-_FUNCTIONS = ("submit.sql", "pick.sql.in", "claim.sql", "settle.sql", "lease.sql", "stats.sql", "operate.sql")
+_FUNCTIONS = (
+    "submit.sql",
+    "pick.sql.in",
+    "claim.sql",
+    "settle.sql",
+    "lease.sql",
+    "stats.sql",
+    "operate.sql",
+    "transfer.sql",
+)
 
 
-async def migrate(url: str) -> int:
-    """Make the schema the URL names, or bring it up to date. Returns its version; safe to run at any time, by many.
+async def migrate(url: str) -> tuple[int, int]:
+    """Make the schema the URL names, or bring it up to date; safe to run at any time, by many.
 
-    Raises `NewerSchemaError` where a newer Longshore was there, `ForeignQueueError` where something else has our names.
+    Returns its version before (0 where there was none) and after. Raises `NewerSchemaError` where a newer Longshore was
+    there, `ForeignQueueError` where something else has our names.
     """
     location = locate(url)
     session = await open_session(location)
@@ -29,15 +39,15 @@ async def migrate(url: str) -> int:
         await session.close()
 
 
-async def bring_up_to_date(session: Session, location: Location) -> int:
+async def bring_up_to_date(session: Session, location: Location) -> tuple[int, int]:
     """What `migrate` does, on a session that is there: look, and write only where something is missing."""
     try:
         found = await _version(session, location)
         if found < VERSION:
-            await _apply(session, location)
+            found = await _apply(session, location)
     except DRIVER_ERRORS as error:
         raise fault(error, location) or error from error
-    return VERSION
+    return found, VERSION
 
 
 async def _version(session: Session, location: Location) -> int:
@@ -75,7 +85,8 @@ async def _version(session: Session, location: Location) -> int:
     return found
 
 
-async def _apply(session: Session, location: Location) -> None:
+async def _apply(session: Session, location: Location) -> int:
+    """Bring it up to date, and say from which version; another may have been faster."""
     connection, schema = session.connection, location.quoted_schema
     async with connection.transaction():
         # Held to the end of the transaction, not of the session, so that a pooler cannot leave it behind.
@@ -85,7 +96,7 @@ async def _apply(session: Session, location: Location) -> None:
         await connection.execute("set local client_min_messages = warning")
         found = await _version(session, location)
         if found == VERSION:
-            return
+            return found
         if not await connection.fetchval(
             "select exists (select from pg_namespace where nspname = $1)", location.schema
         ):
@@ -100,6 +111,7 @@ async def _apply(session: Session, location: Location) -> None:
             await connection.execute("insert into migration (version) values ($1)", number)
         for name in _FUNCTIONS:
             await connection.execute(statements(name))
+        return found
 
 
 def statements(name: str) -> str:

@@ -48,7 +48,7 @@ create or replace function claim(
   known_lines int[], after_priorities int[], after_jobs bigint[]
 ) returns table (
   batch bigint, deadline float8, looked float8, job bigint, epoch int, family int, lane int, key text, payload json,
-  priority int, host text, attempts int, max_attempts int, submitted_at float8, failure json
+  priority int, host text, attempts int, max_attempts int, submitted_at float8, parent json, depth int, failure json
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -102,7 +102,8 @@ begin
     returning b.id into made;
   return query
     select made, date_part('epoch', until), looked, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
-           j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), last.failure
+           j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
+           last.failure
     from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
     join job j on j.id = u.job
     left join lateral (

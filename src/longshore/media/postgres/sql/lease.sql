@@ -1,5 +1,6 @@
--- Extend all leases of a worker in one write, and say what it holds.
-create or replace function renew(worker_incarnation text, worker_label text, lease float8)
+-- Extend all leases of a worker in one write, and say what it holds. `words`, where given, are what it says of itself,
+-- and put it on the roll.
+create or replace function renew(worker_incarnation text, worker_label text, lease float8, words json)
 returns table (job bigint, epoch int) language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
@@ -7,12 +8,28 @@ as $$
 declare
   holder int;
 begin
-  insert into worker as w (incarnation, label, deadline)
-    values (worker_incarnation, worker_label, clock_timestamp() + make_interval(secs => lease))
-    on conflict (incarnation) do update set deadline = excluded.deadline returning w.id into holder;
+  insert into worker as w (incarnation, label, deadline, about)
+    values (worker_incarnation, worker_label, clock_timestamp() + make_interval(secs => lease), words)
+    on conflict (incarnation) do update set deadline = excluded.deadline, about = coalesce(excluded.about, w.about)
+    returning w.id into holder;
   return query select u.job, u.epoch from batch b cross join lateral unnest(b.jobs, b.epochs) u (job, epoch)
     where b.worker = holder order by b.id, u.job;
 end
+$$;
+
+-- Take a worker off the roll; its leases stay.
+create or replace function sign_out(worker_incarnation text) returns void language sql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+  update worker set about = null where incarnation = worker_incarnation
+$$;
+
+-- The workers on the roll that are alive.
+create or replace function present() returns table (label text, incarnation text, about json) language sql stable
+set search_path from current set jit = off
+as $$
+  select w.label, w.incarnation, w.about from worker w where w.about is not null and w.deadline >= clock_timestamp()
+  order by w.label, w.incarnation
 $$;
 
 -- Bring back what silent workers held. A worker that claims or renews at this moment has its row locked and is alive.

@@ -55,14 +55,14 @@ $$;
 -- Settle. `batches` are the batches the jobs are believed to be in; for the workers in `incarnations` all of theirs are
 -- looked through. A settlement is accepted when its job is held at its epoch: then, and only then, all of it is written.
 -- `c_…` are completed jobs, `o_…` all others, `f_…` the follow-on jobs, each with the position of its parent among the
--- completed. Returns the positions that were accepted, of each kind.
+-- completed, its name, and the depth of the job itself. Returns the positions that were accepted, of each kind.
 create or replace function settle(
   batches bigint[], incarnations text[],
   c_jobs bigint[], c_epochs int[], c_results json[], c_seconds float8[],
   o_jobs bigint[], o_epochs int[], o_failed bool[], o_failures json[], o_retryable bool[], o_delays float8[],
   o_limits int[], o_seconds float8[],
   f_runs text[], f_kinds text[], f_partitions text[], f_parents int[], f_lanes int[], f_keys text[], f_payloads json[],
-  f_priorities int[], f_hosts text[], f_not_befores float8[], f_limits int[],
+  f_priorities int[], f_hosts text[], f_not_befores float8[], f_limits int[], f_names json[], f_depths int[],
   out completed int[], out others int[]
 ) language plpgsql
 -- Every join here is between two arrays of unknown length, which a nested loop would walk in their product.
@@ -75,6 +75,7 @@ declare
   c record;
   o record;
   left_over record;
+  made record;
   lanes int[] := '{}';
 begin
   completed := '{}';
@@ -137,11 +138,15 @@ begin
       from (select l.lane, count(*)::int as n from unnest(lanes) l (lane) group by l.lane) g;
   end if;
   if cardinality(f_parents) > 0 and cardinality(completed) > 0 then
-    perform submit(f_runs, f_kinds, f_partitions, array_agg(f.lane), array_agg(f.key), array_agg(f.payload),
-                   array_agg(f.priority), array_agg(f.host), array_agg(f.not_before), array_agg(f.max_attempts))
+    select * into made from lanes_of(f_runs, f_kinds, f_partitions);
+    perform add_jobs(made.families, made.lanes, array_agg(f.lane), array_agg(f.key), array_agg(f.payload),
+                     array_agg(f.priority), array_agg(f.host), array_agg(f.not_before), array_agg(f.max_attempts),
+                     array_agg(f.name), array_agg(f.depth))
       from (
-        select f.* from unnest(f_parents, f_lanes, f_keys, f_payloads, f_priorities, f_hosts, f_not_befores, f_limits)
-          with ordinality f (parent, lane, key, payload, priority, host, not_before, max_attempts, position)
+        select f.* from unnest(f_parents, f_lanes, f_keys, f_payloads, f_priorities, f_hosts, f_not_befores, f_limits,
+                               f_names, f_depths)
+          with ordinality
+          f (parent, lane, key, payload, priority, host, not_before, max_attempts, name, depth, position)
         join unnest(completed) p (position) on p.position = f.parent
         order by f.position
       ) f

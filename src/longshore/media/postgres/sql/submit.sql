@@ -26,10 +26,10 @@ end
 $$;
 
 -- Insert jobs, put them where claims or their time will find them, and note them. Returns how many were new.
--- Keys that are there already, or come twice, are passed over.
+-- Keys that are there already, or come twice, are passed over. `parents` and `depths` are null for jobs from outside.
 create or replace function add_jobs(
   family_ids int[], lane_ids int[], which int[], keys text[], payloads json[], priorities int[], hosts text[],
-  not_befores float8[], limits int[]
+  not_befores float8[], limits int[], parents json[], depths int[]
 ) returns int language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 as $$
@@ -39,11 +39,13 @@ declare
   added int[];
 begin
   with given as (
-    insert into job as j (family, lane, priority, max_attempts, submitted_at, not_before, digest, key, host, payload)
+    insert into job as j (family, lane, priority, max_attempts, submitted_at, not_before, digest, key, host, payload,
+                          parent, depth)
       select family_ids[u.which], lane_ids[u.which], u.priority, u.max_attempts, at, to_timestamp(u.not_before),
-             substring(sha256(convert_to(u.key, 'UTF8')) for 16), u.key, u.host, u.payload
-      from unnest(which, keys, payloads, priorities, hosts, not_befores, limits)
-        u (which, key, payload, priority, host, not_before, max_attempts)
+             substring(sha256(convert_to(u.key, 'UTF8')) for 16), u.key, u.host, u.payload,
+             u.parent, coalesce(u.depth, 0)
+      from unnest(which, keys, payloads, priorities, hosts, not_befores, limits, parents, depths)
+        u (which, key, payload, priority, host, not_before, max_attempts, parent, depth)
     on conflict on constraint job_by_key do nothing
     returning j.id, j.family, j.lane, j.priority, j.not_before
   ), now_ready as (
@@ -74,7 +76,7 @@ declare
   l record;
 begin
   select * into l from lanes_of(runs, kinds, partitions);
-  return add_jobs(l.families, l.lanes, which, keys, payloads, priorities, hosts, not_befores, limits);
+  return add_jobs(l.families, l.lanes, which, keys, payloads, priorities, hosts, not_befores, limits, null, null);
 end
 $$;
 
@@ -86,10 +88,12 @@ create or replace function reserve(
 ) language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
+declare
+  numbers constant regclass := pg_get_serial_sequence('job', 'id');  -- found once, not for each job
 begin
   select l.families, l.lanes into families, lanes from lanes_of(runs, kinds, partitions) l;
   if not exists (select from job j where j.family = families[first_lane] and j.digest = first_digest) then
-    ids := array(select nextval(pg_get_serial_sequence('job', 'id')) from generate_series(1, jobs));
+    ids := array(select nextval(numbers) from generate_series(1, jobs));
   end if;
 end
 $$;

@@ -1,0 +1,37 @@
+-- Where a follow-on job came from, and what a live worker says of itself.
+
+alter table job
+  add column parent json,  -- the kind and key of the job whose settlement submitted this one
+  add column depth  int not null default 0;
+
+alter table worker add column about json;  -- null where the worker is not on the roll
+
+-- Functions whose arguments or columns change; they are written anew right after this. A new schema has none yet.
+drop function if exists claim(text, text, float8, int, text, text[], text[], int[], int[], bigint[]);
+drop function if exists renew(text, text, float8);
+drop function if exists add_jobs(int[], int[], int[], text[], json[], int[], text[], float8[], int[]);
+drop function if exists settle(
+  bigint[], text[], bigint[], int[], json[], float8[], bigint[], int[], bool[], json[], bool[], float8[], int[], float8[],
+  text[], text[], text[], int[], int[], text[], json[], int[], text[], float8[], int[]);
+
+create or replace view known as
+select
+  j.id, f.run, f.kind, l.partition, j.key, j.payload, j.priority, j.host, j.max_attempts, j.submitted_at,
+  j.family, j.lane,
+  coalesce(d.state::text, case when h.job is null then 'pending' else 'claimed' end) as state,
+  case when h.job is not null or d.state = 'completed' then j.epoch + 1 else j.epoch end as epoch,
+  case when d.state = 'completed' then j.attempts + 1 else j.attempts end as attempts,
+  case when h.job is null and d.job is null then j.not_before end as not_before,
+  d.settled_at, d.seconds, d.result,
+  coalesce(d.worker, h.label) as worker,
+  case when d.state = 'completed' then null else (
+    select a.failure from attempt a where a.job = j.id order by a.epoch desc limit 1
+  ) end as failure,
+  j.parent, j.depth
+from job j
+join lane l on l.id = j.lane
+join family f on f.id = j.family
+left join done d on d.job = j.id
+left join (
+  select u.job, w.label from batch b join worker w on w.id = b.worker cross join lateral unnest(b.jobs) u (job)
+) h on h.job = j.id;
