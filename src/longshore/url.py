@@ -13,8 +13,11 @@ _TRACKING = re.compile(
     r"^(utm_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|_ga|_gl)$"
 )
 # A URL like this is its own canonical form. Most URLs of a large file are, and the full way costs 20 times as much.
-# Not one with a `.` or `..` for a segment, which the full way resolves.
-_ALREADY_CANONICAL = re.compile(r"https?://[a-z0-9.-]+(?!\S*/\.\.?(?:/|\Z))/[A-Za-z0-9._~/-]*\Z")
+# Not one with a `.` or `..` for a segment, which the full way resolves, nor with several parameters, which it sorts.
+_ALREADY_CANONICAL = re.compile(
+    r"https?://(?P<host>[a-z0-9.-]+)(?![^?]*/\.\.?(?:[/?]|\Z))/[A-Za-z0-9._~/-]*"
+    r"(?:\?(?P<parameter>[A-Za-z0-9_-]+)=[A-Za-z0-9._-]*)?\Z"
+)
 # Up to the last @ before the path: a password may hold an @, or a space, that nobody encoded.
 _USER_AND_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?P<user>[^/@:\s]*):[^/\n]*@", re.IGNORECASE)
 _LONE_USER = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?!git@)[^/@:\s]+@", re.IGNORECASE)
@@ -30,7 +33,8 @@ def canonical_url(url: str) -> str:
     The fragment and tracking parameters are dropped, the query is sorted, scheme and host are in lower case, and a
     default port is left out. The case of the path and every parameter that may mean something are kept.
     """
-    if _ALREADY_CANONICAL.match(url):
+    already = _ALREADY_CANONICAL.match(url)
+    if already and not _TRACKING.match(already["parameter"] or ""):
         return url
     try:
         return _canonical(url.strip())
@@ -59,6 +63,8 @@ def url_key(url: str) -> str:
 
 def host_of(url: str) -> str:
     """What politeness is counted by: the host in lower case, with the port where it is not the usual one."""
+    if plain := _ALREADY_CANONICAL.match(url):
+        return plain["host"]
     try:
         parts = urlsplit(url)
         name, port = parts.hostname, parts.port

@@ -1,0 +1,98 @@
+"""What a person sees who points the command at PostgreSQL: it works, or one message names the cause and the fix."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+from tests.services.postgres import PASSWORD, PostgresServer, free_port
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as running:
+        yield running
+
+
+def execute(server: PostgresServer, statements: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(server.url)
+        await connection.execute(statements)
+        await connection.close()
+
+    asyncio.run(run())
+
+
+def refusal(shell: Shell, url: str, *arguments: str) -> str:
+    """The one message; it shows no password and no traceback."""
+    done = shell(*arguments, LONGSHORE_QUEUE=url)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert PASSWORD not in done.stderr
+    return done.stderr
+
+
+COMMANDS = [("status",), ("submit", "page", "--urls-file", "urls.txt"), ("jobs",)]
+
+
+@pytest.fixture(autouse=True)
+def _urls(shell: Shell) -> None:
+    shell.urls(3)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_wrong_password(shell: Shell, server: PostgresServer, command: tuple[str, ...]) -> None:
+    url = server.url_of("postgres", password="wrong-and-secret")
+    told = refusal(shell, url, *command)
+    assert "password" in told.lower()
+    assert "wrong-and-secret" not in told
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_host_that_does_not_answer(shell: Shell, command: tuple[str, ...]) -> None:
+    assert "Fix:" in refusal(shell, f"postgresql://u:{PASSWORD}@127.0.0.1:{free_port()}/x", *command)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_database_that_is_not_there(shell: Shell, server: PostgresServer, command: tuple[str, ...]) -> None:
+    assert "nowhere" in refusal(shell, server.url_of("nowhere"), *command)
+
+
+def test_a_user_who_may_not_make_the_tables(shell: Shell, server: PostgresServer) -> None:
+    execute(server, f"create role newcomer login password '{PASSWORD}'")
+    told = refusal(shell, server.url_of("postgres", user="newcomer") + "?schema=not_mine", *COMMANDS[1])
+    assert "migrate" in told or "grant" in told.lower()
+
+
+def test_a_schema_of_a_newer_longshore(shell: Shell, server: PostgresServer) -> None:
+    url = f"{server.url}?schema=newer"
+    assert shell("submit", "page", "--urls-file", "urls.txt", LONGSHORE_QUEUE=url).returncode == 0
+    execute(server, "insert into newer.migration (version) values (1000)")
+    told = refusal(shell, url, "status")
+    assert "1000" in told
+    assert "upgrade" in told.lower()
+
+
+def test_submitting_twice_adds_nothing_and_two_workers_settle_each_once(shell: Shell, server: PostgresServer) -> None:
+    url = f"{server.url}?schema=fleet"
+    shell.urls(2000)
+    submit = ("submit", "page", "--urls-file", "urls.txt", "--run", "r")
+    assert shell(*submit, LONGSHORE_QUEUE=url).returncode == 0
+    again = json.loads(shell(*submit, LONGSHORE_QUEUE=url).stdout)
+    assert (again["submitted"], again["duplicates"]) == (0, 2000)
+    work = ("work", "pages.py", "--run", "r", "--until-done")
+    workers = [shell.start(*work, LONGSHORE_QUEUE=url) for _ in range(2)]
+    for worker in workers:
+        _, told = worker.communicate(timeout=90)
+        assert worker.returncode == 0, told
+    count = shell.json("status", "r", "--json", "--queue", url)
+    assert (count["completed"], count["pending"], count["claimed"], count["failed"]) == (2000, 0, 0, 0)
