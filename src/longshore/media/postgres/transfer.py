@@ -33,6 +33,7 @@ class CarriedJobs(NamedTuple):
     durations: list[float | None]
     workers: list[str | None]
     results: list[str | None]
+    failures: list[str | None]
     h_jobs: list[int]
     h_epochs: list[int]
     h_ended_ats: list[float]
@@ -44,7 +45,7 @@ class CarriedJobs(NamedTuple):
     def types() -> list[str]:
         """The columns' types in SQL."""
         jobs = "text[] text[] text[] int[] text[] json[] int[] text[] float8[] int[] json[] int[] int[] int[] float8[]"
-        ends = "text[] float8[] float8[] text[] json[]"
+        ends = "text[] float8[] float8[] text[] json[] json[]"
         attempts = "int[] int[] float8[] float8[] text[] json[]"
         return f"{jobs} {ends} {attempts}".split()
 
@@ -64,7 +65,7 @@ class CarriedJobs(NamedTuple):
                     (len(rows), a.epoch, a.ended_at, a.seconds, a.worker, encode_failure(a.failure))
                     for a in item.history
                 )
-        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 17), *unzipped(attempts, 6)]
+        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 18), *unzipped(attempts, 6)]
         return cls(*columns)
 
 
@@ -88,4 +89,6 @@ def _columns(item: Carried) -> tuple[Any, ...]:
         job.seconds,
         None if held else job.worker,
         encode(job.result).decode() if job.state is State.COMPLETED else None,
+        # Where there is a history, the failure is its last.
+        None if job.failure is None or item.history else encode_failure(job.failure),
     )

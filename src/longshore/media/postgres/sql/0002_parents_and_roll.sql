@@ -1,8 +1,9 @@
 -- Where a follow-on job came from, and what a live worker says of itself.
 
 alter table job
-  add column parent json,  -- the kind and key of the job whose settlement submitted this one
-  add column depth  int not null default 0;
+  add column parent   json,  -- the kind and key of the job whose settlement submitted this one
+  add column depth    int not null default 0,
+  add column failure  json;  -- of a job that was taken over with its last failure and without its history
 
 alter table worker add column about json;  -- null where the worker is not on the roll
 
@@ -24,8 +25,8 @@ select
   case when h.job is null and d.job is null then j.not_before end as not_before,
   d.settled_at, d.seconds, d.result,
   coalesce(d.worker, h.label) as worker,
-  case when d.state = 'completed' then null else (
-    select a.failure from attempt a where a.job = j.id order by a.epoch desc limit 1
+  case when d.state = 'completed' then null else coalesce(
+    (select a.failure from attempt a where a.job = j.id order by a.epoch desc limit 1), j.failure
   ) end as failure,
   j.parent, j.depth
 from job j

@@ -103,7 +103,7 @@ begin
   return query
     select made, date_part('epoch', until), looked, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
            j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
-           last.failure
+           coalesce(last.failure, j.failure)
     from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
     join job j on j.id = u.job
     left join lateral (
