@@ -1,4 +1,4 @@
-"""Settings: where a value comes from, and what is said when it cannot be used (A10, E3, E16)."""
+"""Settings: where a value comes from, and what is said when it cannot be used (A10, B16, E3, E16)."""
 
 from __future__ import annotations
 
@@ -56,6 +56,10 @@ def test_each_source_wins_over_the_one_below_it(folder: Path) -> None:
         ("POLL_INTERVAL", "3", "poll_interval", 3.0),
         ("WORKER_COUNT", "10", "workers", 10),
         ("DEBUG", "true", "debug", True),
+        ("MIN_DELAY_SECONDS", "8", "min_delay_seconds", 8.0),
+        ("MAX_DELAY_SECONDS", "20", "max_delay_seconds", 20.0),
+        ("PROXY_FILE", "proxies.txt", "proxy_file", "proxies.txt"),
+        ("ENVIRONMENT", "testing", "profile", "testing"),
         ("TASKMANAGER_API_URL", "https://tasks.example/api", "queue", "https://tasks.example/api"),
         ("QUEUE_DIR", "/srv/queue", "queue", "dir:///srv/queue"),
         ("GITHUB_REPO_URL", "https://github.com/a/b.git", "queue", "git+https://github.com/a/b.git"),
@@ -208,6 +212,28 @@ def test_a_handler_finds_its_own_variables_of_the_dotenv_file(folder: Path, monk
     export_dotenv(folder)
     assert os.environ["YOUTUBE_API_KEY"] == "from-file"
     assert os.environ["TAKEN"] == "from-shell"
+
+
+def test_a_setting_of_the_dotenv_file_is_not_put_into_the_environment_where_it_would_outlive_a_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".env").write_text("MAX_DELAY_SECONDS=20\nLONGSHORE_CONCURRENCY=3\n")
+    for name in ("MAX_DELAY_SECONDS", "LONGSHORE_CONCURRENCY"):
+        monkeypatch.delenv(name, raising=False)
+    export_dotenv(folder)
+    assert not {"MAX_DELAY_SECONDS", "LONGSHORE_CONCURRENCY"} & set(os.environ)
+
+
+def test_changes_are_taken_over_with_their_sources_and_the_rest_stays(folder: Path) -> None:
+    old = settle(folder, {"LONGSHORE_CONCURRENCY": "2", "LONGSHORE_LEASE_SECONDS": "60"})
+    new = settle(folder, {"LONGSHORE_LEASE_SECONDS": "90"}, max_delay_seconds="5")
+    mixed = old.with_changes(new, ["concurrency", "max_delay_seconds"])
+    assert (mixed.concurrency, mixed.max_delay_seconds, mixed.lease_seconds) == (8, 5.0, 60.0)
+    assert [mixed.source(name).level for name in ("concurrency", "max_delay_seconds", "lease_seconds")] == [
+        "default",
+        "command line",
+        "environment",
+    ]
 
 
 def test_a_password_is_never_shown(folder: Path) -> None:

@@ -30,7 +30,8 @@ class KeepsRoll(Queue, Protocol):
         """Everything `renew` does, and in the same write: be on the roll, with these words. Again at every heartbeat.
 
         `about` is a JSON object of at most a few kilobytes; it replaces what the worker said before. A plain `renew` or
-        `claim` of a worker that signed in keeps it on the roll as it is; one that never signed in is not on it.
+        `claim` of a worker that signed in keeps it on the roll as it is; one that never signed in is not on it. A
+        worker that was reaped is off it, and must sign in again.
         """
 
     async def sign_out(self, worker: WorkerId) -> None:

@@ -104,3 +104,18 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return err
 
     return run
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Run a command that must succeed, and give what it printed."""
+    from longshore.cli import main
+
+    def run(*arguments: str) -> str:
+        capsys.readouterr()
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        assert code == 0, err
+        return out
+
+    return run

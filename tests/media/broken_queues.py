@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from longshore.job import State
-from longshore.lease import Lease, Want
+from longshore.job import Job, NewJob, State
+from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Outcome, Released, Settlement
-from longshore.queue import Reaped, Selection
+from longshore.queue import Reaped, Selection, Submitted
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 replace = msgspec.structs.replace
 
@@ -72,3 +76,44 @@ class ForgivesExpiry(MemoryQueue):
         for job_id in before.keys() - self._holders.keys():
             self._put(self._jobs[job_id], attempts=before[job_id])
         return reaped
+
+
+class DisownsFollowOns(MemoryQueue):
+    """Where a follow-on job came from is known only where it came from outside: nowhere."""
+
+    def _add(self, job: NewJob, *, parent: Job | None = None) -> bool:
+        del parent
+        return super()._add(job)
+
+
+class TakesOverFromTheStart(MemoryQueue):
+    """A job that comes from another queue starts over, and meets the leases it had there."""
+
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        return await super().take_over([replace(item, job=replace(item.job, epoch=0)) for item in carried])
+
+
+class TakesOverWhatIsThere(MemoryQueue):
+    """A job that is known here is replaced by the one that comes."""
+
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        for item in carried:
+            known = self._ids.get((item.job.run, item.job.kind, item.job.key))
+            if known is not None and item.job.state is not State.CLAIMED:
+                self._put(replace(item.job, id=known))
+        return await super().take_over(carried)
+
+
+class KeepsTheDeadOnTheRoll(MemoryQueue):
+    """Who signed in once is alive until somebody reaps."""
+
+    async def present(self) -> list[Present]:
+        return [Present(worker, self._about[worker]) for worker in sorted(self._about, key=lambda w: w.label)]
+
+
+class SigningOutGivesUp(MemoryQueue):
+    """Who leaves the roll loses what it holds."""
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        await super().sign_out(worker)
+        self._holders = {job_id: holder for job_id, holder in self._holders.items() if holder != worker}

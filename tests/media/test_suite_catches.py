@@ -59,6 +59,11 @@ def suite(folder: Path, module: str, queue: str, part: str) -> subprocess.Comple
         ("CountsReleases", "test_a_released_job_is_there_at_once_and_costs_no_attempt"),
         ("IgnoresPartitions", "test_a_worker_gets_jobs_of_its_partitions_only"),
         ("ForgivesExpiry", "test_an_expiry_on_the_last_attempt_fails_the_job"),
+        ("DisownsFollowOns", "test_follow_on_jobs_know_their_parent_and_how_deep_they_are"),
+        ("TakesOverFromTheStart", "test_the_next_claim_raises_the_epoch_it_came_with"),
+        ("TakesOverWhatIsThere", "test_a_job_that_is_known_here_is_not_changed"),
+        ("KeepsTheDeadOnTheRoll", "test_who_is_silent_for_a_lease_is_not_present"),
+        ("SigningOutGivesUp", "test_who_signs_out_is_gone_at_once_and_keeps_its_leases"),
     ],
 )
 def test_a_faulty_queue_fails_the_test_that_says_why(queue: str, caught_by: str, tmp_path: Path) -> None:
@@ -73,5 +78,7 @@ def test_a_faulty_queue_does_not_keep_up_with_the_reference(tmp_path: Path) -> N
 
 
 def test_a_faultless_queue_passes_without_any_setting_of_this_project(tmp_path: Path) -> None:
-    done = suite(tmp_path, "longshore.media.memory", "MemoryQueue", "stale or released or partitions or expiry")
+    done = suite(
+        tmp_path, "longshore.media.memory", "MemoryQueue", "stale or released or partitions or expiry or taken or roll"
+    )
     assert done.returncode == 0, done.stdout + done.stderr

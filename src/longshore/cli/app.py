@@ -7,7 +7,28 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from longshore.cli import cancel, config, demo, init, jobs, retry, run, show, status, submit, work
+from longshore.cli import (
+    archive,
+    assign,
+    autoscale_target,
+    cancel,
+    config,
+    copy,
+    demo,
+    doctor,
+    fleet,
+    init,
+    jobs,
+    migrate,
+    prune,
+    retry,
+    run,
+    show,
+    status,
+    stop,
+    submit,
+    work,
+)
 from longshore.cli.options import LOCAL
 from longshore.errors import SettingsError
 from longshore.settings import TABLE, Setting, Settings, resolve
@@ -38,12 +59,27 @@ app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="A whole run on this 
 )
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put the jobs of a file into the queue.")(submit.submit)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Many workers on this machine, watched.")(fleet.fleet)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Stop the fleet of this folder.")(stop.stop)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which worker has which partitions.")(assign.assign)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Copy or move jobs into another queue; take some offline.")(
+    copy.copy
+)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Remove finished jobs for good.")(prune.prune)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Pack old completed jobs away.")(archive.archive)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How many workers the waiting work asks for.")(
+    autoscale_target.autoscale_target
+)
+app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make or update the queue's tables.")(migrate.migrate)
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
+app.command(cls=doctor.Doctor, rich_help_panel=_SETUP, short_help="What stands in the way of work, and the fix.")(
+    doctor.doctor
+)
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)
 

@@ -48,7 +48,8 @@ class Campaign:
         arguments = (
             sys.executable,
             *("-m", "longshore", "work", str(self.handler_file), "--run", self.run, "--until-done", "--lifeline"),
-            *("--concurrency", str(settings.concurrency), "--batch-size", str(settings.batch_size)),
+            *("--profile", settings.profile, "--batch-size", str(settings.batch_size)),
+            *said(settings, "concurrency", "min_delay_seconds", "max_delay_seconds"),
             *("--lease-seconds", str(self.lease_seconds)),
             *("--poll-interval", str(self._local("poll_interval"))),
             # Limits that are meant for a worker of its own would leave the run unfinished.
@@ -59,7 +60,7 @@ class Campaign:
                 name=f"worker {number}",
                 arguments=(*arguments, *self._label(number)),
                 log=self.logs / f"worker_{number}.log",
-                environment=self._environment(),
+                environment=worker_environment(settings),
             )
             for number in range(1, settings.workers + 1)
         ]
@@ -68,19 +69,28 @@ class Campaign:
         label = self.settings.worker_id
         return ("--worker-id", f"{label}-{number}") if label else ()
 
-    def _environment(self) -> dict[str, str]:
-        # The queue's URL may hold a password: in the environment nobody else on the machine sees it. Its other names
-        # are emptied, so that a .env file cannot contradict what was decided here.
-        queue = TABLE["queue"]
-        log_format = self.settings.log_format if "log_format" in self.settings.sources else "text"
-        return {
-            **os.environ,
-            **dict.fromkeys(queue.aliases, ""),
-            queue.variable: self.settings.queue,
-            TABLE["log_format"].variable: log_format,
-            TABLE["debug"].variable: str(self.settings.debug).lower(),
-            "PYTHONUTF8": "1",
-        }
+
+def said(settings: Settings, *names: str) -> Iterator[str]:
+    """What the command line said of these settings, as options for a worker; the rest it looks up itself."""
+    for name in names:
+        if settings.source(name).level == "command line":
+            yield from (TABLE[name].flag, settings.shown(name))
+
+
+def worker_environment(settings: Settings) -> dict[str, str]:
+    """The environment of a worker process that writes its log into a file."""
+    # The queue's URL may hold a password: in the environment nobody else on the machine sees it. Its other names
+    # are emptied, so that a .env file cannot contradict what was decided here.
+    queue = TABLE["queue"]
+    log_format = settings.log_format if "log_format" in settings.sources else "text"
+    return {
+        **os.environ,
+        **dict.fromkeys(queue.aliases, ""),
+        queue.variable: settings.queue,
+        TABLE["log_format"].variable: log_format,
+        TABLE["debug"].variable: str(settings.debug).lower(),
+        "PYTHONUTF8": "1",
+    }
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,7 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
 
     pace = Pace()
     clock = fleet.clock
-    with _asked_to_stop(stop):
+    with asked_to_stop(stop):
         try:
             while not working.done():
                 # A busy queue is no reason to stop; the workers say so in their logs if it stays that way.
@@ -131,7 +141,7 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
 
 
 @contextmanager
-def _asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
+def asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop`, in the event loop, for each Ctrl-C or request to end, instead of dying of it."""
     loop = asyncio.get_running_loop()
 

@@ -2,54 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Annotated
+from longshore.cli.steer import Change, command
+from longshore.job import State
 
-import typer
+_OPEN = frozenset({State.PENDING, State.CLAIMED})
 
-from longshore.cli import options
-
-if TYPE_CHECKING:
-    from longshore.queue import Selection
-    from longshore.settings import Settings
-
-
-def cancel(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Jobs by their ids.")] = None,
-    run: options.Run = None,
-    kind: options.Kind = None,
-    partition: options.Partition = None,
-    state: options.StateOption = None,
-    error: options.Error = None,
-    older_than: options.OlderThan = None,
-    yes: options.Yes = False,
-    queue: options.Queue = None,
-    debug: options.Debug = None,
-) -> None:
-    """Cancel jobs that are not finished. A worker that holds one learns of it within a third of its lease."""
-    from longshore.cli.selection import narrowed, selection
-    from longshore.job import State
-    from longshore.settings import resolve
-
-    settings = resolve({"queue": queue, "debug": debug})
-    chosen = selection(
-        ids=ids, run=run, kind=kind, partition=partition, state=state, error=error, older_than=older_than
-    )
-    possible = frozenset({State.PENDING, State.CLAIMED})
-    asyncio.run(
-        _cancel(settings, narrowed(chosen, "cancel", possible, frozenset({State.PENDING, State.CLAIMED})), yes=yes)
-    )
-
-
-async def _cancel(settings: Settings, chosen: Selection, *, yes: bool) -> None:
-    from longshore.cli.opened import opened_existing
-    from longshore.cli.output import counted, write
-    from longshore.cli.selection import agreed, nothing_to, size
-
-    async with opened_existing(settings) as queue:
-        number = await size(queue, chosen, settings)
-        if not number:
-            write(await nothing_to(queue, chosen, "cancel"))
-        elif agreed(number, chosen, "cancel", yes=yes):
-            changed = await queue.cancel(chosen)
-            write(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} cancelled.")
+cancel = command(
+    Change(
+        verb="cancel",
+        made="cancelled",
+        possible=_OPEN,
+        default=_OPEN,
+        change=lambda queue, chosen: queue.cancel(chosen),
+    ),
+    "Cancel jobs that are not finished. A worker that holds one learns of it within a third of its lease.",
+)

@@ -7,19 +7,20 @@ from longshore.cli import options
 
 def config(
     json: options.Json = False,
+    profile: options.Profile = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
     """Every setting with its value and where it came from. Passwords are masked."""
     from longshore.cli.output import write_json, write_table
-    from longshore.settings import TABLE, resolve, show
+    from longshore.settings import TABLE, Span, resolve, show
 
-    settings = resolve({"queue": queue, "debug": debug})
+    settings = resolve({"profile": profile, "queue": queue, "debug": debug})
     if json:
         write_json(
             {
                 name: {
-                    "value": show(value) if isinstance(value := getattr(settings, name), str) else value,
+                    "value": show(value) if isinstance(value := getattr(settings, name), str | Span) else value,
                     "source": settings.source(name).level,
                     "name": settings.source(name).name or None,
                     "variables": setting.variables,

@@ -51,7 +51,7 @@ async def _demo(*, debug: bool | None) -> int:
     to, clock = console(), SystemClock()
     folder = _folder()
     given = {"queue": f"sqlite:///{folder.as_posix()}/queue.db", "workers": WORKERS, "concurrency": CONCURRENCY}
-    settings = resolve({**given, "debug": debug})
+    settings = resolve({**given, "min_delay_seconds": 0, "max_delay_seconds": 0, "debug": debug})
     site = Site(PAGES, DEMO_TROUBLES, SECONDS)
     async with site.served() as address, opened(settings) as queue:
         _open(to, address)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from urllib.parse import urlsplit
 
 from longshore.errors import NotFoundError, UnknownSchemeError
-from longshore.media import open_queue
+from longshore.media import full_url, open_queue, scheme_of
 from longshore.queue import Count, Queue
 from longshore.settings import DEFAULT, Settings
 from longshore.url import mask_url
@@ -45,7 +44,7 @@ async def opened_existing(settings: Settings) -> AsyncIterator[Queue]:
 
 def check_shared(settings: Settings) -> None:
     """`UnknownSchemeError` for a queue that no second command could ever see."""
-    if urlsplit(settings.queue).scheme == "memory":
+    if scheme_of(settings.queue) == "memory":
         raise UnknownSchemeError(
             "A memory:// queue lives inside one program and cannot be used from the command line. "
             "Name a file: --queue sqlite:///jobs.db"
@@ -55,8 +54,9 @@ def check_shared(settings: Settings) -> None:
 def missing(settings: Settings) -> bool:
     """Whether the queue is the default one and not there yet. `NotFoundError` where another was named and is not."""
     check_shared(settings)
-    module = _IN_FILES.get(urlsplit(settings.queue).scheme)
-    if module is None or importlib.import_module(module).path_of(settings.queue).exists():
+    url = full_url(settings.queue)
+    module = _IN_FILES.get(scheme_of(url))
+    if module is None or importlib.import_module(module).path_of(url).exists():
         return False
     if settings.source("queue") == DEFAULT:
         return True

@@ -34,6 +34,10 @@ WorkerQueue = Annotated[
 Debug = Annotated[bool | None, typer.Option("--debug", metavar="", help=meaning("debug"), show_default=False)]
 LeaseSeconds = Annotated[str | None, typer.Option(metavar="SECONDS", help=meaning("lease_seconds"), show_default=False)]
 Concurrency = Annotated[str | None, typer.Option(metavar="N", help=meaning("concurrency"), show_default=False)]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", "--environment", metavar="NAME", help=meaning("profile"), show_default=False),
+]
 LogFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help=meaning("log_format"), show_default=False)]
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]

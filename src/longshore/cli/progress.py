@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -95,7 +95,7 @@ class _Bar:
         self._around = ExitStack()
 
     def __enter__(self) -> Self:
-        self._around.enter_context(_ctrl_c_unseen(self._progress.console))
+        self._around.enter_context(ctrl_c_unseen(self._progress.console))
         self._progress.start()
         return self
 
@@ -124,7 +124,7 @@ class _Bar:
 
 
 @contextmanager
-def _ctrl_c_unseen(to: Console) -> Iterator[None]:
+def ctrl_c_unseen(to: Console) -> Iterator[None]:
     """Keep the terminal from writing ^C where the cursor stands, which is in the middle of the bar."""
     if sys.platform == "win32":
         yield
@@ -146,7 +146,9 @@ def _ctrl_c_unseen(to: Console) -> Iterator[None]:
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, before)
+        # A terminal that was closed meanwhile needs nothing put back.
+        with suppress(termios.error):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class _Lines:

@@ -54,6 +54,7 @@ def run(
     ] = None,
     concurrency: options.Concurrency = None,
     lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
@@ -61,7 +62,7 @@ def run(
 
     Whatever dies on the way, the same command again goes on where it stopped. Ctrl-C finishes what is under way and
     stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
-    (LONGSHORE_MAX_WORK and the like) do not count here: a run is worked off to its end.
+    (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: a run is worked off to its end.
     """
     from longshore.cli.opened import check_shared
     from longshore.cli.progress import submitting
@@ -77,6 +78,7 @@ def run(
             "workers": workers,
             "concurrency": concurrency,
             "lease_seconds": lease_seconds,
+            "profile": profile,
             "queue": queue,
             "debug": debug,
         }
@@ -120,6 +122,8 @@ async def _run(
     run_id: str | None,
     bookmark: Bookmark,
 ) -> int:
+    from rich.markup import escape
+
     from longshore.cli.campaign import Campaign, Conducted, conduct
     from longshore.cli.opened import opened
     from longshore.cli.progress import console, run_progress, submitting
@@ -129,10 +133,12 @@ async def _run(
     from longshore.queue import totals
     from longshore.runs.results import deliver
     from longshore.runs.submission import Plan, new_run_id, submit_file
+    from longshore.worker.egress import Egress, fault_of
 
     to = console()
     clock = SystemClock()
     began = clock.monotonic()
+    egress = Egress.of(settings)
     async with opened(settings) as queue:
         unfinished = None if run_id else bookmark.recall()
         run = run_id or unfinished or await new_run_id(queue, clock)
@@ -153,6 +159,11 @@ async def _run(
         summary = Summary(campaign, submission)
         tell(to, summary.opening(before, unfinished=unfinished is not None))
         if before.remaining:
+            if fault := await fault_of(egress):
+                shut = (
+                    f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
+                )
+                tell(to, [shut])
             with run_progress(to) as shown:
                 conducted = await conduct(queue, campaign, shown)
         else:

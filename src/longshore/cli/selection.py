@@ -10,6 +10,7 @@ import msgspec
 from longshore.cli.opened import counts_of
 from longshore.cli.options import age, listed
 from longshore.cli.output import counted, note
+from longshore.cli.steer import Change
 from longshore.errors import NotFoundError, UsageError
 from longshore.job import State
 from longshore.queue import Queue, Selection, each_job
@@ -48,8 +49,9 @@ def _states(text: str | None) -> frozenset[State] | None:
     return frozenset(State(name) for name in names)
 
 
-def narrowed(chosen: Selection, verb: str, possible: frozenset[State], default: frozenset[State]) -> Selection:
+def narrowed(chosen: Selection, change: Change) -> Selection:
     """The selection with the states the verb can change. `UsageError` where nothing, or another state, is given."""
+    verb, possible = change.verb, change.possible
     if chosen == Selection():
         raise UsageError(
             f"Say which jobs to {verb}: ids, or any of --run, --kind, --partition, --state, --error, --older-than."
@@ -57,7 +59,7 @@ def narrowed(chosen: Selection, verb: str, possible: frozenset[State], default: 
     if chosen.states is not None and not chosen.states <= possible:
         wrong = ", ".join(sorted(chosen.states - possible))
         raise UsageError(f"Jobs that are {wrong} cannot be changed by {verb}; those that are {_either(possible)} can.")
-    states = chosen.states or (possible if chosen.ids else default)
+    states = chosen.states or (possible if chosen.ids else change.default)
     return msgspec.structs.replace(chosen, states=states)
 
 

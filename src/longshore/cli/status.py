@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from math import floor
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -11,6 +12,7 @@ from longshore.cli import options
 
 if TYPE_CHECKING:
     from longshore.queue import Count
+    from longshore.races import CountsRaces
     from longshore.settings import Settings
 
 NO_RUN = "(no run)"
@@ -23,26 +25,43 @@ def status(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """How far each run is; with RUN, how far its kinds and partitions are."""
+    """How far each run is; with RUN, how far its kinds and partitions are.
+
+    Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
+    completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
+    where the queue counts it.
+    """
     from longshore.cli.output import write_json
     from longshore.queue import totals
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
-    counts = asyncio.run(_counts(settings, run))
+    counts, claims = asyncio.run(_look(settings, run))
+    rates = _rates(totals(counts), claims)
     if json:
         parts = [count_json(count) for count in (counts if run else _by_run(counts))]
         head = {"run": run} if run else {}
-        write_json({**head, **numbers(totals(counts)), ("lanes" if run else "runs"): parts})
+        write_json({**head, **numbers(totals(counts)), **rates, ("lanes" if run else "runs"): parts})
     else:
-        _show(run, counts, settings)
+        _show(run, counts, rates, settings)
 
 
-async def _counts(settings: Settings, run: str | None) -> list[Count]:
+async def _look(settings: Settings, run: str | None) -> tuple[list[Count], float | None]:
+    """The counts, and the claim success rate where the queue knows it."""
     from longshore.cli.opened import counts_of, opened_existing
 
     async with opened_existing(settings) as queue:
-        return await (counts_of(queue, run, settings) if run else queue.stats())
+        counts = await (counts_of(queue, run, settings) if run else queue.stats())
+        claims = await cast("CountsRaces", queue).claim_success_rate() if queue.traits.counts_races else None
+        return counts, claims
+
+
+def _rates(count: Count, claims: float | None) -> dict[str, float]:
+    """The rates that can be known, 1 being all."""
+    rates = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
+    if judged := count.completed + count.failed:
+        rates["success_rate"] = count.completed / judged
+    return rates if claims is None else {**rates, "claim_success_rate": claims}
 
 
 def numbers(count: Count) -> dict[str, int]:
@@ -65,7 +84,7 @@ def _by_run(counts: list[Count]) -> list[Count]:
     return [msgspec.structs.replace(totals([c for c in counts if c.run == run]), run=run) for run in runs]
 
 
-def _show(run: str | None, counts: list[Count], settings: Settings) -> None:
+def _show(run: str | None, counts: list[Count], rates: dict[str, float], settings: Settings) -> None:
     from longshore.cli.output import write, write_table
     from longshore.url import mask_url
 
@@ -82,6 +101,12 @@ def _show(run: str | None, counts: list[Count], settings: Settings) -> None:
         right=(*COLUMNS, "done"),
         cut=("done",),
     )
+    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in rates.items()))
+
+
+def _percent(rate: float) -> str:
+    # Rounded down, 100 % means all; but 0.29 of a hundred is 28.999… to a computer.
+    return f"{floor(100 * rate + 1e-9)}%"
 
 
 def _name(count: Count, name: str) -> str:

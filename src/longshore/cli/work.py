@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,12 @@ def work(
         str | None, typer.Option(metavar="P,…", help="Only these partitions.", show_default=False)
     ] = None,
     concurrency: options.Concurrency = None,
+    min_delay_seconds: Annotated[
+        str | None, typer.Option(metavar="S", help=meaning("min_delay_seconds"), show_default=False)
+    ] = None,
+    max_delay_seconds: Annotated[
+        str | None, typer.Option(metavar="S", help=meaning("max_delay_seconds"), show_default=False)
+    ] = None,
     batch_size: Annotated[str | None, typer.Option(metavar="N", help=meaning("batch_size"), show_default=False)] = None,
     until_done: Annotated[
         bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
@@ -47,42 +54,59 @@ def work(
         str | None, typer.Option(metavar="S", help=meaning("poll_interval"), show_default=False)
     ] = None,
     lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
     log_format: options.LogFormat = None,
     queue: options.WorkerQueue = None,
     debug: options.Debug = None,
     lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
+    place: Annotated[str | None, typer.Option("--place", hidden=True)] = None,
 ) -> int:
     """Work on the queue with the handlers of FILE, until told to stop.
 
-    Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once.
+    Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once. The pauses between jobs
+    and the number at once follow .env and longshore.toml while it runs.
     """
     from longshore.cli.opened import check_shared
     from longshore.fleet.lifeline import hold_on
+    from longshore.fleet.place import Place
+    from longshore.fleet.reports import Reports
     from longshore.handlers.load import load_handlers
+    from longshore.handlers.partitions import partitions_in
     from longshore.lease import WorkerId
     from longshore.observe.logs import configure
-    from longshore.settings import export_dotenv, resolve
+    from longshore.settings import export_dotenv, export_profile, resolve
     from longshore.worker import WorkerConfig
     from longshore.worker import work as work_on
+    from longshore.worker.egress import guard
     from longshore.worker.leaving import run_and_leave
+    from longshore.worker.live import LiveSettings
 
-    settings = resolve(
-        {
-            "concurrency": concurrency,
-            "batch_size": batch_size,
-            "max_work": max_work,
-            "max_failures": max_failures,
-            "max_idle_hours": max_idle_hours,
-            "worker_id": worker_id,
-            "poll_interval": poll_interval,
-            "lease_seconds": lease_seconds,
-            "log_format": log_format,
-            "queue": queue,
-            "debug": debug,
-        }
-    )
+    said = {
+        "concurrency": concurrency,
+        "min_delay_seconds": min_delay_seconds,
+        "max_delay_seconds": max_delay_seconds,
+        "batch_size": batch_size,
+        "max_work": max_work,
+        "max_failures": max_failures,
+        "max_idle_hours": max_idle_hours,
+        "worker_id": worker_id,
+        "poll_interval": poll_interval,
+        "lease_seconds": lease_seconds,
+        "profile": profile,
+        "log_format": log_format,
+        "queue": queue,
+        "debug": debug,
+    }
+    # Before anything can be printed.
+    reports = None if place is None else Reports()
+    # As it is before handlers are told of the profile: what they are told is nobody's setting.
+    environ = dict(os.environ)
+    live = LiveSettings(lambda: resolve(said, environ=environ))
+    settings = live.settings
     check_shared(settings)
+    gate = guard(settings)
     export_dotenv()
+    export_profile(settings)
     level = "debug" if settings.debug else "info"
     configure(format=settings.log_format, level=level)  # type: ignore[arg-type]  # checked by the table of settings
     wanted = options.listed(kinds)
@@ -103,13 +127,15 @@ def work(
         run=run,
         kinds=wanted,
         partitions=options.listed(partitions),
+        scope=None if place is None else Place.decoded(place).scoping(partitions_in(file)),
         concurrency=settings.concurrency,
+        delay=settings.delay,
         batch_size=settings.batch_size,
         poll_interval=settings.poll,
         stop=_stop_conditions(settings, run, until_done=until_done),
         log_level=level,
     )
-    return run_and_leave(work_on(worker_config, handlers=handlers))
+    return run_and_leave(work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports))
 
 
 async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -14,11 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from longshore.clock import ManualClock
 from longshore.conformance.harness import Harness, NewHarness
 from longshore.errors import Failure
-from longshore.job import Attempt, Job, NewJob, State
+from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection
+from longshore.roll import KeepsRoll
+from longshore.transfer import Carried, TakesOver
 
 T = TypeVar("T")
 Name = tuple[str, str, str]
@@ -99,6 +101,31 @@ wants = st.builds(
     kinds=_rarely(_some_of(KINDS)),
     partitions=_rarely(_some_of(PARTITIONS)),
 )
+about = st.dictionaries(st.sampled_from(["state", "held"]), st.integers(0, 3), max_size=2)
+
+
+@st.composite
+def carried(draw: st.DrawFn) -> Carried:
+    """A job as another queue may really have left it, settled so long ago that every clock agrees."""
+    new, state = draw(new_jobs), draw(st.sampled_from(list(State)))
+    failed = draw(st.lists(failures, max_size=2))
+    epoch = len(failed) + draw(st.integers(0, 2)) + (state in {State.CLAIMED, State.COMPLETED})
+    ended: dict[str, Any] = {"settled_at": 2.0, "worker": "carl", "seconds": 0.25} if state in FINISHED else {}
+    job = Job(
+        **msgspec.structs.asdict(new) | {"not_before": new.not_before if state is State.PENDING else None},
+        id="theirs",
+        parent=draw(_rarely(st.just(JobName("list", "z")))),
+        depth=draw(st.integers(0, 2)),
+        state=state,
+        epoch=epoch,
+        attempts=len(failed) + (state is State.COMPLETED),
+        submitted_at=1.0,
+        result=draw(st.integers()) if state is State.COMPLETED else None,
+        failure=failed[-1] if failed and state is not State.COMPLETED else None,
+        **ended,
+    )
+    history = [Attempt(epoch=n, worker="carl", ended_at=float(n), failure=why) for n, why in enumerate(failed, start=1)]
+    return Carried(job, tuple(history))
 
 
 class Comparison(RuleBasedStateMachine):
@@ -129,6 +156,11 @@ class Comparison(RuleBasedStateMachine):
     def submit(self, batch: list[NewJob]) -> None:
         self._both(lambda queue: queue.submit(batch))
 
+    @precondition(lambda self: self._medium.traits.takes_over)
+    @rule(batch=st.lists(carried(), min_size=1, max_size=3))
+    def take_over(self, batch: list[Carried]) -> None:
+        self._both(lambda queue: cast("TakesOver", queue).take_over(batch))
+
     @rule(want=wants)
     def claim(self, want: Want) -> None:
         ours, reference = self._each(lambda queue: queue.claim(want))
@@ -141,6 +173,18 @@ class Comparison(RuleBasedStateMachine):
         ours, reference = self._each(lambda queue: queue.renew(worker, LEASE))
         assert self._named(self._medium, ours) == self._named(self._reference, reference)
         self._look()
+
+    @precondition(lambda self: self._medium.traits.keeps_roll)
+    @rule(worker=st.sampled_from(WORKERS), about=about)
+    def sign_in(self, worker: WorkerId, about: dict[str, int]) -> None:
+        ours, reference = self._each(lambda queue: cast("KeepsRoll", queue).sign_in(worker, LEASE, about))
+        assert self._named(self._medium, ours) == self._named(self._reference, reference)
+        self._look()
+
+    @precondition(lambda self: self._medium.traits.keeps_roll)
+    @rule(worker=st.sampled_from(WORKERS))
+    def sign_out(self, worker: WorkerId) -> None:
+        self._both(lambda queue: cast("KeepsRoll", queue).sign_out(worker))
 
     @precondition(lambda self: self._leases)
     @rule(picks=st.lists(st.tuples(st.integers(0, 7), outcomes, st.sampled_from([None, 0.5])), min_size=1, max_size=4))
@@ -203,6 +247,8 @@ class Comparison(RuleBasedStateMachine):
     def _look(self) -> None:
         """Reap on both. After every sign of life too, for an observer counts silence from its own last look."""
         self._both(lambda queue: queue.reap())
+        if self._medium.traits.keeps_roll:
+            self._both(lambda queue: cast("KeepsRoll", queue).present())
 
     def _both(self, call: Callable[[Queue], Awaitable[T]]) -> None:
         ours, reference = self._each(call)

@@ -12,12 +12,15 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import count
+from typing import Any, cast
 
-from longshore.job import NewJob
+from longshore.errors import Failure
+from longshore.job import Attempt, Job, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
+from longshore.transfer import Carried, TakesOver
 
 BATCH = 20
 """Jobs in one call."""
@@ -36,6 +39,22 @@ def follow_ons(run: str, key: str) -> tuple[NewJob, ...]:
     return tuple(_job(run, f"{key}/{name}", kind="follow-on") for name in "ab")
 
 
+def carried(run: str, number: int) -> list[Carried]:
+    """The jobs of one call that takes over: every other one is completed, and each has failed once before."""
+    failed = Attempt(epoch=1, worker="before", ended_at=1.0, failure=Failure("processing", "it broke"))
+    fields: dict[str, Any] = {"run": run, "kind": "page", "epoch": 2, "max_attempts": 1_000_000}
+    ended = {"state": State.COMPLETED, "settled_at": 2.0, "worker": "before"}
+    return [
+        Carried(
+            Job(id="", key=job.key, payload=job.payload, attempts=2, result=job.key, **fields | ended)
+            if place % 2
+            else Job(id="", key=job.key, payload=job.payload, attempts=1, failure=failed.failure, **fields),
+            (failed,),
+        )
+        for place, job in enumerate(batch(run, number))
+    ]
+
+
 def _job(run: str, key: str, kind: str = "page") -> NewJob:
     return NewJob(run=run, kind=kind, key=key, payload={"key": key}, max_attempts=1_000_000)
 
@@ -43,6 +62,12 @@ def _job(run: str, key: str, kind: str = "page") -> NewJob:
 async def _submit(queue: Queue, run: str) -> None:
     for number in count():
         await queue.submit(batch(run, number))
+        _say(str(number))
+
+
+async def _take_over(queue: Queue, run: str) -> None:
+    for number in count():
+        await cast("TakesOver", queue).take_over(carried(run, number))
         _say(str(number))
 
 
@@ -99,6 +124,7 @@ async def _prune(queue: Queue, run: str) -> None:
 
 OPERATIONS: dict[str, Callable[[Queue, str], Awaitable[None]]] = {
     "submit": _submit,
+    "take-over": _take_over,
     "claim": _claim,
     "settle": _settle,
     "renew": _renew,

@@ -20,12 +20,15 @@ from longshore.lease import Lease, Want
 from longshore.queue import Count, Queue
 from longshore.worker.backoff import Backoff
 from longshore.worker.config import WorkerConfig
+from longshore.worker.gate import Gatekeeper
 from longshore.worker.hand import Hand
 from longshore.worker.reaper import Reaper
 from longshore.worker.report import Tally
 from longshore.worker.reporter import Reporter
+from longshore.worker.scope import Everywhere, Partitions, Scope
 from longshore.worker.settler import Settler
 from longshore.worker.stop import MaxIdle, MaxWork, RunFinished, Snapshot, StopCondition
+from longshore.worker.tempo import Tempo
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ class Listener(Protocol):
         """The queue answered."""
 
     def unwanted(self, leases: Sequence[Lease]) -> None:
-        """A claim was answered after it was time to stop: these are to be given back."""
+        """A claim was answered after it was time to stop or to pause: these are to be given back."""
 
     def stop(self, reason: str) -> None:
         """A stop condition holds."""
@@ -65,11 +68,13 @@ class Claimer:
         kinds: frozenset[str],
         conditions: Sequence[StopCondition],
         queue: Queue,
+        tempo: Tempo,
         hand: Hand,
         settler: Settler,
         tally: Tally,
         clock: Clock,
         reaper: Reaper,
+        gatekeeper: Gatekeeper,
         reporter: Reporter,
         listener: Listener,
     ) -> None:
@@ -77,16 +82,24 @@ class Claimer:
         self._kinds = kinds
         self._conditions = conditions
         self._queue = queue
+        self._tempo = tempo
         self._hand = hand
         self._settler = settler
         self._tally = tally
         self._clock = clock
         self._reaper = reaper
+        self._gatekeeper = gatekeeper
         self._reporter = reporter
         self._listener = listener
         self._want = Want(
             worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions
         )
+        self.scope: Scope = (
+            config.scope.join(self._want, queue, clock, self._partitions_in_hand)
+            if config.scope is not None
+            else Everywhere(config.partitions)
+        )
+        """Where it looks."""
         self._started = self._idle_since = self._other_kinds_since = clock.monotonic()
         self._other_kinds = 0
         self._empty_polls = 0
@@ -123,6 +136,10 @@ class Claimer:
             self._hand.need.clear()
             if self._conditions_say_stop():
                 return
+            if not self._gatekeeper.open.is_set():
+                if await self._shut_out():
+                    return
+                continue
             limit = self._room()
             if limit <= 0:
                 await self._sooner(self._hand.need.wait(), _CHECK_SECONDS)
@@ -134,6 +151,9 @@ class Claimer:
             if self.stopping.is_set():
                 self._listener.unwanted(leases)
                 return
+            if not self._gatekeeper.open.is_set():
+                self._listener.unwanted(leases)
+                continue
             if leases:
                 self._waits.reset()
                 self._hints.reset()
@@ -153,6 +173,10 @@ class Claimer:
     @property
     def _in_hand(self) -> int:
         return len(self._hand.held) + self._settler.busy
+
+    def _partitions_in_hand(self) -> frozenset[str]:
+        outstanding = [settlement.lease for settlement in self._settler.outstanding]
+        return frozenset(lease.job.partition for lease in [*self._hand.held.values(), *outstanding])
 
     def snapshot(self) -> Snapshot:
         """The worker as its stop conditions see it."""
@@ -190,14 +214,15 @@ class Claimer:
 
     def _room(self) -> int:
         """How many jobs to claim now."""
-        hand, config = self._hand, self._config
+        hand, config, concurrency = self._hand, self._config, self._tempo.concurrency
         ahead = self._ahead()
         hand.low = ahead // 2
-        free = config.concurrency - hand.under_way - len(hand.ready)
+        # Between two pauses one runner at a time asks for a job; the others' turn has not come.
+        free = (hand.waiting if self._tempo.pauses else concurrency - hand.under_way) - len(hand.ready)
         if free <= 0 and (len(hand.ready) > hand.low or ahead == 0):
             return 0
         # Outcomes that cannot be written pile up in memory; no more work until they are.
-        if self._settler.busy > 2 * (config.batch_size + config.concurrency):
+        if self._settler.busy > 2 * (config.batch_size + concurrency):
             return 0
         room = min(config.batch_size, free + ahead)
         for condition in self._conditions:
@@ -207,17 +232,21 @@ class Claimer:
 
     def _ahead(self) -> int:
         seconds = self._attempt_seconds
-        if seconds is None:
+        if seconds is None or self._tempo.pauses:
             return 0
         horizon = max(_AHEAD_SECONDS, 2 * self._claim_seconds)
-        return min(self._config.batch_size, int(self._config.concurrency * horizon / max(seconds, 1e-6)))
+        return min(self._config.batch_size, int(self._tempo.concurrency * horizon / max(seconds, 1e-6)))
 
     async def _claim(self, limit: int) -> list[Lease] | None:
         """What was claimed; None where the queue is out of reach, after a wait."""
+
+        def take(partitions: Partitions) -> Awaitable[list[Lease]]:
+            return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))
+
         began = self._clock.monotonic()
         self._hand.claiming = True
         try:
-            leases = await self._queue.claim(msgspec.structs.replace(self._want, limit=limit))
+            leases = await self.scope.claim(take)
         except QueueUnavailableError as error:
             wait = self._troubles.next()
             self._listener.unavailable("looking for work", error, wait)
@@ -230,6 +259,20 @@ class Claimer:
         self._claim_seconds += 0.3 * (self._clock.monotonic() - began - self._claim_seconds)
         return leases
 
+    async def _shut_out(self) -> bool:
+        """Nothing may begin here now: wait until it may. True when it is time to stop, as when others end the run."""
+        way_is_free = self._gatekeeper.open
+        while not self.stopping.is_set():
+            await self._sooner(self._clock.sleep(_LOOK_SECONDS), None, way_is_free.wait())
+            # Whoever may not look for work cannot tell that there is none.
+            self._idle_since = self._clock.monotonic()
+            if way_is_free.is_set():
+                return False
+            snapshot = await self._full_snapshot()
+            if snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0)):
+                return True
+        return False
+
     async def _lost_race(self) -> None:
         """The queue said that there was work, and there was none: another worker was faster."""
         self._tally.lost_races += 1
@@ -241,7 +284,8 @@ class Claimer:
         """Nothing more to claim, and work under way: wait for more, or for the end of what is in hand."""
         wait = timedelta(seconds=min(self._waits.next(), _LOOK_SECONDS))
         await self._reaper.reap()
-        self._hinted = await self._sooner(self._queue_wait(wait), None, self.quiet.wait()) is True
+        others = self.quiet.wait(), self.scope.changed()
+        self._hinted = await self._sooner(self._queue_wait(wait), None, *others) is True
 
     async def _idle(self) -> bool:
         """Nothing to claim and nothing in hand: wait. True when it is time to stop."""
@@ -262,7 +306,8 @@ class Claimer:
         until = self._clock.monotonic() + wait
         while (left := until - self._clock.monotonic()) > 0 and not self.stopping.is_set():
             piece = min(left, self._look_seconds())
-            self._hinted = await self._sooner(self._queue_wait(timedelta(seconds=piece)), None) is True
+            waiting = self._queue_wait(timedelta(seconds=piece))
+            self._hinted = await self._sooner(waiting, None, self.scope.changed()) is True
             if self._hinted:
                 break
             snapshot = await self._full_snapshot()
@@ -279,8 +324,12 @@ class Claimer:
         return min(latest, max(soonest, 0.1 * (self._clock.monotonic() - self._idle_since)))
 
     async def _queue_wait(self, wait: timedelta) -> bool:
+        reach = self.scope.reach
+        if reach is not None and not reach:
+            await self._clock.sleep(wait.total_seconds())
+            return False
         try:
-            return await self._queue.wait(self._want, wait)
+            return await self._queue.wait(msgspec.structs.replace(self._want, partitions=reach), wait)
         except QueueUnavailableError as error:
             pause = self._troubles.next()
             self._listener.unavailable("waiting for work", error, pause)

@@ -8,6 +8,8 @@ from pathlib import Path
 import msgspec
 
 from longshore.lease import DEFAULT_LEASE, WorkerId
+from longshore.settings import Span
+from longshore.worker.scope import Scoping
 from longshore.worker.stop import StopCondition
 
 
@@ -23,8 +25,13 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] | None = None
     """Only these kinds, of those the handler file handles; absent, all it handles."""
     partitions: frozenset[str] | None = None
+    """Only jobs of these partitions; absent, those of all and those without one."""
+    scope: Scoping | None = None
+    """How partitions are shared with other workers; absent, not at all."""
     concurrency: int = 8
     """How many attempts are under way at once."""
+    delay: Span = Span(0.0, 0.0)
+    """The pause between two attempts, drawn anew each time."""
     batch_size: int = 100
     """How many jobs one claim takes at most. Fewer are taken when jobs are slow, so that none lies waiting here."""
     poll_interval: timedelta = timedelta(seconds=10)

@@ -27,7 +27,9 @@ class Hand:
         self.low = 0
         """So few ready ones, and it is time to claim more."""
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._closed = False
+        self._recalls = 0
+        self.closed = False
+        """There will be no more."""
 
     @property
     def under_way(self) -> int:
@@ -41,10 +43,16 @@ class Hand:
         for _ in range(min(len(self.ready), len(self._waiting))):
             _wake(self._waiting.popleft())
 
+    @property
+    def waiting(self) -> int:
+        """How many runners wait for a job."""
+        return len(self._waiting)
+
     async def next(self) -> Lease | None:
-        """The next lease to work on; None when there will be no more."""
+        """The next lease to work on; None when there will be no more, or when all who wait are recalled."""
+        recalls = self._recalls
         while not self.ready:
-            if self._closed:
+            if self.closed or self._recalls != recalls:
                 return None
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -54,20 +62,31 @@ class Hand:
             self.need.set()
         return self.ready.popleft()
 
+    def take_back(self) -> list[Lease]:
+        """What was ready and is not to be begun here after all. It stays held until its release is being written."""
+        ready = list(self.ready)
+        self.ready.clear()
+        return ready
+
     def let_go(self, lease: Lease) -> None:
         """Its outcome is known, or it is lost: no longer ours to work on."""
         del self.held[lease.job.id]
 
     def close(self) -> list[Lease]:
         """No runner gets anything from now on. Returns what was ready; it is no longer held here."""
-        self._closed = True
+        self.closed = True
         given_back = list(self.ready)
         self.ready.clear()
         for lease in given_back:
             self.let_go(lease)
+        self.recall()
+        return given_back
+
+    def recall(self) -> None:
+        """Send everyone who waits for a job back to see what has changed."""
+        self._recalls += 1
         while self._waiting:
             _wake(self._waiting.popleft())
-        return given_back
 
 
 def _wake(turn: asyncio.Future[None]) -> None:

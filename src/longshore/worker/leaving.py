@@ -9,23 +9,28 @@ import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
-
-from longshore.worker.report import Report
+from typing import Any, Protocol
 
 _LAST_SECONDS = 2.0
 """What threads that are about to end anyway are given."""
 
 
-def run_and_leave(working: Coroutine[Any, Any, Report]) -> int:
-    """Run a worker and return its exit code; or end the process with it, where threads would keep it.
+class Ended(Protocol):
+    """What has come to its end, and says with which code the process ends."""
+
+    @property
+    def exit_code(self) -> int: ...
+
+
+def run_and_leave(working: Coroutine[Any, Any, Ended]) -> int:
+    """Run it and return its exit code; or end the process with that, where threads would keep it.
 
     Python waits for every thread before it exits, and nobody can end a thread from outside.
     """
     return asyncio.run(_run(working))
 
 
-async def _run(working: Coroutine[Any, Any, Report]) -> int:
+async def _run(working: Coroutine[Any, Any, Ended]) -> int:
     pool = ThreadPoolExecutor(thread_name_prefix="longshore")
     asyncio.get_running_loop().set_default_executor(pool)
     before = set(threading.enumerate())

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import cast
 
 import msgspec
+import structlog
 
+from longshore.errors import QueueError
 from longshore.observe import health
 from longshore.observe.health import Vitals
 from longshore.observe.statistics import final_statistics, per_hour
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
+from longshore.queue import Queue
+from longshore.races import CountsRaces
+
+log = structlog.get_logger()
 
 
 class Exit(IntEnum):
@@ -132,6 +139,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int
     target: int | None = None
     """How many attempts it was to make, where that was said."""
+    claim_success_rate: float | None = None
+    """That of the whole queue when the worker ended, where the queue counts it."""
 
     @property
     def per_hour(self) -> float:
@@ -148,7 +157,19 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The final statistics in one line."""
         notes = [f"{self.released:,} given back"] if self.released else []
         notes += [f"{self.stale:,} leases lost"] if self.stale else []
+        notes += [] if self.claim_success_rate is None else [f"claim success rate {self.claim_success_rate:.1%}"]
         counts = final_statistics(
             completed=self.completed, failed=self.failed, retried=self.retried, seconds=self.seconds, notes=notes
         )
         return counts if self.share is None else f"{counts}, {self.share:.0%} of the target of {self.target:,}"
+
+
+async def claim_success_rate(queue: Queue) -> float | None:
+    """That of the queue; None where it does not count races, or does not answer any more."""
+    if not queue.traits.counts_races:
+        return None
+    try:
+        return await cast("CountsRaces", queue).claim_success_rate()
+    except QueueError as error:
+        log.info("The claim success rate is not known", error=str(error))
+        return None

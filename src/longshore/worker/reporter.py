@@ -51,6 +51,8 @@ class Reporter:
     def initialized(self, kinds: Sequence[str]) -> None:
         config = self._config
         extra: dict[str, Any] = {"run": config.run} if config.run else {}
+        if config.delay.high:
+            extra["delay"] = f"{config.delay} s"
         if config.partitions:
             extra["partitions"] = ",".join(sorted(config.partitions))
         self._log.info(
@@ -133,6 +135,12 @@ class Reporter:
         if self._unavailable:
             self._unavailable = False
             self._log.info("The queue answers again")
+
+    def paused(self, reason: str) -> None:
+        self._log.warning(f"PAUSED: {reason}. Nothing new begins; work goes on by itself once this is put right")
+
+    def resumed(self) -> None:
+        self._log.info("RESUMED: what stood against beginning work is put right")
 
     def may_sleep(self) -> None:
         self._log.info("The machine may go to sleep: nothing here can prevent it")

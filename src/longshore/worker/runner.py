@@ -24,6 +24,7 @@ from longshore.observe.prints import finish_prints
 from longshore.outcome import Failed, Outcome, Released, Settlement
 from longshore.worker.children import Children
 from longshore.worker.hand import Hand
+from longshore.worker.tempo import Tempo
 
 # An attempt that swallows its cancellation is cancelled again this often.
 _INSIST_SECONDS = 1.0
@@ -49,41 +50,50 @@ class Runner:
         children: Children,
         http: Any,
         settle: Callable[[Settlement], None],
+        tempo: Tempo,
     ) -> None:
         self._hand = hand
         self._handlers = handlers
         self._children = children
         self._http = http
         self._settle = settle
+        self._tempo = tempo
         self._log = structlog.get_logger()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._started = 0.0
+        self.started = 0.0
+        """When what is under way here began, by the event loop's clock."""
         self.lease: Lease | None = None
         """What is under way here."""
         self.deadline: float | None = None
         """When it must be over (`time.monotonic`)."""
         self.interruption: Interruption | None = None
+        self.retired = False
+        """Set from outside: take no more jobs."""
 
     async def run(self) -> None:
-        """Work until the hand closes."""
+        """Work until the hand closes, or until retired."""
         self._task = asyncio.current_task()
-        hand, ready, now = self._hand, self._hand.ready, self._loop.time
+        hand, ready, now, tempo = self._hand, self._hand.ready, self._loop.time, self._tempo
         turn = now()
-        while True:
-            if not ready or len(ready) <= hand.low:
-                lease = await hand.next()
+        while not self.retired:
+            if not ready or len(ready) <= hand.low or tempo.pauses:
+                lease = await (tempo.next(hand, self) if tempo.pauses else hand.next())
                 if lease is None:
-                    break
+                    if hand.closed:
+                        break
+                    continue
                 turn = now()
             else:
                 lease = ready.popleft()
-            self._started = now()
+            self.started = now()
             outcome = await self._attempt(lease)
             ended = now()
+            if tempo.pauses:
+                tempo.ended(hand)
             if outcome is not None:
-                self._settle(Settlement(lease, outcome, ended - self._started))
+                self._settle(Settlement(lease, outcome, ended - self.started))
             if ended - turn > _TURN_SECONDS:
                 await asyncio.sleep(0)
                 turn = now()
@@ -157,7 +167,7 @@ class Runner:
         except WorkerError as error:
             return outcome_of_error(handler, job, error)
         # The time starts now: importing the handler file is not the job's fault.
-        self._started = self._loop.time()
+        self.started = self._loop.time()
         self._arm(handler)
         try:
             outcome, _ = await child.run(job)
@@ -170,7 +180,7 @@ class Runner:
         return outcome
 
     def _arm(self, handler: Handler) -> None:
-        self.deadline = deadline = self._started + handler.timeout.total_seconds()
+        self.deadline = deadline = self.started + handler.timeout.total_seconds()
         timer = self._timer
         if timer is None or timer.when() > deadline:
             if timer is not None:

@@ -29,12 +29,17 @@ from longshore.observe.prints import prints_to_log
 from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
 from longshore.scrape.http import Http
+from longshore.settings import Settings
 from longshore.worker.awake import awake
 from longshore.worker.backoff import Backoff
 from longshore.worker.children import Children
 from longshore.worker.claimer import Claimer
 from longshore.worker.config import WorkerConfig
+from longshore.worker.crew import Crew
+from longshore.worker.gate import Gate, Gatekeeper
 from longshore.worker.hand import Hand
+from longshore.worker.hangup import Hangup
+from longshore.worker.live import LiveSettings
 from longshore.worker.reaper import Reaper
 from longshore.worker.renewal import Renewal, RenewalThread
 from longshore.worker.report import Exit, Report, Tally
@@ -42,7 +47,9 @@ from longshore.worker.reporter import Reporter
 from longshore.worker.runner import Interruption, Runner
 from longshore.worker.settler import Settler
 from longshore.worker.signals import Signals
+from longshore.worker.standing import Watcher, standing
 from longshore.worker.stop import MaxWork, stop_conditions_in
+from longshore.worker.tempo import Tempo
 
 _PROGRESS_SECONDS = 30.0
 _LEAVE_SECONDS = 5.0
@@ -57,11 +64,16 @@ async def work(
     handlers: Mapping[str, Handler] | None = None,
     queue: Queue | None = None,
     reporter: Reporter | None = None,
+    gate: Gate | None = None,
+    live: LiveSettings | None = None,
+    watcher: Watcher | None = None,
 ) -> Report:
     """Be a worker until a stop condition holds, a signal comes, or the queue is lost; then say how it went.
 
     Raises a `UsageError` where it cannot even start. What is left out is made from the configuration: the handlers from
-    its file, the queue from its URL. A queue that is given is used as it is and not closed.
+    its file, the queue from its URL. A queue that is given is used as it is and not closed. Nothing begins while the
+    gate, where one is given, is closed. Where live settings are given, their changes take effect while it runs, and
+    SIGHUP has them read again. A watcher is told every second how the worker stands.
     """
     clock = clock or SystemClock()
     if handlers is None:
@@ -72,7 +84,7 @@ async def work(
     own_queue = queue is None
     if queue is None:
         queue = await _opened(config, clock, reporter)
-    worker = _Worker(config, clock, {kind: handlers[kind] for kind in kinds}, queue, reporter)
+    worker = _Worker(config, clock, {kind: handlers[kind] for kind in kinds}, queue, reporter, gate, live, watcher)
     try:
         return await worker.live(renew_in_thread=own_queue and queue.traits.spans_processes)
     finally:
@@ -109,7 +121,15 @@ class _Worker:
     """The parts of one worker, and the order in which they start and end."""
 
     def __init__(
-        self, config: WorkerConfig, clock: Clock, handlers: Mapping[str, Handler], queue: Queue, reporter: Reporter
+        self,
+        config: WorkerConfig,
+        clock: Clock,
+        handlers: Mapping[str, Handler],
+        queue: Queue,
+        reporter: Reporter,
+        gate: Gate | None,
+        live: LiveSettings | None,
+        watcher: Watcher | None,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -122,27 +142,30 @@ class _Worker:
         self._reason = ""
         self._exit = Exit.OK
 
-        self._queue_error = ""
+        self._queue_error = self._pause_reason = ""
+        self._watcher = watcher
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
         self._hand = Hand()
         self._http = Http()
         self._children = Children(config.handler_file, level=config.log_level)
         self._settler = Settler(queue, self._hand, clock, config.batch_size, self, self._patience)
-        self._runners = [
-            Runner(self._hand, handlers, self._children, self._http, self._settler.put)
-            for _ in range(config.concurrency)
-        ]
+        self._live = live
+        self._tempo = Tempo(config.concurrency, config.delay, clock)
+        self._crew = Crew(self._hand, self._runner, self._service)
         self._reaper = Reaper(config, queue, clock, reporter)
+        self._gatekeeper = Gatekeeper(gate, clock, self)
         self._claimer = Claimer(
             config,
             frozenset(handlers),
             self._conditions,
             queue,
+            self._tempo,
             self._hand,
             self._settler,
             self._tally,
             clock,
             self._reaper,
+            self._gatekeeper,
             reporter,
             self,
         )
@@ -158,29 +181,61 @@ class _Worker:
                 await self._work(renewal, thread)
             return self._final()
 
+    async def _follow(self, live: LiveSettings) -> None:
+        """Take on what changes in the settings."""
+        with Hangup(asked=live.ask, terminal_gone=self._terminal_gone):
+            await live.watch(self._clock, self._change)
+
+    def _change(self, settings: Settings) -> None:
+        if self._claimer.stopping.is_set():
+            return
+        self._tempo.change(settings.concurrency, settings.delay)
+        if self._tempo.pauses:
+            # It would lie here until its turn comes.
+            self.unwanted(self._hand.take_back())
+        self._crew.resize(settings.concurrency)
+
+    def _terminal_gone(self) -> None:
+        self.stop(f"the terminal was closed; finishing {self._hand.under_way} jobs under way")
+
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
         services = [claiming, self._service(self._reaper.run()), self._service(self._speak_now_and_then())]
+        services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
+        if self._live is not None:
+            services.append(self._service(self._follow(self._live)))
         if thread is not None:
             thread.start()
         else:
             services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
         settling = self._service(self._settler.run())
-        running = [self._service(runner.run()) for runner in self._runners]
+        self._crew.resize(self._tempo.concurrency)
         try:
             await self._claimer.stopping.wait()
-            await self._drain([claiming, *running])
+            self._claimer.scope.retire()
+            await self._drain([claiming, *self._crew.tasks])
             self._settler.close()
             await settling
         finally:
-            services += [settling, *running]
+            services += [settling, *self._crew.tasks]
             for service in services:
                 service.cancel()
             await asyncio.gather(*services, return_exceptions=True)
+            await self._sign_out()
             if thread is not None:
                 await thread.stop()
             await self._children.close()
             await self._http.close()
+
+    async def _sign_out(self) -> None:
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._claimer.scope.close()
+        except (QueueError, TimeoutError) as error:
+            log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
+
+    def _runner(self) -> Runner:
+        return Runner(self._hand, self._handlers, self._children, self._http, self._settler.put, self._tempo)
 
     def _renewal_thread(self, renewal: Renewal, signals: Signals) -> RenewalThread:
         timeouts = [h.timeout.total_seconds() for h in self._handlers.values() if h.is_async]
@@ -188,7 +243,7 @@ class _Worker:
             renewal,
             self._config,
             open_queue,
-            self._runners,
+            self._crew.runners,
             self._settler,
             self._children,
             self._hand,
@@ -200,6 +255,7 @@ class _Worker:
         """Wait for what is under way: the attempts, and a claim that may still bring something to give back."""
 
         self.unwanted(self._hand.close())
+        self._tempo.look_up()
         ended = asyncio.ensure_future(asyncio.wait(tasks))
         left = asyncio.ensure_future(self._left.wait())
         await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
@@ -209,7 +265,7 @@ class _Worker:
 
     async def _leave(self, ended: asyncio.Future[Any]) -> None:
         """The second signal: end what is under way, give it back, be gone in seconds."""
-        for runner in self._runners:
+        for runner in self._crew.runners:
             runner.interrupt(Interruption.LEAVE)
         await asyncio.wait([ended], timeout=_LEAVE_SECONDS)
         if ended.done():
@@ -252,6 +308,7 @@ class _Worker:
             target=min((c.limit for c in self._conditions if isinstance(c, MaxWork)), default=None),
         )
         self._reporter.final(report)
+        self._show()
         return report
 
     def _service(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -319,7 +376,8 @@ class _Worker:
         if verdicts.completed:
             self._reporter.completed(verdicts.completed, self._tally.ended)
         self.available()
-        self._claimer.learn(verdicts.seconds / len(settlements))
+        if verdicts.completed or verdicts.failed:  # what was given back took no time, and says nothing
+            self._claimer.learn(verdicts.seconds / len(settlements))
         self._hand.need.set()
 
     def rested(self) -> None:
@@ -338,7 +396,7 @@ class _Worker:
             hand.let_go(lease)
             if lease in hand.ready:
                 hand.ready.remove(lease)
-            for runner in self._runners:
+            for runner in self._crew.runners:
                 if runner.lease is lease:
                     runner.interrupt(Interruption.LOST)
         hand.need.set()
@@ -349,6 +407,17 @@ class _Worker:
         """These were claimed and not begun: give them back."""
         for lease in leases:
             self._settler.put(Settlement(lease, Released()))
+
+    def paused(self, reason: str) -> None:
+        """The gate has closed: what is not begun is given back, for others may be able to work on it."""
+        self._pause_reason = reason
+        self.unwanted(self._hand.take_back())
+        self._reporter.paused(reason)
+
+    def resumed(self) -> None:
+        """The gate is open again."""
+        self._pause_reason = ""
+        self._reporter.resumed()
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
         self._queue_error = str(error)
@@ -363,6 +432,7 @@ class _Worker:
         while True:
             await self._clock.sleep(1.0)
             self._reporter.flush()
+            self._show()
             now = self._clock.monotonic()
             if now - said_at < _PROGRESS_SECONDS:
                 continue
@@ -372,6 +442,15 @@ class _Worker:
             ended = self._tally.ended
             vitals = self._tally.vitals(now - self._started, self._queue_error)
             self._reporter.progress(vitals, self._hand.under_way, await self._remaining())
+
+    def _show(self) -> None:
+        if self._watcher is None:
+            return
+        under_way = sorted((r for r in self._crew.runners if r.lease is not None), key=lambda r: r.started)
+        leases = [runner.lease for runner in under_way if runner.lease is not None]
+        trouble = self._pause_reason or self._queue_error
+        limits = self._config.partitions
+        self._watcher(standing(self._tally, self._claimer.scope, leases, trouble=trouble, limited_to=limits))
 
     async def _remaining(self) -> int | None:
         try:

@@ -15,12 +15,13 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
-from longshore.job import NewJob, State
+from longshore.job import Attempt, Job, JobName, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue, journal
 from longshore.media.directory.workers import ABANDONED
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, each_job, totals
+from longshore.transfer import Carried
 
 CALLS = ("rename", "link", "symlink", "open", "write", "fsync", "unlink", "rmdir", "mkdir")
 WORKER = WorkerId("anna", "anna/1")
@@ -28,7 +29,7 @@ LEASE = timedelta(seconds=60)
 ALL = Selection()
 SHORT_GENERATION = 4
 
-Step = Callable[[Queue, ManualClock], Awaitable[Any]]
+Step = Callable[[DirectoryQueue, ManualClock], Awaitable[Any]]
 
 
 def job(key: str, **fields: Any) -> NewJob:
@@ -68,6 +69,36 @@ async def submit(queue: Queue, clock: ManualClock) -> None:
     await queue.submit([job("b"), job("x"), job("y", not_before=clock.now() + 9), job("z", kind="image")])
 
 
+async def take_over(queue: DirectoryQueue, clock: ManualClock) -> None:
+    broken = Failure("processing", "it broke there")
+    attempt = Attempt(epoch=1, worker="wanda", ended_at=clock.now(), failure=broken)
+    parent = JobName("list", "first")
+
+    def carried(key: str, *history: Attempt, **fields: Any) -> Carried:
+        theirs: dict[str, Any] = {
+            "id": "7",
+            "run": "run",
+            "kind": "page",
+            "key": key,
+            "payload": {"key": key},
+            "epoch": 3,
+        }
+        return Carried(Job(**theirs | fields), history)
+
+    settled = {"settled_at": clock.now(), "worker": "wanda"}
+    await queue.take_over(
+        [
+            carried("b"),
+            carried("ready", parent=parent, depth=2),
+            carried("delayed", attempt, attempts=1, failure=broken, not_before=clock.now() + 9),
+            carried("claimed", state=State.CLAIMED, worker="wanda"),
+            carried("completed", state=State.COMPLETED, attempts=1, result={"n": 1}, **settled),
+            carried("failed", attempt, state=State.FAILED, attempts=1, failure=broken, partition="TX", **settled),
+            carried("cancelled", state=State.CANCELLED, **settled),
+        ]
+    )
+
+
 async def claim(queue: Queue, clock: ManualClock) -> None:
     await queue.claim(Want(worker=WORKER, limit=3, lease=LEASE))
 
@@ -104,6 +135,7 @@ async def reap(queue: Queue, clock: ManualClock) -> None:
 
 OPERATIONS: list[tuple[Step, Step]] = [
     (three, submit),
+    (three, take_over),
     (three, claim),
     (three_and_a_late_one, claim),
     (four_held, settle),
@@ -174,12 +206,24 @@ def view(folder: Path, start: float) -> tuple[Any, ...]:
         assert {state: getattr(told, state.value) for state in State} == counted
         histories = [len(await queue.history(each.id)) for each in found]
         await queue.close()
-        return tuple(
-            (each.id, each.key, each.kind, each.state, each.epoch, each.attempts, str(each.result), history)
-            for each, history in zip(found, histories, strict=True)
-        )
+        return tuple((*_told(each), history) for each, history in zip(found, histories, strict=True))
 
     return asyncio.run(look())
+
+
+def _told(each: Job) -> tuple[Any, ...]:
+    descent = (each.parent, each.depth)
+    return (
+        each.id,
+        each.key,
+        each.kind,
+        each.state,
+        each.epoch,
+        each.attempts,
+        str(each.result),
+        each.worker,
+        *descent,
+    )
 
 
 def killed_before(number: int, folder: Path, operation: Step, start: float) -> bool:

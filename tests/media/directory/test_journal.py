@@ -106,6 +106,7 @@ async def test_old_changes_go_and_who_fell_behind_starts_from_the_newest(
 async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "GENERATION", 4)
     queue = await opened(tmp_path)
+    await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))
     late.open()
     for number in range(30):
@@ -119,6 +120,7 @@ async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatc
 
 async def test_a_change_whose_folder_was_swept_is_not_made(tmp_path: Path) -> None:
     queue = await opened(tmp_path)
+    await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))
     late.open()
     with Draft(str(tmp_path), "late") as draft:

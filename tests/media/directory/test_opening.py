@@ -20,11 +20,13 @@ from longshore.errors import (
     ReadOnlyQueueError,
     SettingsError,
 )
-from longshore.job import new_job
-from longshore.media.directory import open_queue
+from longshore.job import Job, new_job
+from longshore.lease import Lease, WorkerId
+from longshore.media.directory import DirectoryQueue, open_queue
 from longshore.media.directory.disk import translate
 from longshore.media.directory.location import path_of
-from longshore.queue import Selection, Submitted, totals
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Reaped, Selection, Submitted, totals
 
 
 def names(folder: Path) -> list[str]:
@@ -128,6 +130,35 @@ async def test_those_who_open_a_new_folder_at_once_share_one_queue(tmp_path: Pat
     for queue in queues:
         assert totals(await queue.stats()).pending == 5
         await queue.close()
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a missing folder"])
+async def test_looking_and_steering_make_nothing(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "queue"
+    if there:
+        folder.mkdir()
+    queue = await DirectoryQueue.open(folder, ManualClock())
+    anna = WorkerId.new("anna")
+    assert (await queue.stats(), await queue.jobs(Selection()), await queue.history("1")) == ([], [], [])
+    assert (await queue.present(), await queue.reap()) == ([], Reaped())
+    for operation in (queue.retry, queue.cancel, queue.prune):
+        assert await operation(Selection()) == 0
+    lease = Lease(Job(id="1", run="run", kind="page", key="a", payload={}, epoch=1), anna, 0.0)
+    assert await queue.settle([Settlement(lease, Completed())]) == [False]
+    await queue.sign_out(anna)
+    assert folder.exists() == there
+    assert names(tmp_path) == []
+    await queue.close()
+
+
+async def test_a_queue_that_another_makes_is_seen_by_who_looked_before(tmp_path: Path) -> None:
+    early, other = [await open_queue(f"dir://{tmp_path / 'queue'}", ManualClock()) for _ in range(2)]
+    assert await early.stats() == []
+    await other.submit([new_job("page", {"n": 1}, run="run")])
+    assert totals(await early.stats()).pending == 1
+    assert await early.cancel(Selection()) == 1
+    await early.close()
+    await other.close()
 
 
 async def test_a_closed_queue_says_so(tmp_path: Path) -> None:

@@ -9,16 +9,21 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from longshore.clock import SystemClock
 from longshore.errors import Failure
-from longshore.job import NewJob
+from longshore.job import Job, NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
+from longshore.media.git.exchange import Exchange
+from longshore.media.git.location import Location
+from longshore.media.git.mirror import TIP, Mirror
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.queue import Selection, each_job, totals
+from longshore.queue import Reaped, Selection, Submitted, each_job, totals
+from longshore.transfer import Carried
 
 STATES = {
     "available_work": "pending",
@@ -173,6 +178,105 @@ async def test_other_branches_are_left_alone(remote: Path, tmp_path: Path) -> No
     await queue.close()
     assert git(remote, "rev-parse", "main") == before
     assert set(git(remote, "for-each-ref", "--format=%(refname:short)").split()) == {"longshore", "longshore-1", "main"}
+
+
+async def test_looking_and_steering_make_no_branch(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(remote, tmp_path / "cache")
+    assert (await queue.stats(), await queue.jobs(Selection()), await queue.history("1")) == ([], [], [])
+    assert (await queue.present(), await queue.reap(), await queue.archived()) == ([], Reaped(), [])
+    for operation in (queue.retry, queue.cancel, queue.prune, queue.archive):
+        assert await operation(Selection()) == 0
+    await queue.sign_out(WorkerId.new("anna"))
+    await queue.forget_history()
+    assert await queue.claim(Want(worker=WorkerId.new("anna"))) == []
+    assert git(remote, "for-each-ref") == ""
+    assert queue.traffic.pushes == 0
+    await queue.close()
+
+
+async def test_a_queue_that_another_machine_makes_is_seen_by_who_looked_before(remote: Path, tmp_path: Path) -> None:
+    early, other = await opened(remote, tmp_path / "early"), await opened(remote, tmp_path / "other")
+    assert await early.stats() == []
+    await asyncio.gather(other.submit(jobs(3)), early.submit(jobs(2)))
+    assert totals(await early.stats()).pending == totals(await other.stats()).pending == 3
+    await early.close()
+    await other.close()
+    assert_every_commit_is_legal(remote)
+
+
+async def test_a_queue_that_was_taken_away_is_empty_and_made_anew(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(remote, tmp_path / "cache")
+    await queue.submit(jobs(3))
+    for branch in ("longshore", "longshore-1"):
+        git(remote, "update-ref", "-d", f"refs/heads/{branch}")
+    assert await queue.claim(Want(worker=WorkerId.new())) == []
+    assert await queue.stats() == []
+    assert await queue.submit(jobs(2)) == Submitted(new=2, duplicates=0)
+    assert totals(await queue.stats()).pending == 2
+    await queue.close()
+
+
+async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
+    await here.submit(jobs(1))
+    await there.submit(jobs(5))
+    whole = Mirror.set_mark
+    marks: list[str] = []
+
+    def dies_at_the_second(self: Mirror, ref: str, oid: str) -> None:
+        marks.append(ref)
+        if len(marks) == 2:
+            raise KeyboardInterrupt
+        whole(self, ref, oid)
+
+    mirror = Mirror(Location(f"git+file://{remote}"), tmp_path / "here")
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "set_mark", dies_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            Exchange(mirror, SystemClock()).open()
+    mirror.close()
+    await here.submit([NewJob(run="r", kind="page", key="mine", payload={})])
+    assert totals(await there.stats()).pending == 6
+    await here.close()
+    await there.close()
+    assert_every_commit_is_legal(remote)
+
+
+async def test_a_commit_that_does_not_descend_from_what_is_confirmed_is_never_pushed(
+    remote: Path, tmp_path: Path
+) -> None:
+    here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
+    await here.submit(jobs(1))
+    mirror = Mirror(Location(f"git+file://{remote}"), tmp_path / "here")
+    old = mirror.mark(TIP)
+    await there.submit(jobs(5))
+    assert totals(await here.stats()).pending == 5
+    mirror.set_mark(TIP, old)
+    mirror.close()
+    await here.submit([NewJob(run="r", kind="page", key="mine", payload={})])
+    assert totals(await there.stats()).pending == 6
+    await here.close()
+    await there.close()
+    assert_every_commit_is_legal(remote)
+
+
+async def test_jobs_that_are_taken_over_come_in_one_commit_that_is_legal(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(remote, tmp_path / "cache")
+    await queue.submit(jobs(2))
+    common: dict[str, Any] = {"id": "x", "run": "r", "kind": "page", "payload": {}, "epoch": 3}
+    ended: dict[str, Any] = {"settled_at": 1_700_000_000.0, "worker": "wanda"}
+    carried = [Carried(Job(**common, key=state, state=State(state), **ended)) for state in set(STATES.values())]
+    before = queue.traffic.pushes
+    assert await queue.take_over(carried) == Submitted(new=5, duplicates=0)
+    assert queue.traffic.pushes - before == 1
+    leases = await queue.claim(Want(worker=WorkerId.new(), limit=10))
+    assert sorted(lease.epoch for lease in leases) == [1, 1, 4, 4]
+    await queue.settle([Settlement(lease, Completed(None, tuple(jobs(4)))) for lease in leases])
+    assert {job.depth for job in await queue.jobs(Selection(states=frozenset({State.PENDING})))} == {1}
+    await queue.close()
+    assert_every_commit_is_legal(remote)
 
 
 async def test_machines_with_mirrors_of_their_own_lose_no_work_of_one_another(remote: Path, tmp_path: Path) -> None:

@@ -138,8 +138,10 @@ async def test_a_hook_that_refuses_is_told(remote: Path, tmp_path: Path) -> None
     hook = remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
+    queue = await opened(f"git+file://{remote}", tmp_path)
     with pytest.raises(ReadOnlyQueueError, match=r"You may not write.*Ask its owner"):
-        await opened(f"git+file://{remote}", tmp_path)
+        await queue.submit(jobs("a"))
+    await queue.close()
 
 
 def test_a_token_in_the_place_of_a_name_is_not_shown() -> None:
@@ -196,6 +198,7 @@ async def test_a_branch_of_that_name_that_is_not_ours_is_left_alone(remote: Path
 
 async def test_a_queue_of_a_newer_format_is_left_alone(remote: Path, tmp_path: Path) -> None:
     queue = await opened(f"git+file://{remote}", tmp_path)
+    await queue.submit(jobs("a"))
     await queue.close()
     _put(remote, "longshore.json", b'{"format": 99}')
     with pytest.raises(NewerSchemaError, match="Upgrade Longshore"):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import logging
 import subprocess
 import zlib
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue, archive, objects, record
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection, totals
+from longshore.roll import Present
 
 NAME = "000000099-1-" + "a" * 32 + ".json"
 
@@ -62,7 +66,11 @@ def names_in(folder: Path) -> list[str]:
 @pytest.fixture
 async def queue(tmp_path: Path) -> GitQueue:
     git(tmp_path / "remote.git", "init", "--quiet", "--bare")
-    return await GitQueue.open(f"git+file://{tmp_path / 'remote.git'}", SystemClock(), tmp_path / "cache")
+    queue = await GitQueue.open(f"git+file://{tmp_path / 'remote.git'}", SystemClock(), tmp_path / "cache")
+    await queue.submit([NewJob(run="r", kind="page", key="made", payload={})])
+    await queue.cancel(Selection())
+    await queue.prune(Selection())
+    return queue
 
 
 async def still_works(queue: GitQueue) -> None:
@@ -99,19 +107,98 @@ async def test_files_that_are_none_of_ours_are_left_alone(queue: GitQueue, tmp_p
     )
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b'{"run":"r"}', b"\xff\xfe", b"[" * 100_000], ids=repr)
+BAD = b'{"run":"r","kind":"page","key":"bad","payload":%s}'
+NESTED = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    {
+        "nothing": b"",
+        "a list": b"[]",
+        "a bracket": b"{",
+        "half a job": b'{"run":"r"}',
+        "no text": b"\xff\xfe",
+        "brackets": b"[" * 100_000,
+        "a payload without end": BAD % NESTED,
+        "a parent that is a word": BAD % b'{},"parent":"list"',
+        "a parent that is half a name": BAD % b'{},"parent":{"kind":"list"}',
+        "a parent of numbers": BAD % b'{},"parent":{"kind":1,"key":2}',
+        "a negative depth": BAD % b'{},"depth":-1',
+        "a depth beyond all bounds": BAD % (b'{},"depth":1' + b"0" * 300),
+        "a depth that is a word": BAD % b'{},"depth":"deep"',
+    }.items(),
+    ids=lambda item: item[0],
+)
 async def test_a_job_that_holds_nonsense_is_set_aside_and_nobody_waits_for_it(
-    queue: GitQueue, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+    queue: GitQueue, tmp_path: Path, content: tuple[str, bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
     remote = tmp_path / "remote.git"
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
-    put(remote, path, content)
+    put(remote, path, content[1])
     with caplog.at_level(logging.WARNING):
         await still_works(queue)
     assert "it is set aside" in caplog.text
     files = git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
     assert "rejected_work/" in files
+
+
+async def test_the_deepest_job_there_can_be_has_follow_on_jobs_that_can_be_read(
+    queue: GitQueue, tmp_path: Path
+) -> None:
+    await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
+    remote = tmp_path / "remote.git"
+    (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
+    put(remote, path, BAD % b'{},"depth":%d' % record.DEEPEST)
+    (lease,) = await queue.claim(Want(worker=WorkerId.new()))
+    await queue.settle([Settlement(lease, Completed(None, (NewJob(run="", kind="page", key="below", payload={}),)))])
+    (below,) = await queue.claim(Want(worker=WorkerId.new()))
+    assert below.job.depth == record.DEEPEST
+    await queue.close()
+
+
+@pytest.mark.parametrize(
+    "about",
+    {
+        "a word": b'"here"',
+        "a list": b"[]",
+        "a number": b"1e300",
+        "nested without end": NESTED,
+        "not JSON": b"{",
+    }.items(),
+    ids=lambda item: item[0],
+)
+async def test_a_heartbeat_whose_words_are_none_is_nobody_and_stops_nobody(
+    queue: GitQueue, tmp_path: Path, about: tuple[str, bytes]
+) -> None:
+    worker = WorkerId.new("mallory")
+    path = f"workers/{record.stem_of(worker)}.json"
+    fields = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":60,"beat":7'.encode()
+    put(tmp_path / "remote.git", path, b'{%s,"about":%s}' % (fields, about[1]))
+    assert await queue.present() == []
+    await queue.sign_in(worker, timedelta(seconds=60), {"n": 1})
+    assert await queue.present() == [Present(worker, {"n": 1})]
+    await still_works(queue)
+
+
+@pytest.mark.parametrize("beat", [b"1" + b"0" * 300, b"-1", b"9007199254740992"])
+async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tmp_path: Path, beat: bytes) -> None:
+    worker = WorkerId.new("mallory")
+    path = f"workers/{record.stem_of(worker)}.json"
+    words = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":1e300,"about":{{}}'.encode()
+    put(tmp_path / "remote.git", path, b'{%s,"beat":%s}' % (words, beat))
+    await queue.renew(worker, timedelta(seconds=60))
+    written = json.loads(git(tmp_path / "remote.git", "cat-file", "blob", f"longshore-1:{path}"))
+    assert 0 <= written["beat"] <= 2**53
+    await still_works(queue)
+
+
+async def test_words_under_the_name_of_another_are_nobodys(queue: GitQueue, tmp_path: Path) -> None:
+    content = b'{"label":"anna","incarnation":"anna/1","lease_seconds":60,"beat":7,"about":{}}'
+    put(tmp_path / "remote.git", f"workers/{record.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
+    assert await queue.present() == []
+    await still_works(queue)
 
 
 async def test_a_job_under_the_name_of_another_is_no_job(queue: GitQueue, tmp_path: Path) -> None:
@@ -152,6 +239,12 @@ async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkey
     remote = tmp_path / "remote.git"
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
     put(remote, path, b" " * 200_000)
+    await still_works(queue)
+
+
+async def test_a_line_of_the_archive_that_is_nested_without_end_is_left_alone(queue: GitQueue, tmp_path: Path) -> None:
+    line = b'{"number":1,"lane":1,"identity":"%s","epoch":1,"record":%s}' % (b"a" * 32, NESTED)
+    put(tmp_path / "remote.git", "archive/2026-11/000001-1.jsonl.gz", gzip.compress(line))
     await still_works(queue)
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
-from longshore.job import State, new_job
+from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.sqlite import claim
+from longshore.media.sqlite import SqliteQueue, claim
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection
+from longshore.transfer import Carried
 
 WORKER = WorkerId.new("w")
 
@@ -40,7 +41,7 @@ def heads_are_lower_bounds(tables: sqlite3.Connection) -> bool:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_claims_are_in_order_over_lanes_through_any_history(
-    queue: Queue, clock: ManualClock, tables: sqlite3.Connection, seed: int
+    queue: SqliteQueue, clock: ManualClock, tables: sqlite3.Connection, seed: int
 ) -> None:
     chance = random.Random(seed)
     worker = WorkerId.new("w")
@@ -58,6 +59,22 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
                 for i in range(chance.randrange(6))
             ]
         )
+        taken_over = [
+            Job(
+                id="",
+                run=chance.choice("rs"),
+                kind=chance.choice("ab"),
+                key=f"{step} {i}",
+                payload={},
+                partition=str(chance.randrange(4)),
+                priority=chance.randrange(-1, 3),
+                not_before=clock.now() + chance.randrange(5) if chance.random() < 0.2 else None,
+                state=chance.choice(list(State)),
+                settled_at=clock.now(),
+            )
+            for i in range(chance.randrange(3))
+        ]
+        await queue.take_over([Carried(job) for job in taken_over])
         kinds = frozenset(chance.choice(["a", "b", "ab"])) if chance.random() < 0.5 else None
         want = Want(worker=worker, limit=chance.randrange(1, 6), run=chance.choice(["r", None]), kinds=kinds)
         claimable = [

@@ -9,7 +9,11 @@ import pytest
 
 from longshore.media.sqlite.statements import statements
 
-DAILY = [(topic, name) for topic in ("submit", "claim", "settle", "workers", "lanes") for name in statements(topic)]
+DAILY = [
+    (topic, name)
+    for topic in ("submit", "transfer", "claim", "settle", "workers", "lanes")
+    for name in statements(topic)
+]
 SERVED_BY = {
     ("claim", "lanes"): "lane_claim",
     ("claim", "ready"): "job_claim",

@@ -11,9 +11,11 @@ from longshore.conformance.suite.inspecting import InspectingTests
 from longshore.conformance.suite.killing import KillingTests
 from longshore.conformance.suite.leases import LeaseTests
 from longshore.conformance.suite.operating import OperatingTests
+from longshore.conformance.suite.roll import RollTests
 from longshore.conformance.suite.selecting import SelectingTests
 from longshore.conformance.suite.settling import SettlingTests
 from longshore.conformance.suite.submitting import SubmittingTests
+from longshore.conformance.suite.transferring import TransferringTests
 from longshore.conformance.suite.values import ValueTests
 from longshore.conformance.suite.waiting import WaitingTests
 from longshore.queue import Queue
@@ -35,6 +37,8 @@ class ConformanceTests(
     InspectingTests,
     WaitingTests,
     ValueTests,
+    TransferringTests,
+    RollTests,
     ComparisonTests,
 ):
     """What holds on every medium. A subclass gives the fixture `new_harness`."""
@@ -46,3 +50,8 @@ class ConformanceTests(
 
     async def test_a_medium_that_spans_machines_spans_processes(self, queue: Queue) -> None:
         assert queue.traits.spans_processes or not queue.traits.spans_machines
+
+    async def test_a_medium_has_the_methods_its_traits_promise_and_no_others(self, queue: Queue) -> None:
+        has = {name: hasattr(queue, name) for name in ("take_over", "sign_in", "sign_out", "present")}
+        roll = queue.traits.keeps_roll
+        assert has == {"take_over": queue.traits.takes_over, "sign_in": roll, "sign_out": roll, "present": roll}

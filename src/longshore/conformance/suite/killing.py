@@ -13,7 +13,7 @@ from longshore.conformance.children import Child, children
 from longshore.conformance.suite.comparison import LONG
 from longshore.conformance.suite.contention import Processes
 from longshore.conformance.suite.scene import assert_adds_up
-from longshore.conformance.victim import BATCH, batch, follow_ons
+from longshore.conformance.victim import BATCH, batch, carried, follow_ons
 from longshore.job import Job, State
 from longshore.lease import Want, WorkerId
 from longshore.outcome import Completed, Settlement
@@ -85,6 +85,25 @@ class KillingTests(Processes):
             assert all(len(keys) == BATCH for keys in batches.values()), "no batch is there in part"
             assert len(batches) - len(lines) in {0, 1}, "what was promised is there, and at most one call more"
             assert set(batches) == set(range(len(batches)))
+        await _finish(shared)
+
+    async def test_killed_while_taking_over(self, shared: Queue, url: str, seed: int) -> None:
+        if not shared.traits.takes_over:
+            pytest.skip("its traits say that it takes nothing over")
+        promised = await _kill(url, "take-over", seed)
+        for run, lines in promised.items():
+            found = await _in_run(shared, run)
+            assert len(found) % BATCH == 0, "no batch is there in part"
+            batches = len(found) // BATCH
+            assert batches - len(lines) in {0, 1}, "what was promised is there, and at most one call more"
+            for item in (item for number in range(batches) for item in carried(run, number)):
+                there = found[item.job.key]
+                assert (there.epoch, there.attempts, there.result) == (
+                    item.job.epoch,
+                    item.job.attempts,
+                    item.job.result,
+                )
+                assert await shared.history(there.id) == list(item.history), "no job is there without its history"
         await _finish(shared)
 
     async def test_killed_while_claiming(self, shared: Queue, url: str, seed: int) -> None:

@@ -121,6 +121,14 @@ class OperatingTests(Scene):
         assert await states(queue) == {"claimed": "claimed", "pending": "pending"}
         assert await queue.prune(ALL) == 0
 
+    async def test_operations_count_jobs_and_not_what_was_kept_of_them(self, queue: Queue) -> None:
+        await queue.submit([job("a", max_attempts=3)])
+        for _ in range(3):
+            await settle(queue, await claim_one(queue), Failed(failure()))
+        assert await queue.retry(ALL) == 1
+        assert await queue.cancel(ALL) == 1
+        assert await queue.prune(ALL) == 1
+
     async def test_a_pruned_key_may_be_submitted_anew(self, queue: Queue) -> None:
         await queue.submit(jobs("a"))
         await settle(queue, await claim_one(queue), Failed(failure(retryable=False)))

@@ -8,10 +8,13 @@ import pytest
 
 from longshore.conformance.harness import Harness
 from longshore.conformance.suite.scene import (
+    ALL,
+    KIND,
     MINUTE,
     Scene,
     claim,
     claim_one,
+    expire,
     failure,
     find,
     job,
@@ -23,10 +26,10 @@ from longshore.conformance.suite.scene import (
     settle,
 )
 from longshore.conformance.suite.submitting import CANNOT_BE_STORED
-from longshore.job import State
-from longshore.lease import WorkerId
+from longshore.job import JobName, State
+from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
-from longshore.queue import Queue, Selection
+from longshore.queue import Queue, Selection, Submitted
 
 
 class SettlingTests(Scene):
@@ -141,6 +144,77 @@ class SettlingTests(Scene):
         assert await claim(queue) == []
         await harness.advance(110)
         assert keys(await claim(queue)) == ["b"]
+
+    async def test_a_job_from_outside_has_no_parent(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        there = await find(queue, "a")
+        lease = await claim_one(queue)
+        assert (there.parent, there.depth, lease.job.parent, lease.job.depth) == (None, 0, None, 0)
+
+    async def test_follow_on_jobs_know_their_parent_and_how_deep_they_are(self, queue: Queue, other: Queue) -> None:
+        await queue.submit([job("a", kind="list")])
+        for depth, (parent, child) in enumerate((("a", "b"), ("b", "c"), ("c", "d")), start=1):
+            outcome = Completed(None, (job(child, kind=f"level {depth}"), job(f"{child}2", kind="aside", priority=9)))
+            assert await settle(queue, await claim_one(queue), outcome)
+            there = await find(other, child, kind=f"level {depth}")
+            assert (there.parent, there.depth) == (
+                JobName("list" if depth == 1 else f"level {depth - 1}", parent),
+                depth,
+            )
+            assert (await find(other, f"{child}2", kind="aside")).depth == depth
+        leases = await claim(queue)
+        assert [(lease.job.key, lease.job.parent, lease.job.depth) for lease in leases] == [
+            ("d", JobName("level 2", "c"), 3),
+            ("b2", JobName("list", "a"), 1),
+            ("c2", JobName("level 1", "b"), 2),
+            ("d2", JobName("level 2", "c"), 3),
+        ]
+
+    async def test_each_follow_on_job_of_a_batch_has_the_parent_it_came_from(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b", "c"))
+        leases = await claim(queue)
+        found = {"a": ("x", "y"), "b": (), "c": ("y", "z")}
+        await queue.settle([Settlement(lease, Completed(None, tuple(jobs(*found[lease.job.key])))) for lease in leases])
+        parents = [(j.key, j.parent and j.parent.key, j.depth) for j in await queue.jobs(ALL)][3:]
+        assert parents == [("x", "a", 1), ("y", "a", 1), ("z", "c", 1)]
+
+    async def test_whoever_is_known_already_keeps_its_parent(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        first, second = await claim(queue)
+        await settle(queue, first, Completed(None, tuple(jobs("b", "c"))))
+        await settle(queue, second, Completed(None, tuple(jobs("a", "b", "c"))))
+        assert await queue.submit(jobs("c")) == Submitted(new=0, duplicates=1)
+        assert [(j.key, j.parent, j.depth) for j in await queue.jobs(ALL)] == [
+            ("a", None, 0),
+            ("b", None, 0),
+            ("c", JobName(KIND, "a"), 1),
+        ]
+
+    async def test_a_job_keeps_its_parent_through_whatever_happens_to_it(self, queue: Queue, harness: Harness) -> None:
+        await queue.submit(jobs("a"))
+        await settle(queue, await claim_one(queue), Completed(None, (job("b", max_attempts=9),)))
+        expected = (JobName(KIND, "a"), 1)
+
+        async def claimed() -> Lease:
+            lease = await claim_one(queue)
+            there = await find(queue, "b")
+            assert (lease.job.parent, lease.job.depth) == expected
+            assert (there.parent, there.depth) == expected
+            return lease
+
+        for outcome in (Failed(failure()), Released(), Snoozed(MINUTE), Failed(failure(retryable=False))):
+            await settle(queue, await claimed(), outcome)
+            await harness.advance(61)
+        assert await queue.retry(ALL) == 1
+        await claimed()
+        await expire(harness, queue)
+        await claimed()
+        await queue.cancel(ALL)
+        await queue.retry(ALL)
+        await queue.prune(ALL)
+        await settle(queue, await claimed(), Completed())
+        there = await find(queue, "b")
+        assert (there.parent, there.depth) == expected
 
     async def test_a_batch_of_different_outcomes_is_settled_each_in_its_way(self, queue: Queue) -> None:
         await queue.submit(jobs("a", "b", "c", "d", "e"))

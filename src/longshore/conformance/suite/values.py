@@ -23,6 +23,7 @@ from longshore.conformance.suite.scene import (
     settle,
 )
 from longshore.errors import Failure
+from longshore.job import JobName
 from longshore.lease import WorkerId
 from longshore.outcome import Completed, Failed
 from longshore.queue import Queue, Selection, Submitted
@@ -94,7 +95,8 @@ class ValueTests(Scene):
         follow_on = job(f"{text}+", kind=text, partition=text)
         assert await settle(queue, lease, Completed({text: text}, (follow_on,)))
         assert (await find(queue, text, run=text, kind=text)).result == {text: text}
-        assert (await find(queue, f"{text}+", run=text, kind=text)).run == text
+        child = await find(queue, f"{text}+", run=text, kind=text)
+        assert (child.run, child.parent) == (text, JobName(text, text))
 
     @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
     async def test_odd_text_survives_in_a_failure(self, queue: Queue, harness: Harness, text: str) -> None:

@@ -11,8 +11,9 @@ __all__ = ["DirectoryQueue", "open_queue"]
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
-    """Open the folder that `dir:///absolute/path` or `dir://relative/path` names, and make it if need be.
+    """Open the folder that `dir:///absolute/path` or `dir://relative/path` names.
 
+    Where there is no queue yet, the first call that has something to write makes it.
     Raises `SettingsError` for a URL that names no folder, and a `QueueError` that says why the folder cannot be used.
     """
     return await DirectoryQueue.open(path_of(url), clock)

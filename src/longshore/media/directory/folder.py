@@ -15,7 +15,18 @@ from longshore.media.directory.record import DamagedError, read
 
 FORMAT = 1
 MARK = "longshore.json"
-FOLDERS = ("pending", "processing", *FINISHED.values(), "rejected", "workers", "keys", "staging", "trash", "boots")
+FOLDERS = (
+    "pending",
+    "processing",
+    *FINISHED.values(),
+    "rejected",
+    "workers",
+    "roll",
+    "keys",
+    "staging",
+    "trash",
+    "boots",
+)
 
 README = b"""This folder is a queue of Longshore. One JSON file is one job:
 
@@ -27,6 +38,22 @@ README = b"""This folder is a queue of Longshore. One JSON file is one job:
 Look and copy as you like. To change something use `longshore` (submit, retry, cancel, prune):
 what is edited or moved by hand is set aside in rejected/.
 """
+
+
+def is_queue(path: Path) -> bool:
+    """Whether there is a queue in the folder; an empty or missing one may become one. Makes nothing.
+
+    Raises `ForeignQueueError` for a folder that holds something else.
+    """
+    root = str(path)
+    if os.path.lexists(f"{root}/{MARK}"):
+        return True
+    try:
+        there = os.listdir(root)  # noqa: PTH208 - as everywhere here
+    except FileNotFoundError:
+        return False
+    _refuse_strangers(root, there)
+    return False
 
 
 def prepare(path: Path) -> None:
@@ -43,14 +70,18 @@ def prepare(path: Path) -> None:
         journal.begin(root, _rebuilt(root))
 
 
-def _claim(root: str) -> None:
-    strangers = [name for name in disk.names(root) if name not in {*FOLDERS, "journal", "README.txt", MARK}]
+def _refuse_strangers(root: str, there: list[str]) -> None:
+    strangers = [name for name in there if name not in {*FOLDERS, "journal", "README.txt", MARK}]
     strangers = [name for name in strangers if not name.startswith((f"{MARK}.", "README.txt."))]
     if strangers and not os.path.lexists(f"{root}/{MARK}"):
         raise ForeignQueueError(
             f"'{root}' holds something else ('{strangers[0]}'), so it is no queue. Name an empty or a new folder; this "
             "one was left as it is."
         )
+
+
+def _claim(root: str) -> None:
+    _refuse_strangers(root, disk.names(root))
     # README first: the mark says that all is there.
     for name, content in (
         ("README.txt", README),

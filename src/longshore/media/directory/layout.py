@@ -27,6 +27,8 @@ from longshore.job import State
 SEGMENT = 1000
 """Numbers in one folder: listing it costs a fraction of a millisecond, whatever the backlog."""
 MINUTE_US = 60_000_000
+LATEST_US = 10**18
+"""The latest instant that a name tells: some 30,000 years from now."""
 LATER = "later"
 
 _FILE = re.compile(
@@ -132,6 +134,11 @@ def processing(worker: str, lane: str, file: File) -> str:
 def finished(slot: Slot, lane: str, file: File) -> str:
     """Where a finished job lies."""
     return f"{FINISHED[slot]}/{lane}/{file.segment}/{file}"
+
+
+def microseconds(instant: float) -> int:
+    """An instant as a file's name tells it; one that no name has room for, or before 1970, as near as can be."""
+    return min(max(round(min(instant, 1e13) * 1e6), 0), LATEST_US)
 
 
 def segment_of(number: int) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from longshore.clock import Clock
 from longshore.errors import QueueError
@@ -20,11 +20,14 @@ from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import Slot
 from longshore.media.directory.reap import reap, reject
 from longshore.media.directory.record import DamagedError
+from longshore.media.directory.roll import Roll, words_of
 from longshore.media.directory.settle import Batch
-from longshore.media.directory.submit import Arrivals
+from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.media.directory.workers import Workers
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 T = TypeVar("T")
 
@@ -32,43 +35,48 @@ T = TypeVar("T")
 class DirectoryQueue:
     """See `longshore.queue.Queue` for what each method promises. Use it from one event loop."""
 
-    traits = Traits(name="directory", spans_processes=True, spans_machines=True, wakes=True)
+    traits = Traits(
+        name="directory",
+        spans_processes=True,
+        spans_machines=True,
+        wakes=True,
+        takes_over=True,
+        keeps_roll=True,
+    )
 
     def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
         self._root = str(path)
         self._clock = clock
         self._journal = Journal(self._root)
         self._workers = Workers(self._journal, clock)
+        self._roll = Roll(self._journal, self._workers)
         # One thread: the event loop never waits for the disk, and the journal is read by one at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-directory")
         self._process = os.getpid()
+        self._is_there = False
         self._closed = False
 
     @classmethod
     async def open(cls, path: Path, clock: Clock) -> DirectoryQueue:
-        """Open the queue in a folder, and make it if need be. Raises a `QueueError` that says why it cannot be used."""
+        """Open the queue in a folder. Raises a `QueueError` that says why it cannot be used.
+
+        Where there is none yet, the first call that has something to write makes it; looking makes nothing.
+        """
         queue = cls(path, clock)
-
-        def open_journal() -> None:
-            folder.prepare(path)
-            queue._journal.open()
-
         try:
-            await queue._run(open_journal)
+            await queue._look(lambda: None, None)
         except BaseException:
             queue._thread.shutdown()
             raise
         return queue
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        arrivals = Arrivals(jobs, self._clock.now())
-        places = range(len(jobs))
-        new = await self._run(
-            lambda: self._journal.transact(
-                "submit", lambda draft, head: arrivals.join(self._journal, draft, head, places)
-            )
-        )
-        return Submitted(new, len(jobs) - new)
+        now = self._clock.now()
+        return await self._let_in("submit", [Arrival.new(job, now) for job in jobs])
+
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        return await self._let_in("take over", [Arrival.carried(each) for each in carried])
 
     async def claim(self, want: Want) -> list[Lease]:
         now = self._clock.now()
@@ -83,23 +91,32 @@ class DirectoryQueue:
         return await self._run(claim)
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        def renew() -> list[Held]:
-            own = self._workers.beat(worker, lease)
-            while True:
-                n = self._journal.catch_up().n
-                held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
-                if self._journal.look().n == n:
-                    return held
+        return await self._run(lambda: self._held(self._workers.beat(worker, lease)))
 
-        return await self._run(renew)
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+        words = words_of(worker, about)
+
+        def sign_in() -> list[Held]:
+            own = self._workers.beat(worker, lease)
+            self._roll.enter(worker, words)
+            return self._held(own)
+
+        return await self._run(sign_in)
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        await self._look(lambda: self._roll.leave(worker), None)
+
+    async def present(self) -> list[Present]:
+        return await self._look(self._roll.present, [])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         batch = Batch(self._journal, settlements, self._clock.now())
-        return await self._run(lambda: self._journal.transact("settle", batch.decide))
+        refused = [False] * len(settlements)
+        return await self._look(lambda: self._journal.transact("settle", batch.decide), refused)
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
-        return await self._run(lambda: reap(self._journal, self._workers, now))
+        return await self._look(lambda: reap(self._journal, self._workers, self._roll, now), Reaped())
 
     async def stats(self, run: str | None = None) -> list[Count]:
         def stats() -> list[Count]:
@@ -119,26 +136,26 @@ class DirectoryQueue:
                 if any(lane.counts)
             ]
 
-        return await self._run(stats)
+        return await self._look(stats, [])
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         chooser = self._chooser(selection)
-        return await self._run(lambda: chooser.page(int(after or 0), limit))
+        return await self._look(lambda: chooser.page(int(after or 0), limit), [])
 
     async def history(self, job_id: str) -> list[Attempt]:
-        return await self._run(lambda: select.history(self._journal, job_id))
+        return await self._look(lambda: select.history(self._journal, job_id), [])
 
     async def retry(self, selection: Selection) -> int:
         chooser = self._chooser(selection)
-        return await self._run(lambda: select.retry(self._journal, chooser))
+        return await self._look(lambda: select.retry(self._journal, chooser), 0)
 
     async def cancel(self, selection: Selection) -> int:
         chooser, now = self._chooser(selection), self._clock.now()
-        return await self._run(lambda: select.cancel(self._journal, chooser, now))
+        return await self._look(lambda: select.cancel(self._journal, chooser, now), 0)
 
     async def prune(self, selection: Selection) -> int:
         chooser = self._chooser(selection)
-        return await self._run(lambda: select.prune(self._journal, chooser))
+        return await self._look(lambda: select.prune(self._journal, chooser), 0)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         def look() -> tuple[bool, float | None, int]:
@@ -177,10 +194,50 @@ class DirectoryQueue:
         for part in ended:
             part.result()
 
+    async def _let_in(self, what: str, jobs: Sequence[Arrival]) -> Submitted:
+        arrivals = Arrivals(jobs)
+        new = await self._run(
+            lambda: self._journal.transact(what, lambda draft, head: arrivals.join(self._journal, draft, head))
+        )
+        return Submitted(new, len(jobs) - new)
+
+    def _held(self, own: str) -> list[Held]:
+        """What the worker with that folder holds."""
+        while True:
+            n = self._journal.catch_up().n
+            held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
+            if self._journal.look().n == n:
+                return held
+
     def _chooser(self, selection: Selection) -> select.Chooser:
         return select.Chooser(self._journal, self._workers, selection, self._clock.now())
 
+    async def _look(self, work: Callable[[], T], nothing: T) -> T:
+        """The answer of what needs no queue to be made for it; `nothing` where there is none."""
+        return await self._in_thread(lambda: work() if self._is_there or self._find() else nothing)
+
     async def _run(self, work: Callable[[], T]) -> T:
+        """The answer of what takes a queue; made if it is not there yet."""
+
+        def run() -> T:
+            if not self._is_there:
+                self._open()
+            return work()
+
+        return await self._in_thread(run)
+
+    def _find(self) -> bool:
+        """Open the queue if there is one (by now), and say whether."""
+        if folder.is_queue(self._path):
+            self._open()
+        return self._is_there
+
+    def _open(self) -> None:
+        folder.prepare(self._path)
+        self._journal.open()
+        self._is_there = True
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._closed:
             raise QueueError(f"The queue '{self._root}' was closed. Open it again to use it.")
         if os.getpid() != self._process:

@@ -12,18 +12,20 @@ from longshore.media.directory.entry import Head
 from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import Slot, place_of
 from longshore.media.directory.record import DamagedError, encode, read
+from longshore.media.directory.roll import Roll
 from longshore.media.directory.settle import Verdict, expire, put
 from longshore.media.directory.submit import owner_of
 from longshore.media.directory.workers import Workers
 from longshore.queue import Reaped
 
 
-def reap(journal: Journal, workers: Workers, now: float) -> Reaped:
+def reap(journal: Journal, workers: Workers, roll: Roll, now: float) -> Reaped:
     """Bring back what workers held that are silent under the eyes of this observer."""
     journal.catch_up()
     holders = listing.workers(journal)
     silent = [folder for folder in holders if workers.silent(folder)]
     reaped = _bring_back(journal, workers, silent, now) if silent else Reaped()
+    roll.clear()
     for folder in set(workers.known()) - set(holders):
         # Not as soon as it is silent: it may have shown itself in order to claim, and still be at it.
         if workers.gone(folder):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from longshore.errors import Failure
-from longshore.job import Attempt, Job, NewJob
+from longshore.job import FINISHED, Attempt, Job, JobName, NewJob
 from longshore.media.directory import disk
-from longshore.media.directory.layout import STATES, Place, Slot
+from longshore.media.directory.layout import STATES, Place, Slot, microseconds
+from longshore.transfer import Carried
 
+DEEPEST = 1_000_000_000
+"""How far down a job may be. No run gets there; what says that it did was not written by us."""
 _NULL = msgspec.Raw(b"null")
 _SEAL_START = b',\n  "seal": "'
 _SEAL_END = b'"\n}\n'
@@ -36,6 +39,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     partition: str = ""
     host: str = ""
+    parent: JobName | None = None
+    depth: Annotated[int, msgspec.Meta(ge=0, le=DEEPEST)] = 0
     payload: msgspec.Raw
     max_attempts: int
     submitted_at: float
@@ -50,8 +55,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The job as the queue shows it; `holder` is the label of the worker that has it."""
         slot, file = place.slot, place.file
         settled = slot in {Slot.COMPLETED, Slot.FAILED}
+        if slot is Slot.CANCELLED:
+            # A cancellation writes nothing, so the content tells of an earlier end, unless the job came with this one.
+            settled = self.settled_at is not None and microseconds(self.settled_at) == file.instant
         settled_at = self.settled_at if settled else None
-        if slot is Slot.CANCELLED and file.instant is not None:
+        if slot is Slot.CANCELLED and not settled and file.instant is not None:
             settled_at = file.instant / 1e6
         return Job(
             id=str(file.number),
@@ -62,6 +70,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             priority=file.priority,
             partition=self.partition,
             host=self.host,
+            parent=self.parent,
+            depth=self.depth,
             state=STATES[slot],
             epoch=file.epoch,
             attempts=file.attempts,
@@ -76,7 +86,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-def record_of(job: NewJob, now: float) -> Record:
+def new_record(job: NewJob, now: float) -> Record:
     """What is written of a new job. Raises where JSON cannot say it."""
     return Record(
         run=job.run,
@@ -87,6 +97,35 @@ def record_of(job: NewJob, now: float) -> Record:
         payload=raw(job.payload),
         max_attempts=job.max_attempts,
         submitted_at=now,
+    )
+
+
+def descended(record: Record, parent: Record) -> Record:
+    """The content of a job that the settlement of another submits."""
+    name, depth = JobName(parent.kind, parent.key), min(parent.depth + 1, DEEPEST)
+    return msgspec.structs.replace(record, parent=name, depth=depth)
+
+
+def carried_record(carried: Carried) -> Record:
+    """What is written of a job that another queue knew. Raises where JSON cannot say it."""
+    job = carried.job
+    return Record(
+        run=job.run,
+        kind=job.kind,
+        key=job.key,
+        partition=job.partition,
+        host=job.host,
+        parent=job.parent,
+        depth=min(max(job.depth, 0), DEEPEST),
+        payload=raw(job.payload),
+        max_attempts=job.max_attempts,
+        submitted_at=job.submitted_at,
+        settled_at=job.settled_at,
+        worker=job.worker if job.state in FINISHED else None,
+        seconds=job.seconds,
+        result=raw(job.result),
+        failure=job.failure,
+        history=carried.history,
     )
 
 
@@ -127,7 +166,7 @@ def decode(data: bytes, path: str) -> Record:
         raise DamagedError(path, "Its seal does not fit its content: it was changed by hand, or the disk lost a part.")
     try:
         return _decode_record(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedError(path, f"It is not a job as this version writes it: {error}") from error
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from fnmatch import fnmatchcase
 
-from longshore.errors import Failure
 from longshore.job import Attempt, Job
 from longshore.media.directory import disk, listing
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head
 from longshore.media.directory.journal import Journal, Trace
-from longshore.media.directory.layout import STATES, Place, Slot, finished, key_of, pending, place_of
+from longshore.media.directory.layout import STATES, Place, Slot, finished, key_of, microseconds, pending, place_of
 from longshore.media.directory.record import read
 from longshore.media.directory.submit import owner_of
 from longshore.media.directory.workers import Workers
@@ -150,7 +148,7 @@ def cancel(journal: Journal, chooser: Chooser, now: float) -> int:
     """Pending and claimed jobs become cancelled; who held one finds it gone."""
 
     def act(draft: Draft, place: Place, path: str) -> None:
-        file = place.file._replace(instant=round(now * 1e6), change=draft.id)
+        file = place.file._replace(instant=microseconds(now), change=draft.id)
         draft.move(path, finished(Slot.CANCELLED, place.lane, file))
         draft.count(place.lane, Slot.CANCELLED, 1)
 
@@ -188,7 +186,7 @@ def selected(selection: Selection, job: Job, now: float) -> bool:
         and (s.partitions is None or job.partition in s.partitions)
         and (s.states is None or job.state in s.states)
         and (s.older_than is None or age >= s.older_than)
-        and (s.error is None or _error_matches(s.error, job.failure))
+        and s.matches_error(job.failure)
     )
 
 
@@ -243,10 +241,3 @@ def _forget(journal: Journal, key: str, owner: tuple[str, int]) -> None:
 
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 18
-
-
-def _error_matches(pattern: str, failure: Failure | None) -> bool:
-    if failure is None:
-        return False
-    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
-    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)

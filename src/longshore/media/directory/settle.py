@@ -22,13 +22,14 @@ from longshore.media.directory.layout import (
     Slot,
     finished,
     lane_of,
+    microseconds,
     pending,
     place_of,
     processing,
     worker_of,
 )
 from longshore.media.directory.record import Record, encode, raw, read
-from longshore.media.directory.submit import Arrivals
+from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 
 
@@ -54,7 +55,7 @@ class Batch:
             own = each.outcome.jobs if isinstance(each.outcome, Completed) else ()
             self._follow_ons.append(range(len(jobs), len(jobs) + len(own)))
             jobs += [msgspec.structs.replace(job, run=each.lease.job.run) for job in own]
-        self._arrivals = Arrivals(jobs, now)
+        self._arrivals = Arrivals([Arrival.new(job, now) for job in jobs])
         self._verdicts: dict[int, Verdict] = {}
         self._staged: dict[int, str] = {}
 
@@ -94,6 +95,7 @@ class Batch:
         file = place_of(path)
         assert file is not None  # noqa: S101 - the path was made of such a place
         self._verdicts[place] = judge(record, file.file, settlement, settlement.lease.worker.label, self._now)
+        self._arrivals.descend(self._follow_ons[place], record)
         return True
 
 
@@ -151,7 +153,7 @@ def put(draft: Draft, path: str, verdict: Verdict, staged: str | None) -> None:
 def _back(file: File, delay: timedelta, now: float, record: Record | None) -> Verdict:
     if delay <= timedelta(0):
         return Verdict(Slot.READY, file, record)
-    return Verdict(Slot.DELAYED, file._replace(instant=round((now + delay.total_seconds()) * 1e6)), record)
+    return Verdict(Slot.DELAYED, file._replace(instant=microseconds(now + delay.total_seconds())), record)
 
 
 def _path_of(lease: Lease) -> str | None:

@@ -13,7 +13,8 @@ __all__ = ["GitQueue", "open_queue"]
 async def open_queue(url: str, clock: Clock) -> Queue:
     """Open the queue in the repository that `git+https://`, `git+ssh://`, `git+http://` or `git+file://` names.
 
-    The repository must be there; the branches `longshore` and `longshore-1` are made in it if need be, and no other is
-    touched. Raises `SettingsError` for a URL that names no repository, and a `QueueError` that says what else is wrong.
+    The repository must be there. The first change makes the branches `longshore` and `longshore-1` in it if need be;
+    looking makes none, and no other is touched. Raises `SettingsError` for a URL that names no repository, and a
+    `QueueError` that says what else is wrong.
     """
     return await GitQueue.open(url, clock, cache_folder())

@@ -6,15 +6,19 @@ A packed job is still there for everyone: counted, listed, known as a duplicate,
 from __future__ import annotations
 
 import gzip
+import logging
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
-from longshore.media.git.objects import LARGEST
+from longshore.archive import Month
+from longshore.media.git.objects import LARGEST, Objects, TooLargeError
 from longshore.media.git.record import ARCHIVE, Place, Record
+
+log = logging.getLogger(__name__)
 
 _PART = re.compile(rf"{ARCHIVE}/(?P<month>\d{{4}}-\d\d)/(?P<serial>\d{{6,12}})-(?P<jobs>\d{{1,9}})\.jsonl\.gz")
 _IN_ONE = 5000
@@ -33,14 +37,6 @@ class Packed(msgspec.Struct, frozen=True):
     def place(self, part: str, oid: str) -> Place:
         """Where the job stands now: in this file."""
         return Place(number=self.number, lane=self.lane, identity=self.identity, epoch=self.epoch, folder=part, oid=oid)
-
-
-class Month(msgspec.Struct, frozen=True, kw_only=True):
-    """What is archived of one month."""
-
-    month: str
-    jobs: int
-    files: int
 
 
 def pack(jobs: Iterable[tuple[Place, Record]]) -> Iterator[tuple[str, list[Packed]]]:
@@ -89,11 +85,21 @@ def read(content: bytes) -> list[Packed]:
     return [decode(line) for line in text.splitlines() if line]
 
 
-def months(paths: Iterable[str]) -> list[Month]:
-    """What is archived, month by month, as the names of the files say it."""
-    found: dict[str, tuple[int, int]] = {}
-    for path in paths:
+def months(parts: Mapping[str, str], objects: Objects) -> list[Month]:
+    """What is archived, month by month, of the files at these paths. Their names say how many jobs they hold."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for path, oid in parts.items():
         if (part := _PART.fullmatch(path)) is not None:
-            jobs, number = found.get(part["month"], (0, 0))
-            found[part["month"]] = (jobs + int(part["jobs"]), number + 1)
-    return [Month(month=month, jobs=jobs, files=number) for month, (jobs, number) in sorted(found.items())]
+            jobs, files, size = found.get(part["month"], (0, 0, 0))
+            found[part["month"]] = (jobs + int(part["jobs"]), files + 1, size + _size(path, oid, objects))
+    return [
+        Month(month=month, jobs=jobs, files=files, size=size) for month, (jobs, files, size) in sorted(found.items())
+    ]
+
+
+def _size(path: str, oid: str, objects: Objects) -> int:
+    try:
+        return len(objects.read(oid))
+    except TooLargeError as error:
+        log.warning("A file of the archive is none of ours: %s: %s", path, error)
+        return 0

@@ -52,17 +52,20 @@ class Branches:
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
 
-    def find_or_make(self) -> tuple[str, str]:
-        """The branch the queue is on, and its head; a queue is made where there is none."""
+    def find(self) -> tuple[str, str] | None:
+        """The branch the queue is on, and its head; None where there is no queue."""
         pointer = self._mirror.fetch(POINTER)
-        if pointer is None:
-            # The same commits whoever makes them, so it does not matter who comes first.
-            self._mirror.push(self._first_commit(), FIRST, "")
-            self._mirror.push(self._pointer_commit(FIRST, "", 0), POINTER, "")
-            pointer = self._mirror.fetch(POINTER)
-        if pointer is None:
+        return None if pointer is None else self.follow(self._pointed_at(pointer))
+
+    def make(self) -> tuple[str, str]:
+        """Make an empty queue where there is none, and find it."""
+        # The same commits whoever makes them, so it does not matter who comes first.
+        self._mirror.push(self._first_commit(), FIRST, "")
+        self._mirror.push(self._pointer_commit(FIRST, "", 0), POINTER, "")
+        found = self.find()
+        if found is None:
             raise QueueUnavailableError(f"'{self._shown}' did not keep the branch '{POINTER}'. Try again.")
-        return self.follow(self._pointed_at(pointer))
+        return found
 
     def follow(self, branch: str) -> tuple[str, str]:
         """The branch that the queue is on now, which is this one or one that follows it; and its head."""
@@ -143,7 +146,7 @@ class Branches:
     def _pointed_at(self, commit: str) -> str:
         content = file_of(self._mirror.objects, commit, files.META)
         try:
-            branch = msgspec.json.decode(content or b"", type=Pointer).branch
+            branch = files.decoded(content or b"", Pointer).branch
         except msgspec.DecodeError:
             branch = ""
         if not _BRANCH.fullmatch(branch):

@@ -42,7 +42,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueError, QueueUnavailableError
-from longshore.media.git.branches import Branches
+from longshore.media.git.branches import POINTER, Branches
 from longshore.media.git.commit import commit_of, field_of
 from longshore.media.git.crowd import Crowd
 from longshore.media.git.faults import disk_full
@@ -90,10 +90,10 @@ class Exchange:
         """The remote has not answered since it was last asked."""
 
     def open(self) -> None:
-        """Find the queue on the remote, and make it if there is none."""
+        """Find the queue on the remote. Where there is none, the first change makes it; looking makes nothing."""
         with self.mirror.push_lock:
             # Of a fleet that starts on one machine the first one asks.
-            if not self.mirror.branch or not self._is_current(self.mirror.mark(CONFIRMED), now() - _FRESH):
+            if not self.mirror.has_queue or not self._is_current(self.mirror.mark(CONFIRMED), now() - _FRESH):
                 self._fetch()
             self.mirror.tidy()
         self._stand_at(self.mirror.mark(CONFIRMED))
@@ -134,6 +134,8 @@ class Exchange:
         with self.mirror.push_lock:
             for _ in range(20):
                 self._fetch()
+                if not self.mirror.has_queue:
+                    return
                 begun = self._branches.renew(self.mirror.branch, self.mirror.mark(CONFIRMED), int(self._clock.now()))
                 if begun is not None:
                     branch, head = begun
@@ -145,7 +147,7 @@ class Exchange:
 
     def signs(self) -> tuple[str, str | None]:
         """Two words that change whenever something was pushed from this machine, or to a remote on this machine."""
-        return self.mirror.mark(CONFIRMED), self.mirror.glance(self.mirror.branch)
+        return self.mirror.mark(CONFIRMED), self.mirror.glance(self.mirror.branch or POINTER)
 
     def _perform(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         began = now()
@@ -159,9 +161,12 @@ class Exchange:
         for tries in count(1):
             with self.mirror.commit_lock:
                 contact, confirmed = self.mirror.contact, self.mirror.mark(CONFIRMED)
-                answers = self._apply(operations, claims, lost)
+                answers = self._apply(operations, claims, lost) if self.mirror.has_queue else None
                 mine = self._at
-            if mine == confirmed:
+            if answers is None:
+                if (answers := self._without_queue(operations, began)) is not None:
+                    return answers
+            elif mine == confirmed:
                 if contact >= began or self._is_current(confirmed, began):
                     return answers
                 self.refresh(began)
@@ -174,10 +179,25 @@ class Exchange:
                 log.log(level, "lost claim race on %s; trying again", self.mirror.location.shown)
         raise AssertionError  # pragma: no cover - the count has no end
 
+    def _without_queue(self, operations: Sequence[Operation[Any]], began: float) -> list[Any] | None:
+        """The answers where there is no queue yet; None if there is one now, or was made because it takes one."""
+        self.refresh(began)
+        if self.mirror.has_queue:
+            return None
+        nothing, instant = self._new_ledger(), self._clock.now()
+        answers = [operation.apply(nothing, instant) for operation in operations]
+        if not nothing.changed:
+            return answers
+        with self.mirror.push_lock:
+            if not self.mirror.has_queue:
+                branch, head = self._branches.make()
+                self._set_marks(head, branch)
+        return None
+
     def _apply(self, operations: Sequence[Operation[Any]], claims: int, lost: int) -> list[Any]:
         """The answers of operations at the tip, and a commit of what they changed."""
         try:
-            self._stand_at(self.mirror.mark(TIP))
+            self._stand_at(self.mirror.mark(TIP) or self.mirror.mark(CONFIRMED))
             instant = self._clock.now()
             answers = [operation.apply(self._ledger, instant) for operation in operations]
             if self._ledger.changed:
@@ -215,6 +235,10 @@ class Exchange:
     def _push(self, tip: str, confirmed: str) -> bool:
         if not self._is_current(confirmed, float("inf"), otherwise=True):
             return False  # seen without a push that it would be refused
+        if not self._contains(tip, confirmed, ""):
+            # Marks that do not belong together: the remote would not refuse the push, and others' work would be lost.
+            self._set_marks(confirmed, self.mirror.branch)
+            return False
         began = now()
         self.traffic.pushes += 1
         accepted = self.mirror.push(tip, self.mirror.branch, confirmed)
@@ -238,33 +262,40 @@ class Exchange:
         return self._contains(self._fetch(), mine, base)
 
     def _fetch(self) -> str:
-        """Take in what is on the remote. Returns the head of the branch as it was known. Held: the push lock."""
+        """Take in what is on the remote. Returns the head of the branch as it was known; empty where there is no queue.
+
+        Held: the push lock.
+        """
         began = now()
         self.traffic.fetches += 1
         known = self.mirror.branch
         head = self.mirror.fetch(known) if known else None
         if head is None:
-            branch, newest = self._branches.find_or_make()
+            branch, newest = self._branches.find() or ("", "")
         elif moved_to := self._branches.moved_to(head):
             branch, newest = self._branches.follow(moved_to)
         else:
             branch, newest = known, head
         if (branch, newest) != (known, self.mirror.mark(CONFIRMED)):
             self._set_marks(newest, branch)
+            if not newest:
+                self.mirror.start_over()
         with self.mirror.commit_lock:
             self.mirror.set_contact(began)
         return head or newest
 
     def _set_marks(self, oid: str, branch: str) -> None:
-        """Stand at this commit, and throw away what was about to be pushed."""
+        """Stand at this commit, or at none, and throw away what was about to be pushed."""
         with self.mirror.commit_lock:
             self.mirror.set_branch(branch)
-            self.mirror.set_mark(CONFIRMED, oid)
+            # The tip first. One that is newer than what is confirmed is refused by the remote; one that does not
+            # descend from it would overwrite what others pushed, if a process died between the two.
             self.mirror.set_mark(TIP, oid)
+            self.mirror.set_mark(CONFIRMED, oid)
 
     def _is_current(self, confirmed: str, since: float, *, otherwise: bool = False) -> bool:
         """Whether the remote's head is known to have been this commit at that instant or later."""
-        head = self.mirror.glance(self.mirror.branch)
+        head = self.mirror.glance(self.mirror.branch or POINTER)
         if head is not None:
             return head == confirmed
         return otherwise or self.mirror.contact >= since
@@ -283,10 +314,14 @@ class Exchange:
         """The remote has answered. Nobody's heartbeat could be seen while it did not: silence counts from now."""
         if self._blind:
             self._blind = False
-            self._ledger.watch_anew()
+            self._ledger.heartbeats.watch_anew()
 
     def _stand_at(self, commit: str) -> None:
         if commit == self._at:
+            return
+        if not commit:
+            # Somebody took the queue away, or there is none yet.
+            self._forget_all()
             return
         if self._at:
             self._crowd.saw(self._authors(commit), now())

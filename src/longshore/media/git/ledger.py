@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from secrets import randbits
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
-from longshore.job import FINISHED, NewJob, State
-from longshore.lease import DEFAULT_LEASE, Want, WorkerId
+from longshore.archive import Month
+from longshore.job import FINISHED, State
+from longshore.lease import Want, WorkerId
 from longshore.media.git import archive
 from longshore.media.git import record as files
 from longshore.media.git.backlog import Backlog
+from longshore.media.git.heartbeats import Heartbeats
 from longshore.media.git.objects import New, Objects, TooLargeError, new
 from longshore.media.git.record import Beat, Lane, Meta, Place, Record
 from longshore.media.git.tree import Change, Entry, Tree
@@ -30,7 +31,6 @@ T = TypeVar("T")
 
 _ALWAYS = (files.META, files.LANES, files.WORKERS, files.AVAILABLE, files.RETRY, files.ACTIVE)
 _WHEN_ASKED = (*files.FINISHED_FOLDERS.values(), files.ARCHIVE)
-_LONGEST_LEASE = 30 * 86_400.0
 _PRIORITIES = 10**18
 _PARTS_AT_HAND = 4
 
@@ -40,7 +40,6 @@ class Ledger:
 
     def __init__(self, objects: Objects, monotonic: Callable[[], float]) -> None:
         self._objects = objects
-        self._monotonic = monotonic
         self.tree = Tree()
         self.meta = Meta()
         self.lanes: dict[int, Lane] = {}
@@ -48,9 +47,7 @@ class Ledger:
         self.active: dict[int, Place] = {}
         self.held: defaultdict[str, dict[int, Place]] = defaultdict(dict)
         """What each worker holds, by the name of its file."""
-        self.beats: dict[str, Beat] = {}
-        self._seen: dict[str, float] = {}
-        """When each worker's heartbeat was last seen to change, by this observer's monotonic clock."""
+        self.heartbeats = Heartbeats(monotonic)
         self._finished: dict[int, Place] | None = None
         self._known: dict[str, int] = {}
         self._lane_numbers: dict[tuple[str, str, str], int] = {}
@@ -120,7 +117,7 @@ class Ledger:
             try:
                 written = self._blobs.get(oid)
                 lines = archive.read(written.data if written else self._objects.read(oid))
-            except (ValueError, TooLargeError) as error:
+            except (ValueError, TooLargeError, RecursionError) as error:
                 log.warning("A file of the archive cannot be understood: %s: %s", path[:200], error)
                 lines = []
             while len(self._parts) >= _PARTS_AT_HAND:
@@ -141,10 +138,7 @@ class Ledger:
 
     def _learn_beat(self, name: str, oid: str | None) -> None:
         stem = name.removesuffix(".json")
-        self.beats.pop(stem, None)
-        self._seen[stem] = self._monotonic()
-        if oid is not None and (beat := self._decoded(oid, Beat, f"{files.WORKERS}/{name}")) is not None:
-            self.beats[stem] = beat
+        self.heartbeats.learn(stem, None if oid is None else self._decoded(oid, Beat, f"{files.WORKERS}/{name}"))
 
     def _learn(self, place: Place) -> None:
         match place.state:
@@ -154,7 +148,7 @@ class Ledger:
             case State.CLAIMED:
                 self.active[place.number] = place
                 self.held[place.holder][place.number] = place
-                self._seen.setdefault(place.holder, self._monotonic())
+                self.heartbeats.watch(place.holder)
             case _ if self._finished is not None:
                 self._finished[place.number] = place
             case _:
@@ -205,37 +199,24 @@ class Ledger:
     def _packed(self, place: Place) -> Record | None:
         line = self._part(place.folder, place.oid).get(place.number)
         try:
-            return None if line is None else msgspec.json.decode(line.record, type=Record)
+            return None if line is None else files.decoded(bytes(line.record), Record)
         except msgspec.DecodeError as error:
             log.warning("A line of the archive cannot be understood: %s: %s", place.folder, error)
             return None
 
-    def archived(self) -> list[archive.Month]:
+    def archived(self) -> list[Month]:
         """What is in the archive, month by month."""
         folder = self.tree.folder(files.ARCHIVE, self._objects)
-        return archive.months(change.path for change in _difference(files.ARCHIVE, None, folder, self._objects))
+        changes = _difference(files.ARCHIVE, None, folder, self._objects)
+        return archive.months({change.path: change.after for change in changes if change.after}, self._objects)
 
     def holder(self, place: Place) -> str:
         """The label of the worker that holds a job."""
-        beat = self.beats.get(place.holder)
-        return beat.label if beat is not None else place.holder.partition("~")[0]
-
-    def watch_anew(self) -> None:
-        """Count every worker's silence from now on."""
-        self._seen = dict.fromkeys(self._seen, self._monotonic())
+        return self.heartbeats.label(place.holder)
 
     def silent(self) -> list[str]:
         """The workers whose heartbeat has not changed for a full lease, as watched from here."""
-        now = self._monotonic()
-        return [
-            stem
-            for stem in self.beats.keys() | self.held.keys()
-            if now - self._seen.setdefault(stem, now) > self._lease(stem)
-        ]
-
-    def _lease(self, stem: str) -> float:
-        beat = self.beats.get(stem)
-        return DEFAULT_LEASE.total_seconds() if beat is None else min(max(beat.lease_seconds, 0.0), _LONGEST_LEASE)
+        return self.heartbeats.silent(self.held)
 
     def pick(self, want: Want, now: float) -> Iterator[Place]:
         """Pending jobs that are wanted and due, in their order. What is taken from here must be moved elsewhere."""
@@ -254,19 +235,21 @@ class Ledger:
 
     # Changing it
 
-    def add(self, job: NewJob, content: bytes) -> bool:
-        """Add a job unless it is known, and say whether."""
+    def add(self, record: Record, content: bytes, folder: str = files.AVAILABLE, epoch: int = 0) -> bool:
+        """Add a job unless it is known, and say whether. `content` is the record, written."""
         self.load_finished()
-        identity = files.identity(job.run, job.kind, job.key)
+        identity = files.identity(record.run, record.kind, record.key)
         if identity in self._known:
             return False
         number, self.meta.next_job, self._meta_touched = self.meta.next_job, self.meta.next_job + 1, True
         place = Place(
             number=number,
-            lane=self._lane_number(job.run, job.kind, job.partition),
+            lane=self._lane_number(record.run, record.kind, record.partition),
             identity=identity,
-            priority=min(max(job.priority, -_PRIORITIES), _PRIORITIES),
-            due=files.due_of(job.not_before),
+            priority=min(max(record.priority, -_PRIORITIES), _PRIORITIES),
+            due=files.due_of(record.not_before),
+            epoch=epoch,
+            folder=folder,
         )
         self.move(None, place, content)
         return True
@@ -316,21 +299,27 @@ class Ledger:
         self.move(place, None)
         self._changes[f"{files.REJECTED}/{files.shard(place.number)}/{place.path.rpartition('/')[2]}"] = place.oid
 
-    def keep_alive(self, worker: WorkerId, lease_seconds: float) -> None:
-        """Write a heartbeat that differs from every one before it."""
+    def keep_alive(self, worker: WorkerId, lease_seconds: float, about: Mapping[str, Any] | None = None) -> None:
+        """Write the worker's next heartbeat. With words it is on the roll from then on; without, it stays as it is."""
+        self._write_beat(files.stem_of(worker), self.heartbeats.following(worker, lease_seconds, about))
+
+    def sign_out(self, worker: WorkerId) -> None:
+        """Take a worker off the roll. That renews nothing."""
         stem = files.stem_of(worker)
-        last = self.beats.get(stem)
-        # From a random number on: a file that went and came again must not look as if it had never changed.
-        number = randbits(40) if last is None else last.beat + 1
-        beat = Beat(label=worker.label, incarnation=worker.incarnation, lease_seconds=lease_seconds, beat=number)
-        self.beats[stem] = beat
-        self._seen[stem] = self._monotonic()
-        self._changes[f"{files.WORKERS}/{stem}.json"] = self._blob(files.written(beat))
+        if stem in self.held and self.heartbeats.on_roll(stem):
+            self._write_beat(stem, self.heartbeats.without_words(stem))
+        elif self.heartbeats.on_roll(stem):
+            self.bury(stem)
 
     def bury(self, stem: str) -> None:
-        """Remove a dead worker's heartbeat."""
-        if self.beats.pop(stem, None) is not None:
+        """Remove the heartbeat of a worker that is gone."""
+        if self.heartbeats.is_there(stem):
+            self.heartbeats.learn(stem, None)
             self._changes[f"{files.WORKERS}/{stem}.json"] = None
+
+    def _write_beat(self, stem: str, beat: Beat) -> None:
+        self.heartbeats.learn(stem, beat)
+        self._changes[f"{files.WORKERS}/{stem}.json"] = self._blob(files.written(beat))
 
     def tally(self, *, claims: int, lost: int) -> None:
         """Count claims, and the races lost on the way to them."""
@@ -385,7 +374,7 @@ class Ledger:
     def _decoded(self, oid: str, kind: type[T], path: str) -> T | None:
         try:
             written = self._blobs.get(oid)
-            return msgspec.json.decode(written.data if written else self._objects.read(oid), type=kind)
+            return files.decoded(written.data if written else self._objects.read(oid), kind)
         except (msgspec.DecodeError, TooLargeError) as error:
             log.warning("A file of the queue cannot be understood: %s: %s", path[:200], error)
             return None

@@ -88,8 +88,11 @@ class Mirror:
         return found if _OID.fullmatch(found) else ""
 
     def set_mark(self, ref: str, oid: str) -> None:
-        """Set a mark, whole or not at all."""
-        self._replace(ref, f"{oid}\n")
+        """Set a mark, whole or not at all; take it away where there is no commit to stand at."""
+        if oid:
+            self._replace(ref, f"{oid}\n")
+        else:
+            (self.folder / ref).unlink(missing_ok=True)
 
     @property
     def branch(self) -> str:
@@ -98,6 +101,11 @@ class Mirror:
             return (self.folder / "longshore-branch").read_text()
         except FileNotFoundError:
             return ""
+
+    @property
+    def has_queue(self) -> bool:
+        """Whether there is a queue on the remote, as far as is known here."""
+        return bool(self.branch and self.mark(CONFIRMED))
 
     def set_branch(self, name: str) -> None:
         """Say which branch the marks are about."""
@@ -186,6 +194,13 @@ class Mirror:
                 continue
             return found if _OID.fullmatch(found) else None
         return None
+
+    def start_over(self) -> None:
+        """Forget the history of a queue that is gone. Held: the push lock."""
+        # A commit that is noted as the edge of a shallow history is refused by a remote that does not have it, and the
+        # first commit of every queue is the same.
+        for name in (_FETCHED, "shallow"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def tidy(self) -> None:
         """Pack the mirror where it has grown untidy. Safe while others work: what is younger than an hour stays."""

@@ -7,7 +7,7 @@ what the caller gave (a payload JSON cannot say) fails when the operation is mad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -23,6 +23,7 @@ from longshore.media.git.record import Place, Record
 from longshore.media.git.selecting import selected
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Reaped, Selection, Submitted
+from longshore.transfer import Carried
 
 T = TypeVar("T")
 
@@ -44,11 +45,29 @@ class Submit(Operation[Submitted]):
     verb = "submit"
 
     def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
-        self._jobs = [(job, _written(Record.of(job, now))) for job in jobs]
+        records = [Record.of(job, now) for job in jobs]
+        self._jobs = [(record, _written(record)) for record in records]
 
     def apply(self, ledger: Ledger, now: float) -> Submitted:
         del now
-        added = sum(ledger.add(job, content) for job, content in self._jobs)
+        added = sum(ledger.add(record, content) for record, content in self._jobs)
+        return Submitted(added, len(self._jobs) - added)
+
+
+class TakeOver(Operation[Submitted]):
+    """Add jobs of another queue as they are, where they are not known yet."""
+
+    verb = "take over"
+
+    def __init__(self, carried: Sequence[Carried]) -> None:
+        self._jobs = [(item.job, record := Record.carried(item), _written(record)) for item in carried]
+
+    def apply(self, ledger: Ledger, now: float) -> Submitted:
+        del now
+        added = 0
+        for job, record, content in self._jobs:
+            folder = files.FINISHED_FOLDERS.get(job.state) or _waiting_room(record)
+            added += ledger.add(record, content, folder, job.epoch)
         return Submitted(added, len(self._jobs) - added)
 
 
@@ -75,13 +94,14 @@ class Claim(Operation[list[Lease]]):
                 leases.append(Lease(record.job(taken, want.worker.label), want.worker, now + seconds))
                 if len(leases) == want.limit:
                     break
-        if stem in ledger.held:
+        # One that holds nothing shows itself only when it is time to: looking in vain is not worth a push.
+        if stem in ledger.held or ledger.heartbeats.is_due(stem):
             ledger.keep_alive(want.worker, seconds)
         return leases
 
 
 class Renew(Operation[list[Held]]):
-    """Write a heartbeat for a worker that holds something."""
+    """Write a heartbeat for a worker that holds something, or is on the roll."""
 
     verb = "renew"
 
@@ -91,11 +111,39 @@ class Renew(Operation[list[Held]]):
 
     def apply(self, ledger: Ledger, now: float) -> list[Held]:
         del now
-        held = ledger.held.get(files.stem_of(self._worker))
-        if not held:
-            return []
-        ledger.keep_alive(self._worker, self._seconds)
-        return [Held(str(place.number), place.epoch) for place in held.values()]
+        stem = files.stem_of(self._worker)
+        if stem in ledger.held or ledger.heartbeats.on_roll(stem):
+            ledger.keep_alive(self._worker, self._seconds)
+        return _held(ledger, stem)
+
+
+class SignIn(Operation[list[Held]]):
+    """Write a heartbeat with the worker's words, whatever it holds."""
+
+    verb = "renew"
+
+    def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
+        self._worker = worker
+        self._seconds = lease.total_seconds()
+        self._about: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(about)))
+
+    def apply(self, ledger: Ledger, now: float) -> list[Held]:
+        del now
+        ledger.keep_alive(self._worker, self._seconds, self._about)
+        return _held(ledger, files.stem_of(self._worker))
+
+
+class SignOut(Operation[None]):
+    """Take a worker off the roll."""
+
+    verb = "sign out"
+
+    def __init__(self, worker: WorkerId) -> None:
+        self._worker = worker
+
+    def apply(self, ledger: Ledger, now: float) -> None:
+        del now
+        ledger.sign_out(self._worker)
 
 
 class Settle(Operation[list[bool]]):
@@ -126,7 +174,8 @@ class Settle(Operation[list[bool]]):
                 _finish(ledger, place, record, State.COMPLETED)
                 for job in outcome.jobs:
                     follow_on = msgspec.structs.replace(job, run=record.run)
-                    ledger.add(follow_on, _written(Record.of(follow_on, now)))
+                    born = Record.of(follow_on, now, parent=record)
+                    ledger.add(born, _written(born))
             case Failed():
                 _fail(ledger, place, record, outcome, now, settlement.seconds)
             case Snoozed():
@@ -144,8 +193,8 @@ class Reap(Operation[Reaped]):
     def apply(self, ledger: Ledger, now: float) -> Reaped:
         returned = failed = 0
         silent = ledger.silent()
-        # A heartbeat without jobs harms nobody, and is not worth a push of its own.
-        if not any(stem in ledger.held for stem in silent) and len(silent) < 50:
+        # A heartbeat of one that holds nothing and is not on the roll harms nobody, and is not worth a push of its own.
+        if not any(stem in ledger.held or ledger.heartbeats.on_roll(stem) for stem in silent) and len(silent) < 50:
             return Reaped()
         for stem in silent:
             for place in list(ledger.held.get(stem, {}).values()):
@@ -230,6 +279,10 @@ class Archive(Operation[int]):
         if chosen:
             ledger.pack(chosen)
         return len(chosen)
+
+
+def _held(ledger: Ledger, stem: str) -> list[Held]:
+    return [Held(str(place.number), place.epoch) for place in ledger.held.get(stem, {}).values()]
 
 
 def _fail(ledger: Ledger, place: Place, record: Record, outcome: Failed, now: float, seconds: float | None) -> State:

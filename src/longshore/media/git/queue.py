@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -11,19 +11,35 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from longshore.archive import Month
 from longshore.clock import Clock
 from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.git import mirror as mirrors
-from longshore.media.git.archive import Month
 from longshore.media.git.exchange import Exchange, Traffic
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.location import Location
 from longshore.media.git.mirror import Mirror
-from longshore.media.git.operations import Archive, Cancel, Claim, Operation, Prune, Reap, Renew, Retry, Settle, Submit
+from longshore.media.git.operations import (
+    Archive,
+    Cancel,
+    Claim,
+    Operation,
+    Prune,
+    Reap,
+    Renew,
+    Retry,
+    Settle,
+    SignIn,
+    SignOut,
+    Submit,
+    TakeOver,
+)
 from longshore.media.git.selecting import selected
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 T = TypeVar("T")
 
@@ -34,9 +50,19 @@ ASK_FIRST, ASK_SLOWEST = 0.5, 8.0
 
 
 class GitQueue:
-    """See `longshore.queue.Queue` for what each method promises, and `exchange` for how it is kept."""
+    """See `longshore.queue.Queue` for what each method promises, `archive` and `races` for those beside it, and
+    `exchange` for how it is kept."""
 
-    traits = Traits(name="git", spans_processes=True, spans_machines=True, wakes=True)
+    traits = Traits(
+        name="git",
+        spans_processes=True,
+        spans_machines=True,
+        wakes=True,
+        takes_over=True,
+        keeps_roll=True,
+        archives=True,
+        counts_races=True,
+    )
 
     def __init__(self, exchange: Exchange, thread: ThreadPoolExecutor, clock: Clock) -> None:
         self._exchange = exchange
@@ -75,7 +101,6 @@ class GitQueue:
         return self._exchange.traffic
 
     async def claim_success_rate(self) -> float:
-        """The share of all claims ever tried on this queue that no faster machine won; 1 if none was tried."""
         meta = await self._look(lambda ledger: ledger.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
 
@@ -87,6 +112,15 @@ class GitQueue:
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._do(Renew(worker, lease))
+
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+        return await self._do(SignIn(worker, lease, about))
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        await self._do(SignOut(worker))
+
+    async def present(self) -> list[Present]:
+        return await self._look(lambda ledger: ledger.heartbeats.present())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._do(Settle(settlements)) if settlements else []
@@ -126,19 +160,17 @@ class GitQueue:
     async def prune(self, selection: Selection) -> int:
         return await self._do(Prune(selection))
 
-    async def archive(self, selection: Selection) -> int:
-        """Pack completed jobs that are selected into the archive. Returns how many.
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        return await self._do(TakeOver(carried)) if carried else Submitted(0, 0)
 
-        They stay in the statistics and listings, and their keys stay known; prune removes them as it does others.
-        """
+    async def archive(self, selection: Selection) -> int:
         return await self._do(Archive(selection))
 
     async def archived(self) -> list[Month]:
-        """What is in the archive, month by month."""
         return await self._look(lambda ledger: ledger.archived())
 
     async def forget_history(self) -> None:
-        """Go on, on a new branch without the history so far. Safe while workers run: they follow by themselves."""
+        # The same files on a new branch; see `branches`.
         await self._in_thread(self._exchange.new_generation)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:

@@ -20,13 +20,16 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from longshore.errors import Failure, ForeignQueueError, NewerSchemaError
-from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, Job, NewJob, State
+from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, Job, JobName, NewJob, State
 from longshore.lease import WorkerId
+from longshore.transfer import Carried
+
+T = TypeVar("T")
 
 FORMAT = 1
 META = "longshore.json"
@@ -40,6 +43,8 @@ FOLDERS = {
     "failed_work": State.FAILED,
     "cancelled_work": State.CANCELLED,
 }
+DEEPEST = 1_000_000_000
+"""How far down a job may be. No run gets there; what says that it did was not written by us."""
 FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
 _NAME = re.compile(
     r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
@@ -122,6 +127,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     priority: int = 0
     partition: str = ""
     host: str = ""
+    parent: JobName | None = None
+    depth: Annotated[int, msgspec.Meta(ge=0, le=DEEPEST)] = 0
     attempts: int = 0
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     not_before: float | None = None
@@ -134,8 +141,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: list[Attempt] = []
 
     @classmethod
-    def of(cls, job: NewJob, now: float) -> Record:
-        """A new job's."""
+    def of(cls, job: NewJob, now: float, parent: Record | None = None) -> Record:
+        """A new job's; `parent` is that of the job whose settlement brings it."""
         return cls(
             run=job.run,
             kind=job.kind,
@@ -144,9 +151,38 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
             priority=job.priority,
             partition=job.partition,
             host=job.host,
+            parent=None if parent is None else JobName(parent.kind, parent.key),
+            depth=0 if parent is None else min(parent.depth + 1, DEEPEST),
             max_attempts=job.max_attempts,
             not_before=job.not_before,
             submitted_at=now,
+        )
+
+    @classmethod
+    def carried(cls, carried: Carried) -> Record:
+        """That of a job which arrives from another queue, where nobody holds it any more."""
+        job = carried.job
+        waits, held = job.state is State.PENDING, job.state is State.CLAIMED
+        return cls(
+            run=job.run,
+            kind=job.kind,
+            key=job.key,
+            payload=job.payload,
+            priority=job.priority,
+            partition=job.partition,
+            host=job.host,
+            parent=job.parent,
+            depth=min(max(job.depth, 0), DEEPEST),
+            attempts=job.attempts,
+            max_attempts=job.max_attempts,
+            not_before=job.not_before if waits else None,
+            submitted_at=job.submitted_at,
+            settled_at=job.settled_at,
+            worker=None if held else job.worker,
+            seconds=job.seconds,
+            result=job.result,
+            failure=job.failure,
+            history=list(carried.history),
         )
 
     def job(self, place: Place, holder: str | None = None) -> Job:
@@ -160,6 +196,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
             priority=self.priority,
             partition=self.partition,
             host=self.host,
+            parent=self.parent,
+            depth=self.depth,
             state=place.state,
             epoch=place.epoch,
             attempts=self.attempts,
@@ -187,13 +225,15 @@ class Lane(msgspec.Struct, kw_only=True):
     cancelled: int = 0
 
 
-class Beat(msgspec.Struct, kw_only=True, frozen=True):
+class Beat(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """A worker's heartbeat. Whoever watches it change knows that the worker lives; no instant is written down."""
 
     label: str
     incarnation: str
     lease_seconds: float
     beat: int
+    about: dict[str, Any] | None = None
+    """What the worker says of itself; None for one that is not on the roll."""
 
 
 class Meta(msgspec.Struct, kw_only=True):
@@ -232,10 +272,18 @@ def written(value: msgspec.Struct) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
+def decoded(content: bytes, kind: type[T]) -> T:
+    """What a file says. Raises `msgspec.DecodeError` where it is none of ours, however strange."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
+
+
 def meta_of(content: bytes) -> Meta:
     """What `longshore.json` says. Raises `ForeignQueueError` and `NewerSchemaError`."""
     try:
-        meta = msgspec.json.decode(content, type=Meta)
+        meta = decoded(content, Meta)
     except msgspec.DecodeError as error:
         raise ForeignQueueError(
             f"The branch has no valid {META}, so it is no queue of Longshore ({error}). "

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 
-from longshore.errors import Failure
 from longshore.job import State
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.record import Place, Record
@@ -45,15 +43,8 @@ def _lane_matches(selection: Selection, run: str, kind: str, partition: str) -> 
 
 
 def _record_matches(selection: Selection, record: Record, now: float) -> bool:
-    if selection.error is not None and not _error_matches(selection.error, record.failure):
+    if not selection.matches_error(record.failure):
         return False
     if selection.older_than is None:
         return True
     return now - (record.settled_at or record.submitted_at) >= selection.older_than.total_seconds()
-
-
-def _error_matches(pattern: str, failure: Failure | None) -> bool:
-    if failure is None:
-        return False
-    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
-    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)

@@ -6,7 +6,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from itertools import count
 from typing import Any
 
@@ -273,7 +272,7 @@ class MemoryQueue:
             and (s.partitions is None or job.partition in s.partitions)
             and (s.states is None or job.state in s.states)
             and (s.older_than is None or age >= s.older_than)
-            and (s.error is None or _error_matches(s.error, job.failure))
+            and s.matches_error(job.failure)
         )
 
     def _wake(self) -> None:
@@ -318,10 +317,3 @@ def _storable(outcome: Outcome) -> Outcome:
     if not isinstance(outcome, Completed):
         return outcome
     return Completed(_through_json(outcome.result), tuple(_stored(job) for job in outcome.jobs))
-
-
-def _error_matches(pattern: str, failure: Failure | None) -> bool:
-    if failure is None:
-        return False
-    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
-    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names)

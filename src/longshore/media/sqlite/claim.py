@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure
-from longshore.job import Job, State
+from longshore.job import Job, JobName, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, DELAYED, READY, Moves, set_heads
 from longshore.media.sqlite.statements import statements
@@ -44,7 +44,8 @@ class Taken(msgspec.Struct, frozen=True):
 
     def _job(self, lane: Row, row: Row, worker: WorkerId) -> Job:
         _, run, kind, partition, _, _ = lane
-        priority, number, key, host, payload, epoch, attempts, max_attempts, submitted_at = row
+        priority, number, key, host, payload, epoch, attempts, max_attempts, submitted_at = row[:9]
+        parent_kind, parent_key, depth = row[9:]
         failure = self.failures.get(number)
         return Job(
             id=str(number),
@@ -55,6 +56,8 @@ class Taken(msgspec.Struct, frozen=True):
             priority=priority,
             partition=partition,
             host=host,
+            parent=None if parent_kind is None else JobName(parent_kind, parent_key),
+            depth=depth,
             state=State.CLAIMED,
             epoch=epoch + 1,
             attempts=attempts,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
+
+import msgspec
 
 from longshore.clock import Clock
 from longshore.job import Attempt, Job, NewJob
@@ -16,14 +19,19 @@ from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, tak
 from longshore.media.sqlite.database import Database
 from longshore.media.sqlite.settle import Batch
 from longshore.media.sqlite.submit import NewRows
+from longshore.media.sqlite.transfer import CarriedRows
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.roll import Present
+from longshore.transfer import Carried
 
 
 class SqliteQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
-    traits = Traits(name="sqlite", spans_processes=True, spans_machines=False, wakes=True)
+    traits = Traits(
+        name="sqlite", spans_processes=True, spans_machines=False, wakes=True, takes_over=True, keeps_roll=True
+    )
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -35,19 +43,35 @@ class SqliteQueue:
 
     async def claim(self, want: Want) -> list[Lease]:
         now = self._clock.now()
-        deadline = now + want.lease.total_seconds()
 
         def claim(db: sqlite3.Connection) -> Taken | None:
-            worker = workers.keep(db, want.worker, deadline)
+            worker = workers.keep(db, want.worker, now, want.lease)
             return take(db, want, worker) if promote(db, now) else None
 
         while (taken := await self._database.write(claim)) is None:
             pass
-        return taken.leases(want.worker, deadline)
+        return taken.leases(want.worker, now + want.lease.total_seconds())
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        deadline = self._clock.now() + lease.total_seconds()
-        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, deadline)))
+        now = self._clock.now()
+        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, now, lease)))
+
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+        now, words = self._clock.now(), msgspec.json.encode(dict(about))
+
+        def sign_in(db: sqlite3.Connection) -> list[Held]:
+            number = workers.keep(db, worker, now, lease)
+            workers.sign_in(db, number, words)
+            return workers.holdings(db, number)
+
+        return await self._database.write(sign_in)
+
+    async def sign_out(self, worker: WorkerId) -> None:
+        await self._database.write(lambda db: workers.sign_out(db, worker))
+
+    async def present(self) -> list[Present]:
+        now = self._clock.now()
+        return await self._database.read(lambda db: workers.present(db, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._database.write(Batch(settlements, self._clock.now()).write)
@@ -80,6 +104,10 @@ class SqliteQueue:
     async def prune(self, selection: Selection) -> int:
         now = self._clock.now()
         return await self._database.write(lambda db: select.prune(db, selection, now))
+
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        new = await self._database.write(CarriedRows(carried, self._clock.now()).write)
+        return Submitted(new, len(carried) - new)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from longshore.errors import ForeignQueueError, NewerSchemaError
+from longshore.media.sqlite.faults import translate
 from longshore.media.sqlite.statements import migrations
 
 APPLICATION_ID = 0x4C4E4753
@@ -13,6 +15,17 @@ APPLICATION_ID = 0x4C4E4753
 
 _MIGRATIONS = migrations()
 VERSION = len(_MIGRATIONS)
+
+
+def version_of(path: Path) -> int:
+    """The schema version of a file; 0 where there is none. Makes nothing, and raises what `check` raises."""
+    if not path.is_file():
+        return 0
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            return check(db, path)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
 
 
 def check(db: sqlite3.Connection, path: Path) -> int:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from longshore.errors import Failure
-from longshore.job import Attempt, Job
+from longshore.job import Attempt, Job, JobName
 from longshore.media.sqlite import lanes
 from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
@@ -41,7 +40,7 @@ def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
 def retry(db: sqlite3.Connection, selection: Selection, now: float) -> int:
     """Failed and cancelled jobs become ready, with all their attempts."""
     moves = _choose(db, selection, now, frozenset({FAILED, CANCELLED}), READY)
-    return _write(db, moves, "retry_jobs", "unsettle")
+    return _write(db, moves, "unsettle", "retry_jobs")
 
 
 def cancel(db: sqlite3.Connection, selection: Selection, now: float) -> int:
@@ -85,9 +84,10 @@ def _choose(
 
 
 def _write(db: sqlite3.Connection, moves: Moves, *steps: str) -> int:
+    """Write the steps and the moves. Returns how many rows the last step touched, which is the one on `job`."""
     number = 0
     for step in steps:
-        number = max(number, db.execute(_OPERATE[step]).rowcount)
+        number = db.execute(_OPERATE[step]).rowcount
     moves.write(db)
     db.execute(_OPERATE["clear_chosen"])
     return number
@@ -108,14 +108,14 @@ def _values(selection: Selection, now: float) -> dict[str, Any]:
         "states": None
         if s.states is None
         else json_list(frozenset(number for number, state in enumerate(STATES) if state in s.states)),
-        "error": None if s.error is None else s.error.lower(),
+        "error": s.error,
         "older_than_us": None if s.older_than is None else s.older_than // timedelta(microseconds=1),
         "now": now,
     }
 
 
 def _job(row: tuple[Any, ...]) -> Job:
-    number, run, kind, key, payload, priority, partition, host, state, *rest = row
+    number, run, kind, key, payload, priority, partition, host, parent_kind, parent_key, depth, state, *rest = row
     epoch, attempts, max_attempts, not_before, submitted_at, settled_at, worker, seconds, result, failure = rest
     return Job(
         id=str(number),
@@ -126,6 +126,8 @@ def _job(row: tuple[Any, ...]) -> Job:
         priority=priority,
         partition=partition,
         host=host,
+        parent=None if parent_kind is None else JobName(parent_kind, parent_key),
+        depth=depth,
         state=STATES[state],
         epoch=epoch,
         attempts=attempts,
@@ -141,9 +143,4 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 
 def _error_matches(pattern: str, encoded: bytes | None) -> bool:
-    """Whether a failure is what `Selection.error` means; the pattern is in lower case already."""
-    if encoded is None:
-        return False
-    failure = _decode_failure(encoded)
-    names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
-    return any(fnmatchcase(name.lower(), pattern) for name in names)
+    return Selection(error=pattern).matches_error(None if encoded is None else _decode_failure(encoded))

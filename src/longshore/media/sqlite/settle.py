@@ -13,7 +13,7 @@ from longshore.job import NewJob
 from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
 from longshore.media.sqlite.statements import statements
-from longshore.media.sqlite.submit import NewRows
+from longshore.media.sqlite.submit import NewRows, Origin
 from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
 
 _SQL = statements("settle")
@@ -79,6 +79,7 @@ class _Rows:
         self._endings: list[Ending] = []
         self._failures: list[tuple[int, int, str, float, float | None, bytes]] = []
         self._follow_ons: list[NewJob] = []
+        self._origins: list[Origin] = []
 
     def add(self, held: Held, settlement: Settlement, ending: Ending) -> None:
         """Take in one settlement of a job that is held."""
@@ -87,8 +88,9 @@ class _Rows:
             self._completed.append(held)
             self._endings.append(ending)
             if outcome.jobs:
-                run = settlement.lease.job.run
-                self._follow_ons += [msgspec.structs.replace(job, run=run) for job in outcome.jobs]
+                parent = settlement.lease.job
+                self._follow_ons += [msgspec.structs.replace(job, run=parent.run) for job in outcome.jobs]
+                self._origins += [(parent.kind, parent.key, parent.depth + 1)] * len(outcome.jobs)
             return
         number, epoch, lane = held
         # Read one by one: most settlements are completions, and those need none of it.
@@ -122,7 +124,7 @@ class _Rows:
         db.executemany(_SQL["add_settlement"], self._endings)
         db.executemany(_SQL["add_failure"], self._failures)
         self._moves.write(db)
-        NewRows(self._follow_ons, self._now).write(db)
+        NewRows(self._follow_ons, self._now, self._origins).write(db)
 
     def _give_back(
         self, lane: int, priority: int, number: int, attempts: int, max_attempts: int, delay: timedelta

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from itertools import chain, count
 from operator import itemgetter
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.job import NewJob
+from longshore.job import Job, NewJob
 from longshore.media.sqlite.lanes import DELAYED, READY, Moves
 from longshore.media.sqlite.statements import statements
 
@@ -21,25 +22,28 @@ _encode = msgspec.json.Encoder().encode
 
 _ROWS_AT_ONCE = 50
 
+Row = tuple[Any, ...]
+Origin = tuple[str, str, int]
+"""What a follow-on job goes back to: its parent's kind and key, and how many jobs there are up to the first."""
+
 
 class NewRows:
     """Jobs on their way into the tables; what needs no look at them is done here, before the lock is taken."""
 
-    def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
+    def __init__(self, jobs: Sequence[NewJob], now: float, origins: Sequence[Origin] = ()) -> None:
+        """Where origins are given, there is one for each job."""
         self._jobs = jobs
         self._now = now
-        digests = {names: _digest_of(names) for names in {(job.run, job.kind) for job in jobs}}
-        self._identities = [_identity(digests[job.run, job.kind], job.key) for job in jobs]
+        self._origins = origins
+        self._identities = identities(jobs)
         self._payloads = [_encode(job.payload) for job in jobs]
 
     def write(self, db: sqlite3.Connection) -> int:
         """Add the jobs that are not known yet, in order, and say how many those were."""
         if not self._jobs:
             return 0
-        (first,) = db.execute(_SQL["next_job"]).fetchone()
-        names = {(job.run, job.kind, job.partition) for job in self._jobs}
-        lanes = {name: _lane(db, name) for name in names}
-        now = self._now
+        first = next_job(db)
+        lanes, now = find_lanes(db, self._jobs), self._now
         rows = [
             (
                 number,
@@ -53,23 +57,52 @@ class NewRows:
             )
             for number, job, identity in zip(count(first), self._jobs, self._identities, strict=False)
         ]
-        contents = [
+        contents: list[Row] = [
             (number, job.key, job.host, payload)
             for number, job, payload in zip(count(first), self._jobs, self._payloads, strict=False)
         ]
-        if _insert(db, _SQL["add_job"], rows) != len(rows):
-            fresh = {number for (number,) in db.execute(_SQL["added_since"], (first,))}
-            rows = [row for row in rows if row[0] in fresh]
-            contents = [content for content in contents if content[0] in fresh]
-        if rows:
-            _insert(db, _SQL["add_content"], contents)
-            db.execute(_SQL["take_numbers"], (len(self._jobs),))
-            _count(db, rows)
-        return len(rows)
+        if self._origins:
+            contents = [content + origin for content, origin in zip(contents, self._origins, strict=True)]
+        known = add_jobs(db, _SQL["add_job"], rows)
+        insert(db, _SQL["add_descended_content" if self._origins else "add_content"], without(known, contents))
+        return len(rows) - len(known)
 
 
-def _insert(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
+def next_job(db: sqlite3.Connection) -> int:
+    """The number that the next job gets; `add_jobs` takes numbers."""
+    (number,) = db.execute(_SQL["next_job"]).fetchone()
+    return int(number)
+
+
+def find_lanes(db: sqlite3.Connection, jobs: Sequence[NewJob] | Sequence[Job]) -> dict[tuple[str, str, str], int]:
+    """The lane of each run, kind and partition that jobs have, made where there is none yet."""
+    return {name: _lane(db, name) for name in {(job.run, job.kind, job.partition) for job in jobs}}
+
+
+def add_jobs(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> AbstractSet[int]:
+    """Insert rows of `job` (number, lane, state, priority, …) and count them.
+
+    Returns the numbers of those left out because a job of that name is known.
+    """
+    known: set[int] = set()
+    if insert(db, statement, rows) != len(rows):
+        fresh = {number for (number,) in db.execute(_SQL["added_since"], (rows[0][0],))}
+        known = {row[0] for row in rows} - fresh
+    if len(known) < len(rows):
+        db.execute(_SQL["take_numbers"], (len(rows),))
+        _count(db, without(known, rows))
+    return known
+
+
+def without(jobs: AbstractSet[int], rows: Sequence[Row]) -> Sequence[Row]:
+    """The rows that belong to none of these jobs; each row begins with the number of its job."""
+    return [row for row in rows if row[0] not in jobs] if jobs else rows
+
+
+def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
     """Insert rows, many with each statement: a statement for each row costs a tenth more. Says how many were new."""
+    if not rows:
+        return 0
     values = f"({', '.join('?' * len(rows[0]))})"
     whole = len(rows) - len(rows) % _ROWS_AT_ONCE
     several = statement.replace(values, ", ".join([values] * _ROWS_AT_ONCE))
@@ -80,7 +113,7 @@ def _insert(db: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ..
     return new + max(0, db.executemany(statement, rows[whole:]).rowcount)
 
 
-def _count(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def _count(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     moves = Moves()
     # One bound for all lanes of the batch: a head may be too low, and finding each lane's own would cost every job.
     first, urgent = rows[0][0], min(map(itemgetter(3), rows))
@@ -96,6 +129,12 @@ def _lane(db: sqlite3.Connection, name: tuple[str, str, str]) -> int:
     if found is not None:
         return int(found[0])
     return db.execute(_SQL["add_lane"], name).lastrowid or 0
+
+
+def identities(jobs: Sequence[NewJob] | Sequence[Job]) -> list[bytes]:
+    """What makes each job unique."""
+    digests = {names: _digest_of(names) for names in {(job.run, job.kind) for job in jobs}}
+    return [_identity(digests[job.run, job.kind], job.key) for job in jobs]
 
 
 def _digest_of(names: tuple[str, str]) -> blake2b:

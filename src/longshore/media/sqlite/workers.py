@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import timedelta
 
 import msgspec
 
@@ -11,13 +12,20 @@ from longshore.lease import Held, WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves
 from longshore.media.sqlite.statements import statements
 from longshore.queue import Reaped
+from longshore.roll import Present
 
 _SQL = statements("workers")
+_decode = msgspec.json.Decoder().decode
 
 
-def keep(db: sqlite3.Connection, worker: WorkerId, deadline: float) -> int:
-    """Let all leases of the worker last until then, and say its number."""
-    (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, deadline)).fetchone()
+SLACK = 1.0
+"""Seconds by which the clocks that two processes read may seem to run backwards without anyone having set them."""
+
+
+def keep(db: sqlite3.Connection, worker: WorkerId, now: float, lease: timedelta) -> int:
+    """Let all leases of the worker last for a lease length from now, and say its number."""
+    seconds = lease.total_seconds()
+    (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, now + seconds, seconds)).fetchone()
     return int(number)
 
 
@@ -27,13 +35,14 @@ def holdings(db: sqlite3.Connection, worker: int) -> list[Held]:
 
 
 def any_silent(db: sqlite3.Connection, now: float) -> bool:
-    """Whether a reap would find a worker whose time is over."""
-    (found,) = db.execute(_SQL["any_silent"], (now,)).fetchone()
+    """Whether a reap would find something to do: a worker whose time is over, or one whose time was set back."""
+    (found,) = db.execute(_SQL["any_silent"], {"now": now, "slack": SLACK}).fetchone()
     return bool(found)
 
 
 def reap(db: sqlite3.Connection, now: float) -> Reaped:
     """Take everything from the workers whose time is over, and forget them."""
+    db.execute(_SQL["bring_near"], {"now": now, "slack": SLACK})
     returned = failed = 0
     moves = Moves()
     for worker, label in db.execute(_SQL["silent"], (now,)).fetchall():
@@ -53,3 +62,21 @@ def reap(db: sqlite3.Connection, now: float) -> Reaped:
         db.execute(_SQL["forget"], (worker,))
     moves.write(db)
     return Reaped(returned, failed)
+
+
+def sign_in(db: sqlite3.Connection, worker: int, about: bytes) -> None:
+    """Put a worker on the roll, with these words in place of any it said before."""
+    db.execute(_SQL["sign_in"], (worker, about))
+
+
+def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
+    """Take a worker off the roll; what it holds it still holds."""
+    db.execute(_SQL["sign_out"], (worker.label, worker.incarnation))
+
+
+def present(db: sqlite3.Connection, now: float) -> list[Present]:
+    """Those on the roll whose time is not over, by label."""
+    return [
+        Present(WorkerId(label, incarnation), _decode(about))
+        for label, incarnation, about in db.execute(_SQL["present"], (now,))
+    ]

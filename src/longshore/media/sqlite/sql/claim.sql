@@ -10,7 +10,8 @@ ORDER BY head_priority, head_job
 
 -- name: ready
 SELECT job.priority, job.id, content.key, content.host, content.payload,
-       job.epoch, job.attempts, job.max_attempts, job.submitted_at
+       job.epoch, job.attempts, job.max_attempts, job.submitted_at,
+       content.parent_kind, content.parent_key, content.depth
 FROM job CROSS JOIN content ON content.job = job.id
 WHERE job.lane = ? AND job.state = 0
 ORDER BY job.priority, job.id

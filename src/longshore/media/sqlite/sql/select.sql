@@ -17,6 +17,7 @@ job.id > :after
 
 -- name: jobs
 SELECT job.id, lane.run, lane.kind, content.key, content.payload, job.priority, lane.partition, content.host,
+       content.parent_kind, content.parent_key, content.depth,
        job.state, job.epoch, job.attempts, job.max_attempts, job.not_before, job.submitted_at,
        settlement.settled_at, coalesce(settlement.worker, worker.label), settlement.seconds, settlement.result,
        CASE WHEN job.state <> 3 AND job.epoch > 0 THEN (
@@ -38,4 +39,4 @@ LEFT JOIN settlement ON settlement.job = job.id
 WHERE {which} AND {condition}
 
 -- name: history
-SELECT epoch, worker, ended_at, failure, seconds FROM failure WHERE job = ? ORDER BY epoch
+SELECT epoch, worker, ended_at, failure, seconds FROM failure WHERE job = ? AND epoch > 0 ORDER BY epoch

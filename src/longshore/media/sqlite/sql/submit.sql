@@ -20,3 +20,6 @@ SELECT id FROM job WHERE id >= ?
 
 -- name: add_content
 INSERT INTO content (job, key, host, payload) VALUES (?, ?, ?, ?)
+
+-- name: add_descended_content
+INSERT INTO content (job, key, host, payload, parent_kind, parent_key, depth) VALUES (?, ?, ?, ?, ?, ?, ?)

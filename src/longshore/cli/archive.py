@@ -1,0 +1,107 @@
+"""`longshore archive`: pack completed jobs away, where the medium has an archive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from longshore.archive import Archives, Month
+    from longshore.settings import Settings
+
+_OLD = "30d"
+
+
+def archive(
+    older_than: Annotated[
+        str, typer.Option(metavar="AGE", help="Pack completed jobs that were settled this long ago: 12h, 7d, 30d.")
+    ] = _OLD,
+    stats: Annotated[bool, typer.Option("--stats", metavar="", help="Change nothing; print what is archived.")] = False,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Pack old completed jobs away, let go of the history, and print what is archived.
+
+    Archived jobs are still counted, listed and known as duplicates; `longshore prune` removes them. Workers may run
+    meanwhile.
+    """
+    from longshore.cli.output import write, write_json
+    from longshore.settings import resolve
+
+    age = options.age(older_than)
+    settings = resolve({"queue": queue, "debug": debug})
+    packed, months = asyncio.run(_archive(settings, None if stats else age))
+    if json:
+        write_json(_facts(packed, months))
+        return
+    if packed is not None:
+        write(_said(packed, older_than))
+    _show(months)
+
+
+async def _archive(settings: Settings, age: timedelta | None) -> tuple[int | None, list[Month]]:
+    """How many were packed now, where an age is given; and what is archived."""
+    from longshore.cli.opened import opened_existing
+    from longshore.errors import UsageError
+    from longshore.queue import Selection
+    from longshore.url import mask_url
+
+    async with opened_existing(settings) as opened:
+        if not opened.traits.archives:
+            raise UsageError(
+                f"{mask_url(settings.queue)} has no archive: its jobs stay where they are until they are removed. "
+                "To remove old ones: longshore prune --older-than 90d"
+            )
+        queue = cast("Archives", opened)
+        if age is None:
+            return None, await queue.archived()
+        packed = await queue.archive(Selection(older_than=age))
+        await queue.forget_history()
+        return packed, await queue.archived()
+
+
+def _said(packed: int, older_than: str) -> str:
+    from longshore.cli.output import counted
+
+    if not packed:
+        return f"No completed jobs are older than {older_than} and not archived yet: nothing was packed."
+    return f"{counted(packed, 'job')} {'was' if packed == 1 else 'were'} packed."
+
+
+def _facts(packed: int | None, months: list[Month]) -> dict[str, Any]:
+    head = {} if packed is None else {"packed": packed}
+    return {**head, "jobs": _sum(months, "jobs"), "files": _sum(months, "files"), "size": _sum(months, "size")} | {
+        "months": [{"month": m.month, "jobs": m.jobs, "files": m.files, "size": m.size} for m in months]
+    }
+
+
+def _show(months: list[Month]) -> None:
+    from longshore.cli.output import write, write_table
+
+    if not months:
+        write("The archive is empty.")
+        return
+    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", _bytes(m.size)) for m in months]
+    if len(months) > 1:
+        sums = [_sum(months, name) for name in ("jobs", "files", "size")]
+        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", _bytes(sums[2])))
+    write_table(("month", "jobs", "files", "size"), rows, right=("jobs", "files", "size"))
+
+
+def _sum(months: list[Month], name: str) -> int:
+    return sum(getattr(month, name) for month in months)
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

@@ -1,0 +1,104 @@
+"""`longshore fleet`: many workers on this machine, checked, started, watched and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.options import meaning
+
+if TYPE_CHECKING:
+    from longshore.cli.launch import Order
+
+
+def fleet(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    workers: Annotated[str | None, typer.Option(metavar="N", help=meaning("workers"), show_default=False)] = None,
+    run: options.Run = None,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
+    ] = False,
+    partitions: Annotated[
+        str | None, typer.Option(metavar="P,…", help="Only these partitions.", show_default=False)
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A fixed table (TOML or JSON) of who has which partitions.", show_default=False
+        ),
+    ] = None,
+    strict_partitions: Annotated[
+        bool | None, typer.Option("--strict-partitions", metavar="", help=meaning("strict_partitions"))
+    ] = None,
+    stagger: Annotated[str | None, typer.Option(metavar="S", help=meaning("stagger"), show_default=False)] = None,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test", metavar="", help="Only workers 0 and 1, with the partitions they have in the whole fleet."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Check and show everything, and start nothing.")
+    ] = False,
+    yes: options.Yes = False,
+    concurrency: options.Concurrency = None,
+    lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Check everything, show who would do what, ask, and start workers that are watched and started again.
+
+    Ctrl-C (or `longshore stop` in another terminal) lets them finish what is under way; a second one gives it back. The
+    logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because their process
+    died; with --until-done also if work was left. It is 130 after a second Ctrl-C.
+    """
+    from longshore.cli.launch import Order
+
+    said = {
+        "workers": workers,
+        "strict_partitions": strict_partitions,
+        "stagger": stagger,
+        "concurrency": concurrency,
+        "lease_seconds": lease_seconds,
+        "profile": profile,
+        "queue": queue,
+        "debug": debug,
+    }
+    order = Order(
+        file=file,
+        said={name: value for name, value in said.items() if value is not None},
+        run=run,
+        partitions=partitions,
+        table=table,
+        trial=test,
+        until_done=until_done,
+        needs_dotenv=Path(".env.example").is_file(),
+    )
+    return asyncio.run(_fleet(order, dry_run=dry_run, yes=yes))
+
+
+async def _fleet(order: Order, *, dry_run: bool, yes: bool) -> int:
+    from longshore.cli.fleet_run import supervise
+    from longshore.cli.launch import agreed, prepared, show
+    from longshore.cli.opened import opened
+    from longshore.fleet.control import Control
+
+    control = Control()
+    if not dry_run:
+        control.check_free()
+    launch = await prepared(order)
+    if launch is None:
+        return 1
+    async with opened(launch.settings) as queue:
+        await show(launch, queue)
+        # Asking holds up everything here, and there is nothing yet to hold up.
+        if dry_run or not agreed(launch, yes=yes):
+            return 0
+        return await supervise(launch, queue, control)

@@ -1,0 +1,116 @@
+"""What is known of a fleet while it runs: its workers' own reports, its supervisor's records, the queue's counts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from longshore.clock import Clock
+from longshore.fleet.assignment import Shares
+from longshore.fleet.reports import read_report
+from longshore.fleet.supervisor import Phase, Post
+from longshore.queue import Count
+from longshore.runs.pace import Pace
+from longshore.worker.standing import Standing
+
+
+@dataclass(frozen=True)
+class Row:
+    """One worker, as it is shown."""
+
+    name: str
+    phase: Phase
+    partitions: tuple[str, ...]
+    owned: int | None
+    """How many partitions are its own; None where there are no partitions."""
+    job: str
+    under_way: int
+    trouble: str
+    done: int
+    failed: int
+    per_second: float
+    restarts: int
+    memory: int | None
+
+
+@dataclass
+class Board:
+    """The figures of one fleet. Whoever supervises it fills this; a view only reads."""
+
+    clock: Clock
+    posts: Mapping[str, Post]
+    shares: Mapping[str, tuple[str, ...]] | None
+    """What each worker begins with, by its name; None where there are no partitions."""
+    title: str
+    started: int
+    """How many workers there are to be."""
+    count: Count = field(default_factory=Count)
+    """How the work stands in the queue."""
+    pace: Pace = field(default_factory=Pace)
+    memory: dict[int, int] = field(default_factory=dict)
+    """Bytes, by process."""
+    _reports: defaultdict[str, dict[int, Standing]] = field(default_factory=lambda: defaultdict(dict))
+    _paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
+
+    def hear(self, name: str, line: bytes) -> None:
+        """A worker reported."""
+        report, post = read_report(line), self.posts.get(name)
+        if report is None or post is None or post.pid is None:
+            return
+        self._reports[name][post.pid] = report
+        done = sum(each.completed + each.failed for each in self._reports[name].values())
+        self._paces[name].note(self.clock.monotonic(), done)
+
+    def counted(self, count: Count) -> None:
+        """The queue was asked."""
+        self.count = count
+        self.pace.note(self.clock.monotonic(), count.total - count.remaining)
+
+    @property
+    def restarts(self) -> int:
+        """How often a crashed worker was started again."""
+        return sum(post.ending.restarts for post in self.posts.values())
+
+    @property
+    def phases(self) -> Counter[Phase]:
+        """How many workers stand where."""
+        return Counter(post.phase for post in self.posts.values())
+
+    def rows(self) -> list[Row]:
+        """Every worker, in their order."""
+        return [self._row(name, post) for name, post in self.posts.items()]
+
+    def _row(self, name: str, post: Post) -> Row:
+        reports = self._reports[name]
+        # One that has ended said last what there is to know.
+        last = reports.get(post.pid or 0) or (list(reports.values())[-1] if reports and post.over else Standing())
+        partitions, owned = last.partitions, last.owned
+        if owned is None and self.shares is not None:
+            partitions = self.shares.get(name, ())
+            owned = len(partitions)
+        live = post.pid is not None
+        return Row(
+            name=name,
+            phase=post.phase,
+            partitions=partitions,
+            owned=owned,
+            job=last.job if live else "",
+            under_way=last.under_way if live else 0,
+            trouble=last.trouble if live else "",
+            done=sum(each.completed for each in reports.values()),
+            failed=sum(each.failed for each in reports.values()),
+            per_second=self._paces[name].per_second if live else 0.0,
+            restarts=post.ending.restarts,
+            memory=self.memory.get(post.pid) if post.pid is not None else None,
+        )
+
+
+def shares_by_name(shares: Shares) -> dict[str, tuple[str, ...]]:
+    """The shares by the workers' names."""
+    return {worker_name(number): share for number, share in shares.items()}
+
+
+def worker_name(number: int) -> str:
+    """What worker N of a fleet is called."""
+    return f"worker {number}"

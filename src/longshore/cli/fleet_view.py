@@ -1,0 +1,219 @@
+"""A fleet while it runs: a table that changes in place on a terminal, a line now and then in a pipe."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from longshore.cli.fleet_board import Board, Row
+from longshore.cli.output import counted, duration, one_line
+from longshore.cli.progress import ctrl_c_unseen, rate
+from longshore.fleet.supervisor import Phase
+
+EVERY = 10.0
+"""Seconds between two lines in a pipe."""
+WIDEST = 120
+_AROUND = 9
+"""Lines above and below the rows, and one for the cursor."""
+_HINT = "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/"
+
+
+class FleetView(AbstractContextManager["FleetView"], Protocol):
+    """Shows a fleet while it runs."""
+
+    def show(self, board: Board) -> None:
+        """The fleet stands so."""
+
+    def say(self, text: str) -> None:
+        """A sentence, without disturbing the rest."""
+
+
+def fleet_view(to: Console) -> FleetView:
+    """The table, or the lines."""
+    return _Table(to) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+
+
+def progress_line(board: Board) -> str:
+    """How far it is, in one line."""
+    count, phases = board.count, board.phases
+    failed = f"{count.failed:,} failed" if count.failed else ""
+    speed = rate(board.pace.per_second) if board.pace.per_second else ""
+    restarts = counted(board.restarts, "restart") if board.restarts else ""
+    working = counted(phases[Phase.RUNNING] + phases[Phase.DRAINING], "worker")
+    facts = [f"{_done(board):,} of {count.total:,} done", failed, speed, _left(board), working, restarts]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def picture(board: Board, width: int, height: int) -> RenderableType:
+    """The whole view, for a screen of that size."""
+    rows = board.rows()
+    room = max(height - _AROUND, 3)
+    shown = rows if len(rows) <= room else rows[: room - 1]
+    parts: list[RenderableType] = [_head(board, width), _state(board), _rows(shown, board, width)]
+    if len(shown) < len(rows):
+        parts.append(Text(f"and {len(rows) - len(shown)} more", style="dim"))
+    parts.append(Text(_HINT, style="dim", no_wrap=True, overflow="ellipsis"))
+    return Group(*parts)
+
+
+class _Table:
+    def __init__(self, to: Console) -> None:
+        self._to = to
+        # What is drawn is drawn by `show` alone, so that nothing moves twice.
+        self._live = Live(console=to, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._around = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._around.enter_context(ctrl_c_unseen(self._to))
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        self._around.close()
+
+    def show(self, board: Board) -> None:
+        self._live.update(picture(board, min(self._to.width, WIDEST), self._to.height), refresh=True)
+
+    def say(self, text: str) -> None:
+        self._to.print(f"[yellow]{escape(text)}[/yellow]")
+
+
+class _Lines:
+    def __init__(self, to: Console) -> None:
+        self._to = to
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, board: Board) -> None:
+        now = time.monotonic()
+        if now - self._last >= EVERY:
+            self._last = now
+            self.say(progress_line(board))
+
+    def say(self, text: str) -> None:
+        self._to.print(text, markup=False)
+        # Whoever reads the other end of a pipe wants it now.
+        self._to.file.flush()
+
+
+def _head(board: Board, width: int) -> RenderableType:
+    count = board.count
+    facts = [f"{_done(board):,}/{count.total:,}"]
+    facts += [f"{100 * _done(board) // count.total} %"] if count.total else []
+    facts += [rate(board.pace.per_second)] if board.pace.per_second else []
+    facts += [left] if (left := _left(board)) else []
+    right = Text("  ".join(facts), style="bold")
+    title = Text(board.title, style="bold cyan", no_wrap=True, overflow="ellipsis")
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, max_width=width // 3)
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True)
+    bar = max(width - min(len(board.title), width // 3) - right.cell_len - 5, 8)
+    grid.add_row(
+        title,
+        ProgressBar(total=count.total or 1, completed=_done(board), width=bar, complete_style="cyan"),
+        right,
+    )
+    return grid
+
+
+def _state(board: Board) -> Text:
+    phases = board.phases
+    words = [f"{phases[phase]:,} {phase}" for phase in Phase if phases[phase]]
+    state = Text(", ".join(words), no_wrap=True, overflow="ellipsis")
+    if board.restarts:
+        state.append(f"  {counted(board.restarts, 'restart')}", style="yellow")
+    if board.count.failed:
+        state.append(f"  {board.count.failed:,} failed", style="red")
+    return state
+
+
+def _rows(rows: list[Row], board: Board, width: int) -> Table:
+    partitioned = board.shares is not None
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", width=width)
+    table.add_column("worker", justify="right", no_wrap=True)
+    if partitioned:
+        table.add_column("partitions", no_wrap=True, width=18)
+    table.add_column("current job", no_wrap=True, overflow="ellipsis", ratio=1)
+    for column in ("done", "failed", "rate", "restarts", "memory"):
+        table.add_column(column, justify="right", no_wrap=True, min_width=6)
+    for row in rows:
+        cells = [Text(row.name.rpartition(" ")[2], style="cyan")]
+        cells += [Text(_shortened(row, 18), style="" if row.owned else "dim")] if partitioned else []
+        cells += [
+            _doing(row),
+            Text(f"{row.done:,}"),
+            Text(f"{row.failed:,}", style="red" if row.failed else "dim"),
+            Text(rate(row.per_second) if row.per_second else "", style="cyan"),
+            Text(f"{row.restarts}", style="yellow" if row.restarts else "dim"),
+            Text(f"{row.memory / 2**20:,.0f} MB" if row.memory is not None else ""),
+        ]
+        table.add_row(*cells)
+    return table
+
+
+_STYLES = {
+    Phase.WAITING: "dim",
+    Phase.RESTARTING: "yellow",
+    Phase.DRAINING: "yellow",
+    Phase.ENDED: "dim",
+    Phase.GIVEN_UP: "bold red",
+}
+
+
+def _doing(row: Row) -> Text:
+    if row.trouble:
+        return Text(one_line(row.trouble), style="yellow")
+    more = f" (+{row.under_way - 1})" if row.under_way > 1 else ""
+    what = f"{one_line(row.job)}{more}" if row.job else ""
+    if row.phase is Phase.RUNNING:
+        return Text(what) if what else Text("–", style="dim")
+    return Text(f"{row.phase}: {what}" if what else row.phase.value, style=_STYLES[row.phase])
+
+
+def _shortened(row: Row, width: int) -> str:
+    """As many names as fit, and how many more there are."""
+    if not row.owned:
+        return "none"
+    names = list(row.partitions)
+    for shown in range(len(names), 0, -1):
+        text = " ".join(names[:shown]) + _more(row.owned - shown)
+        if len(text) <= width:
+            return text
+    more = _more(row.owned - 1)
+    return one_line(names[0], width - len(more)) + more
+
+
+def _more(number: int) -> str:
+    return f" +{number:,}" if number else ""
+
+
+def _done(board: Board) -> int:
+    return board.count.total - board.count.remaining
+
+
+def _left(board: Board) -> str:
+    left = board.pace.seconds_left(board.count.remaining)
+    if left is None or not board.count.remaining:
+        return ""
+    return f"{duration(left)} left" if left >= 1 else "nearly done"

@@ -1,0 +1,54 @@
+"""`longshore stop`: end the fleet of this folder, from another terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from longshore.fleet.control import Running
+
+_LOOK_SECONDS = 0.2
+
+
+def stop(
+    now: Annotated[
+        bool, typer.Option("--now", metavar="", help="Do not wait for what is under way: give it back and leave.")
+    ] = False,
+) -> int:
+    """Stop the fleet that was started in this folder: it finishes what is under way, and is gone when this returns.
+
+    Ctrl-C here stops the waiting only; the fleet goes on stopping.
+    """
+    from longshore.cli.output import counted, note, write
+    from longshore.fleet.control import Control
+    from longshore.fleet.supervisor import Stop
+
+    control = Control()
+    fleet = control.read()
+    if fleet is None:
+        note("longshore: No fleet runs in this folder. Go to the folder where `longshore fleet` was started.")
+        return 1
+    if not fleet.alive:
+        note(
+            f"longshore: No fleet runs in this folder: the one that {control.path} tells of (process {fleet.pid}) is "
+            "gone and did not say goodbye. Its workers notice and stop by themselves; nothing is lost."
+        )
+        return 1
+    control.request(Stop.RELEASE if now else Stop.DRAIN)
+    how = "giving back what is under way" if now else "finishing what is under way"
+    write(f"Stopping the fleet of {counted(fleet.workers, 'worker')} (process {fleet.pid}): {how}.")
+    if not now:
+        note("Once more with --now gives it back instead.")
+    _wait(fleet)
+    write("It is over. logs/fleet.log says how it went.")
+    return 0
+
+
+def _wait(fleet: Running) -> None:
+    import threading
+
+    pause = threading.Event()
+    while fleet.alive:
+        pause.wait(_LOOK_SECONDS)

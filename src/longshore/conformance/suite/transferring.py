@@ -1,0 +1,372 @@
+"""Taking over: jobs of another queue arrive as they are, and live on as if they had always been here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any, cast
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from longshore.conformance.harness import Harness, NewHarness
+from longshore.conformance.suite.operating import one_of_each
+from longshore.conformance.suite.scene import (
+    ALL,
+    KIND,
+    LEASE,
+    MINUTE,
+    RUN,
+    Scene,
+    claim,
+    claim_one,
+    expire,
+    failure,
+    find,
+    held,
+    job,
+    jobs,
+    keys,
+    listed,
+    now,
+    seen,
+    settle,
+)
+from longshore.conformance.suite.submitting import CANNOT_BE_STORED
+from longshore.conformance.suite.values import ODD, RESULTS
+from longshore.conformance.suite.waiting import settled_in, waiting, woken
+from longshore.job import FINISHED, Attempt, Job, JobName, State
+from longshore.lease import Lease, WorkerId
+from longshore.outcome import Completed, Failed, Released, Snoozed
+from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job
+from longshore.transfer import Carried, TakesOver
+
+PAST = 1_600_000_000.25
+"""Years ago by any clock, and kept exactly by any of them."""
+
+replace = msgspec.structs.replace
+
+
+def carried(key: str, *attempts: Attempt, **fields: Any) -> Carried:
+    """A job of another queue, with its history."""
+    theirs: dict[str, Any] = {
+        "id": "theirs",
+        "run": RUN,
+        "kind": KIND,
+        "key": key,
+        "payload": {"n": key},
+        "submitted_at": PAST,
+    }
+    return Carried(Job(**theirs | fields), attempts)
+
+
+def attempt(epoch: int, message: str = "it broke there", worker: str = "wanda") -> Attempt:
+    """An attempt that failed in another queue."""
+    return Attempt(epoch=epoch, worker=worker, ended_at=PAST + epoch, failure=failure(message), seconds=epoch / 2)
+
+
+FIRST, SECOND = attempt(1, "the first time"), attempt(3, "the second time")
+ENDED: dict[str, Any] = {"settled_at": PAST + 100, "worker": "wanda", "seconds": 1.5}
+EXAMPLES = {
+    "fresh": carried("a"),
+    "released": carried("a", epoch=5),
+    "not first in line": carried("a", priority=7, partition="CA", host="x.test", max_attempts=9),
+    "due long ago": carried("a", not_before=PAST + 1),
+    "a follow-on": carried("a", parent=JobName("list", "page 1"), depth=3),
+    "to be tried again": carried("a", FIRST, SECOND, epoch=4, attempts=2, failure=SECOND.failure),
+    "claimed": carried("a", FIRST, state=State.CLAIMED, epoch=2, attempts=1, worker="wanda", failure=FIRST.failure),
+    "completed": carried("a", state=State.COMPLETED, epoch=1, attempts=1, result={"n": [1, None]}, **ENDED),
+    "completed in the end": carried("a", FIRST, state=State.COMPLETED, epoch=3, attempts=2, result="well", **ENDED),
+    "failed": carried("a", FIRST, SECOND, state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED),
+    "failed, its attempts forgotten": carried(
+        "a", state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED
+    ),
+    "cancelled": carried("a", state=State.CANCELLED, settled_at=PAST + 100),
+    "cancelled in a worker's hands": carried(
+        "a", FIRST, state=State.CANCELLED, epoch=2, attempts=1, failure=FIRST.failure, worker="wanda", settled_at=PAST
+    ),
+}
+OPEN = {name: item for name, item in EXAMPLES.items() if item.job.state not in FINISHED}
+CLOSED = {name: item for name, item in EXAMPLES.items() if item.job.state in FINISHED}
+
+
+def arrived(theirs: Job, job_id: str) -> Job:
+    """How a job of another queue shows here: nobody holds it."""
+    here = replace(theirs, id=job_id)
+    if theirs.state is State.CLAIMED:
+        return replace(here, state=State.PENDING, worker=None)
+    return here
+
+
+async def everything(queue: Queue) -> list[Carried]:
+    """All jobs of a queue, ready to be taken over."""
+    return [Carried(found, tuple(await queue.history(found.id))) async for found in each_job(queue, ALL)]
+
+
+class TransferringTests(Scene):
+    @pytest_asyncio.fixture
+    async def taker(self, queue: Queue) -> TakesOver:
+        """The queue under test. A medium whose traits say that it takes nothing over is not asked to."""
+        if not queue.traits.takes_over:
+            pytest.skip("its traits say that it takes nothing over")
+        return cast("TakesOver", queue)
+
+    @pytest_asyncio.fixture
+    async def source(self, new_harness: NewHarness) -> AsyncIterator[Queue]:
+        """Another queue of the same medium."""
+        harness = new_harness()
+        source = await harness.open()
+        yield source
+        await source.close()
+        await harness.close()
+
+    @pytest.mark.parametrize("theirs", EXAMPLES.values(), ids=EXAMPLES.keys())
+    async def test_a_job_arrives_as_it_is(self, taker: TakesOver, other: Queue, theirs: Carried) -> None:
+        assert await taker.take_over([theirs]) == Submitted(new=1, duplicates=0)
+        (there,) = await other.jobs(ALL)
+        assert there == arrived(theirs.job, there.id)
+        assert await other.history(there.id) == list(theirs.history)
+
+    async def test_a_whole_queue_arrives_as_it_is(self, taker: TakesOver, source: Queue) -> None:
+        await one_of_each(source)
+        await source.submit([job("list", kind="list", partition="CA"), job("again", kind="list")])
+        first, second = await claim(source, WorkerId.new("anna"), kinds=frozenset({"list"}))
+        await settle(source, first, Completed("found one", (job("detail"),)), seconds=0.5)
+        await settle(source, second, Failed(failure("no answer"), MINUTE), seconds=0.25)
+        given = await everything(source)
+        assert await taker.take_over(given) == Submitted(new=len(given), duplicates=0)
+        for theirs, ours in zip(given, await everything(taker), strict=True):
+            assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
+
+    @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
+    async def test_the_next_claim_raises_the_epoch_it_came_with(self, taker: TakesOver, theirs: Carried) -> None:
+        await taker.take_over([theirs])
+        lease = await claim_one(taker, WorkerId.new("anna"))
+        came = theirs.job
+        assert (lease.epoch, lease.job.attempts) == (came.epoch + 1, came.attempts)
+        assert (lease.job.payload, lease.job.failure, lease.job.host) == (came.payload, came.failure, came.host)
+        assert (lease.job.parent, lease.job.depth) == (came.parent, came.depth)
+        assert (lease.job.submitted_at, lease.job.worker) == (PAST, "anna")
+        await settle(taker, lease, Released())
+        assert (await claim_one(taker)).epoch == came.epoch + 2
+
+    async def test_a_lease_of_the_queue_it_came_from_counts_for_nothing_here(self, taker: TakesOver) -> None:
+        theirs = EXAMPLES["claimed"].job
+        await taker.take_over([EXAMPLES["claimed"]])
+        stale = Lease(replace(theirs, id=(await find(taker, "a")).id), WorkerId.new("wanda"), PAST)
+        before = await seen(taker)
+        assert not await settle(taker, stale, Completed("there", tuple(jobs("x"))))
+        assert await seen(taker) == before
+        lease = await claim_one(taker)
+        assert not await settle(taker, stale, Completed("there"))
+        assert await settle(taker, lease, Completed("here"))
+
+    async def test_nobody_holds_what_was_claimed(self, taker: TakesOver, harness: Harness) -> None:
+        await taker.take_over([EXAMPLES["claimed"]])
+        worker = WorkerId.new("wanda")
+        assert await taker.renew(worker, LEASE) == []
+        assert await expire(harness, taker) == Reaped()
+        assert (await find(taker, "a")).attempts == 1
+        lease = await claim_one(taker, worker)
+        assert set(await taker.renew(worker, LEASE)) == held(lease)
+
+    async def test_what_is_not_due_yet_waits_on(self, taker: TakesOver, harness: Harness) -> None:
+        due = await now(taker) + 50
+        await taker.take_over([carried("a", not_before=due), carried("b")])
+        assert (await find(taker, "a")).not_before == pytest.approx(due, abs=0.001)
+        assert keys(await claim(taker)) == ["b"]
+        await harness.advance(60)
+        assert keys(await claim(taker)) == ["a"]
+
+    @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
+    async def test_what_is_finished_stays_finished(self, taker: TakesOver, harness: Harness, theirs: Carried) -> None:
+        await taker.take_over([theirs])
+        await harness.advance(10_000)
+        assert await taker.reap() == Reaped()
+        assert await claim(taker) == []
+
+    async def test_attempts_made_there_count_here(self, taker: TakesOver) -> None:
+        last = carried("a", FIRST, SECOND, epoch=4, attempts=2, max_attempts=3, failure=SECOND.failure)
+        await taker.take_over([last])
+        lease = await claim_one(taker, WorkerId.new("anna"))
+        assert lease.job.attempt == 3
+        await settle(taker, lease, Failed(failure("here")))
+        there = await find(taker, "a")
+        assert (there.state, there.attempts, there.failure) == (State.FAILED, 3, failure("here"))
+        history = await taker.history(there.id)
+        assert history[:2] == [FIRST, SECOND]
+        assert [(entry.epoch, entry.worker) for entry in history] == [(1, "wanda"), (3, "wanda"), (5, "anna")]
+
+    async def test_age_is_the_order_given(self, taker: TakesOver) -> None:
+        await taker.submit(jobs("x"))
+        await taker.take_over([carried(key, submitted_at=PAST - n) for n, key in enumerate("cab")])
+        await taker.submit([job("y"), job("z", priority=-1)])
+        assert await listed(taker) == ["x", "c", "a", "b", "y", "z"]
+        assert keys(await claim(taker)) == ["z", "x", "c", "a", "b", "y"]
+
+    async def test_priority_goes_before_age(self, taker: TakesOver) -> None:
+        await taker.submit([job("x"), job("y", priority=2)])
+        await taker.take_over([carried("a", priority=1), carried("b", priority=-1), carried("c")])
+        assert keys(await claim(taker)) == ["b", "x", "c", "a", "y"]
+
+    @pytest.mark.parametrize("theirs", EXAMPLES.values(), ids=EXAMPLES.keys())
+    async def test_a_job_that_is_known_here_is_not_changed(self, taker: TakesOver, theirs: Carried) -> None:
+        await one_of_each(taker)
+        before = await seen(taker)
+        known = [replace(theirs, job=replace(theirs.job, key=state.value)) for state in State]
+        assert await taker.take_over(known) == Submitted(new=0, duplicates=5)
+        assert await seen(taker) == before
+        assert await taker.take_over([*known, theirs]) == Submitted(new=1, duplicates=5)
+        assert (await seen(taker))[0][:5] == before[0]
+
+    async def test_the_same_again_is_a_duplicate(self, taker: TakesOver) -> None:
+        batch = [replace(item, job=replace(item.job, key=name)) for name, item in EXAMPLES.items()]
+        assert await taker.take_over(batch) == Submitted(new=len(batch), duplicates=0)
+        before = await seen(taker)
+        assert await taker.take_over(batch[::-1]) == Submitted(new=0, duplicates=len(batch))
+        assert await taker.submit([job(name) for name in EXAMPLES]) == Submitted(new=0, duplicates=len(batch))
+        assert await seen(taker) == before
+
+    async def test_of_the_same_job_twice_in_one_batch_the_first_counts_when_taken_over(self, taker: TakesOver) -> None:
+        batch = [EXAMPLES["failed"], carried("b"), EXAMPLES["completed"], EXAMPLES["fresh"], carried("a", kind="image")]
+        assert await taker.take_over(batch) == Submitted(new=3, duplicates=2)
+        assert await listed(taker) == ["a", "b", "a"]
+        there = await find(taker, "a")
+        assert there.state is State.FAILED
+        assert await taker.history(there.id) == [FIRST, SECOND]
+
+    async def test_run_and_kind_tell_jobs_apart_that_are_taken_over(self, taker: TakesOver) -> None:
+        await taker.submit(jobs("a"))
+        batch = [carried("a", run="next"), carried("a", kind="image"), carried("a", partition="TX")]
+        assert await taker.take_over(batch) == Submitted(new=2, duplicates=1)
+
+    async def test_openings_that_take_over_the_same_at_once_add_it_once(self, taker: TakesOver, other: Queue) -> None:
+        batch = [carried(f"{n:03}", FIRST, epoch=1, attempts=1, failure=FIRST.failure) for n in range(100)]
+        again = cast("TakesOver", other)
+        answers = await asyncio.gather(taker.take_over(batch), again.take_over(batch[::-1]))
+        assert (sum(answer.new for answer in answers), sum(answer.duplicates for answer in answers)) == (100, 100)
+        assert [await taker.history(found.id) for found in await taker.jobs(ALL)] == [[FIRST]] * 100
+
+    async def test_taking_over_nothing_does_nothing(self, taker: TakesOver) -> None:
+        assert await taker.take_over([]) == Submitted(new=0, duplicates=0)
+        assert await taker.stats() == []
+
+    @pytest.mark.parametrize("unfit", [{"payload": {"n": object()}}, {"state": State.COMPLETED, "result": object()}])
+    async def test_what_cannot_be_stored_is_not_taken_over_in_part(
+        self, taker: TakesOver, unfit: dict[str, Any]
+    ) -> None:
+        ended = ENDED if "state" in unfit else {}
+        with pytest.raises(CANNOT_BE_STORED):
+            await taker.take_over([EXAMPLES["failed"], carried("b", **unfit | ended), carried("c")])
+        assert await listed(taker) == []
+        assert await taker.take_over([EXAMPLES["failed"], carried("b")]) == Submitted(new=2, duplicates=0)
+
+    async def test_thousands_are_taken_over_at_once(self, taker: TakesOver) -> None:
+        kinds = [EXAMPLES["fresh"], EXAMPLES["claimed"], EXAMPLES["completed in the end"], EXAMPLES["failed"]]
+        batch = [
+            Carried(replace(item.job, key=f"{n:05}", partition=f"{n % 7}"), item.history)
+            for n in range(3000)
+            for item in [kinds[n % 4]]
+        ]
+        assert await taker.take_over(batch) == Submitted(new=3000, duplicates=0)
+        assert await listed(taker) == [item.job.key for item in batch]
+        assert keys(await claim(taker, limit=3000)) == [f"{n:05}" for n in range(3000) if n % 4 < 2]
+        assert len(await taker.history((await find(taker, "02999")).id)) == 2
+
+    async def test_statistics_count_what_was_taken_over_where_it_stands(self, taker: TakesOver) -> None:
+        batch = [replace(item, job=replace(item.job, key=name, partition="TX")) for name, item in EXAMPLES.items()]
+        later = await now(taker) + 1000
+        await taker.take_over([*batch, carried("later", partition="TX", not_before=later), carried("a", kind="image")])
+        assert [count for count in await taker.stats() if count.total] == [
+            Count(run=RUN, kind="image", pending=1),
+            Count(run=RUN, kind=KIND, partition="TX", pending=8, completed=2, failed=2, cancelled=2),
+        ]
+
+    @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled in a worker's hands"])
+    async def test_what_failed_or_was_cancelled_there_can_be_retried_here(self, taker: TakesOver, name: str) -> None:
+        theirs = EXAMPLES[name]
+        await taker.take_over([theirs])
+        assert await taker.retry(ALL) == 1
+        there = await find(taker, "a")
+        assert (there.state, there.attempts, there.epoch) == (State.PENDING, 0, theirs.job.epoch)
+        assert (there.settled_at, there.worker, there.seconds) == (None, None, None)
+        assert await taker.history(there.id) == list(theirs.history)
+        lease = await claim_one(taker)
+        assert lease.epoch == theirs.job.epoch + 1
+        assert await settle(taker, lease, Completed("at last"))
+
+    @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
+    async def test_what_is_finished_can_be_pruned_by_its_own_age(self, taker: TakesOver, theirs: Carried) -> None:
+        await taker.take_over([theirs, carried("b")])
+        there = await find(taker, "a")
+        assert await taker.prune(Selection(older_than=timedelta(hours=1))) == 1
+        assert await listed(taker) == ["b"]
+        assert await taker.history(there.id) == []
+        assert await taker.submit(jobs("a")) == Submitted(new=1, duplicates=0)
+
+    @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
+    async def test_what_is_not_finished_can_be_cancelled(self, taker: TakesOver, theirs: Carried) -> None:
+        await taker.take_over([theirs])
+        assert await taker.prune(ALL) == 0
+        assert await taker.cancel(ALL) == 1
+        assert (await find(taker, "a")).state is State.CANCELLED
+
+    async def test_what_was_taken_over_can_be_selected_like_any_other_job(self, taker: TakesOver) -> None:
+        await taker.submit([job("ours")])
+        batch = [replace(item, job=replace(item.job, key=name)) for name, item in EXAMPLES.items()]
+        await taker.take_over(batch)
+        second = Selection(error="*second time")
+        assert await listed(taker, second) == ["to be tried again", "failed", "failed, its attempts forgotten"]
+        assert await listed(taker, Selection(states=frozenset({State.COMPLETED}))) == [
+            "completed",
+            "completed in the end",
+        ]
+        assert await listed(taker, Selection(older_than=timedelta(hours=1))) == list(EXAMPLES)
+
+    async def test_follow_on_jobs_of_a_job_taken_over_go_back_to_it(self, taker: TakesOver) -> None:
+        await taker.take_over([EXAMPLES["a follow-on"]])
+        await settle(taker, await claim_one(taker), Completed(None, (job("b", kind="detail"),)))
+        there = await find(taker, "b", kind="detail")
+        assert (there.parent, there.depth) == (JobName(KIND, "a"), 4)
+
+    async def test_snoozing_and_expiry_work_on_what_was_taken_over(self, taker: TakesOver, harness: Harness) -> None:
+        await taker.take_over([EXAMPLES["claimed"], carried("b")])
+        first, second = await claim(taker, WorkerId.new("anna"))
+        assert await settle(taker, second, Snoozed(MINUTE))
+        assert await expire(harness, taker) == Reaped(returned=1)
+        assert [entry.worker for entry in await taker.history(first.job.id)] == ["wanda", "anna"]
+        assert {lease.job.key: lease.epoch for lease in await claim(taker)} == {"a": 4, "b": 2}
+
+    async def test_a_job_taken_over_wakes_who_waits(self, taker: TakesOver, other: Queue, harness: Harness) -> None:
+        task = waiting(other)
+        await settled_in(task, taker)
+        await taker.take_over([EXAMPLES["completed"], EXAMPLES["fresh"], carried("b")])
+        assert await woken(harness, taker, task)
+
+    async def test_any_text_and_any_result_survives_the_transfer(self, taker: TakesOver) -> None:
+        odd = [
+            carried(
+                text,
+                Attempt(epoch=1, worker=text, ended_at=PAST, failure=failure(text, retryable=False)),
+                **dict.fromkeys(("run", "kind", "partition", "host", "worker"), text),
+                payload={text: text},
+                parent=JobName(text, text),
+                depth=1,
+                state=State.FAILED,
+                settled_at=PAST,
+                epoch=1,
+                attempts=1,
+                failure=failure(text, retryable=False),
+            )
+            for text in ODD.values()
+        ]
+        results = [
+            carried(f"result {n}", state=State.COMPLETED, epoch=1, attempts=1, result=result, **ENDED)
+            for n, result in enumerate(RESULTS)
+        ]
+        await taker.take_over(odd + results)
+        for theirs, ours in zip(odd + results, await everything(taker), strict=True):
+            assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
+            assert type(ours.job.result) is type(theirs.job.result)

@@ -1,0 +1,96 @@
+"""Checks of what the user wrote: settings, `.env`, handlers, the proxy file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from longshore.errors import InputFileError
+from longshore.fleet.checks.finding import Finding, Scene, Verdict, known
+from longshore.fleet.table import read_table
+from longshore.scrape.proxy_file import read_proxies
+from longshore.settings import DOTENV, Source, read_dotenv, unknown_variables
+
+_EXAMPLE = ".env.example"
+_OF_NO_FILE = ("environment", "command line")
+_WRITE_ONE = "Write one, with lines such as LONGSHORE_QUEUE=postgresql://…; `longshore config` lists what can be set."
+
+
+async def check_settings(scene: Scene) -> Finding:
+    """Every setting can be read, and none is misspelled."""
+    name = "settings"
+    if scene.faults:
+        fix = "" if len(scene.faults) == 1 else "`longshore config` shows every setting once they can be read."
+        return Finding(name, Verdict.FAIL, " ".join(scene.faults), fix)
+    settings = known(scene)
+    if strangers := unknown_variables(folder=scene.plan.folder):
+        return Finding(name, Verdict.WARN, "; ".join(strangers), "Correct the name, or remove it.")
+    count = len(settings.sources)
+    what = f"Profile {settings.profile}; {count} set, the others have their default."
+    return Finding(name, Verdict.OK, what)
+
+
+async def check_dotenv(scene: Scene) -> Finding:
+    """There is a `.env`, or nothing needs one."""
+    name, path = ".env", scene.plan.folder / DOTENV
+    if path.is_file():
+        return Finding(name, Verdict.OK, f"{path} sets {len(read_dotenv(path))} variables.")
+    example = scene.plan.folder / _EXAMPLE
+    fix = f"cp {_EXAMPLE} {DOTENV}, and change what you need." if example.is_file() else _WRITE_ONE
+    if scene.settings is not None and (places := _places(scene.settings.sources.values())):
+        return Finding(name, Verdict.WARN, f"There is no {DOTENV} here; settings come from {places}.", fix)
+    verdict = Verdict.FAIL if scene.plan.needs_dotenv else Verdict.WARN
+    return Finding(name, verdict, f"There is no {DOTENV} here, and nothing else sets anything.", fix)
+
+
+def _places(sources: Iterable[Source]) -> str:
+    levels = dict.fromkeys(source.level for source in sources)
+    return ", ".join("the " * (level in _OF_NO_FILE) + level for level in levels if level != "profile")
+
+
+async def check_handlers(scene: Scene) -> Finding:
+    """The handler file can be imported and has handlers."""
+    name, file = "handlers", scene.plan.handler_file
+    loaded = await scene.loaded()
+    if file is None or loaded is None:
+        return Finding(name, Verdict.SKIPPED, "No handler file was named.")
+    if loaded.fault:
+        # With a place in front it is an error inside the file; others say themselves what to do.
+        inside = ":" in loaded.fault.partition(" ")[0]
+        fix = f"Correct it; `python {file}` shows the whole error." if inside else ""
+        return Finding(name, Verdict.FAIL, loaded.fault, fix)
+    return Finding(name, Verdict.OK, f"{file} handles {', '.join(loaded.kinds)}.")
+
+
+async def check_partitions(scene: Scene) -> Finding:
+    """The fixed table, where there is one, gives every partition to exactly one worker."""
+    name, path = "partitions", scene.plan.table
+    if path is None:
+        return Finding(name, Verdict.OK, "Shared out among the workers by themselves: no fixed table is named.")
+    # A relative path is meant from where the work is to run.
+    table = read_table(scene.plan.folder / path)
+    settings = scene.settings
+    workers = settings.workers if settings is not None and "workers" in settings.sources else None
+    loaded = await scene.loaded()
+    required = scene.plan.partitions or (loaded.partitions if loaded is not None else ()) or None
+    problems = table.problems(required, workers)
+    if without := sorted(set(scene.plan.at_work) - set(table.partitions) - set(required or ())):
+        problems.append(f"There are jobs of {', '.join(without)}, and no worker has that.")
+    if problems:
+        return Finding(name, Verdict.FAIL, " ".join(problems), f"Correct {path}.")
+    what = f"{path} gives {len(table.partitions)} partitions to {len(table.rows)} workers"
+    if required is None and not scene.plan.at_work:
+        return Finding(name, Verdict.OK, f"{what}. Whether any is missing is not known without --partitions.")
+    return Finding(name, Verdict.OK, f"{what}, each once and none missing.")
+
+
+async def check_proxies(scene: Scene) -> Finding:
+    """The proxy file, where one is named, can be read."""
+    name, settings = "proxies", known(scene)
+    if settings.proxy_file is None:
+        return Finding(name, Verdict.OK, "None are used: no proxy file is named.")
+    path = scene.plan.folder / settings.proxy_file
+    try:
+        proxies = read_proxies(path)
+    except InputFileError as error:
+        return Finding(name, Verdict.FAIL, str(error), f"{settings.source('proxy_file')} names the file.")
+    return Finding(name, Verdict.OK, f"{path} holds {len(proxies):,}.")

@@ -1,0 +1,77 @@
+"""A fleet before it starts: which workers there will be, and which partitions each of them begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from longshore.errors import UsageError
+from longshore.fleet.assignment import Assigns, Shares, assign
+from longshore.queue import Count
+
+TRIED = (0, 1)
+"""The workers of a trial."""
+
+
+@dataclass(frozen=True)
+class Lineup:
+    """The workers to start. In a trial only a few of a fleet, each with exactly what it would have in the whole one."""
+
+    size: int
+    """How many workers the whole fleet has."""
+    shares: Shares
+    """What each worker that is started begins with, by its number."""
+    limits: frozenset[str] | None
+    """The only partitions to be worked on; None is all."""
+    partitioned: bool
+    trial: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The workers that are started."""
+        return tuple(self.shares)
+
+    def limits_of(self, number: int) -> frozenset[str] | None:
+        """The partitions this worker may ever touch; None is all."""
+        return frozenset(self.shares[number]) if self.trial and self.partitioned else self.limits
+
+    def counts(self, counts: Collection[Count]) -> list[Count]:
+        """Of these counts, those of what the workers may work on."""
+        if not self.partitioned:
+            return list(counts)
+        limits = [self.limits_of(number) for number in self.numbers]
+        if None in limits:
+            return list(counts)
+        reach = frozenset[str]().union(*(each for each in limits if each is not None))
+        return [count for count in counts if count.partition in reach]
+
+
+def line_up(
+    size: int,
+    known: Collection[str],
+    *,
+    only: Sequence[str] | None = None,
+    assigns: Assigns = assign,
+    trial: bool = False,
+) -> Lineup:
+    """A fleet of that size for the known partitions, or for some of them only. `UsageError` for one that is not known.
+
+    Where nothing is known of partitions, the workers share everything, or what they are limited to.
+    """
+    if only is not None and known and (strangers := [name for name in only if name not in known]):
+        raise UsageError(
+            f"There is no partition {', '.join(strangers)} here. There are: {_some(sorted(known))}. "
+            "Correct --partitions."
+        )
+    partitions = sorted(known if only is None else only)
+    shares = assigns(partitions, range(size))
+    if trial:
+        tried = {number: shares[number] for number in TRIED if number < size}
+        # Without anything of its own a worker would have nothing to try.
+        shares = {number: share for number, share in tried.items() if share or not partitions}
+    limits = None if only is None else frozenset(only)
+    return Lineup(size, shares, limits, partitioned=bool(partitions), trial=trial)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -1,0 +1,48 @@
+"""What workers tell their supervisor: how they stand, one JSON object a line, on their standard output.
+
+The queue is not asked, so that a fleet can be watched at no cost to it, and also while it is out of reach.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from longshore.worker.standing import Standing
+
+
+class Reports:
+    """In a worker: the line on which it tells how it stands. A `longshore.worker.standing.Watcher`.
+
+    Whatever else writes to standard output from now on writes to standard error, which is the worker's log.
+    """
+
+    def __init__(self) -> None:
+        sys.stdout.flush()
+        self._line: int | None = os.dup(1)
+        os.dup2(2, 1)
+        if sys.platform != "win32":
+            os.set_blocking(self._line, False)
+
+    def __call__(self, standing: Standing) -> None:
+        """Tell it. A supervisor that is too busy to listen misses it, and one that is gone is told nothing more."""
+        if self._line is None:
+            return
+        try:
+            # So short that it is written whole or not at all.
+            os.write(self._line, msgspec.json.encode(standing) + b"\n")
+        except BlockingIOError:
+            return
+        except OSError:
+            os.close(self._line)
+            self._line = None
+
+
+def read_report(line: bytes) -> Standing | None:
+    """What a worker told; None where the line is none of its reports."""
+    try:
+        return msgspec.json.decode(line, type=Standing)
+    except msgspec.DecodeError:
+        return None

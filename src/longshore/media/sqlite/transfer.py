@@ -1,0 +1,99 @@
+"""Taking over: jobs of another queue get a number and a lane here, and keep everything else they came with."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from itertools import count
+
+import msgspec
+
+from longshore.errors import QueueError
+from longshore.job import FINISHED, Job, State
+from longshore.media.sqlite.lanes import CANCELLED, COMPLETED, DELAYED, FAILED, READY
+from longshore.media.sqlite.statements import statements
+from longshore.media.sqlite.submit import Row, add_jobs, find_lanes, identities, insert, next_job, without
+from longshore.transfer import Carried
+
+_ADD_JOB = statements("transfer")["add_job"]
+_ADD_CONTENT = statements("submit")["add_descended_content"]
+_SETTLE = statements("settle")
+_encode = msgspec.json.Encoder().encode
+
+_ENDINGS = {State.COMPLETED: COMPLETED, State.FAILED: FAILED, State.CANCELLED: CANCELLED}
+_BEFORE_ANY_CLAIM = 0
+"""The epoch of a failure that came without the attempt it belongs to: the job shows it, the history does not."""
+
+
+class CarriedRows:
+    """Jobs on their way from another queue into the tables; what needs no look at them is done before the lock."""
+
+    def __init__(self, carried: Sequence[Carried], now: float) -> None:
+        self._jobs = [item.job for item in carried]
+        self._now = now
+        self._identities = identities(self._jobs)
+        self._contents: list[Row] = [_content(job) for job in self._jobs]
+        self._endings = [_ending(job) for job in self._jobs]
+        self._failures = [_failures(item) for item in carried]
+
+    def write(self, db: sqlite3.Connection) -> int:
+        """Add the jobs that are not known yet, in order, and say how many those were."""
+        if not self._jobs:
+            return 0
+        lanes, first = find_lanes(db, self._jobs), next_job(db)
+        rows = [
+            (
+                number,
+                lanes[job.run, job.kind, job.partition],
+                self._state(job),
+                job.priority,
+                job.max_attempts,
+                None if job.state is State.CLAIMED else job.not_before,
+                job.submitted_at,
+                identity,
+                job.epoch,
+                job.attempts,
+            )
+            for number, job, identity in zip(count(first), self._jobs, self._identities, strict=False)
+        ]
+        known = add_jobs(db, _ADD_JOB, rows)
+        contents = [(number, *content) for number, content in zip(count(first), self._contents, strict=False)]
+        endings = [(number, *ending) for number, ending in zip(count(first), self._endings, strict=False) if ending]
+        failures = [
+            (number, *entry) for number, entries in zip(count(first), self._failures, strict=False) for entry in entries
+        ]
+        insert(db, _ADD_CONTENT, without(known, contents))
+        insert(db, _SETTLE["add_settlement"], without(known, endings))
+        insert(db, _SETTLE["add_failure"], without(known, failures))
+        return len(rows) - len(known)
+
+    def _state(self, job: Job) -> int:
+        if job.state in FINISHED:
+            return _ENDINGS[job.state]
+        waits = job.state is State.PENDING and job.not_before is not None and job.not_before > self._now
+        return DELAYED if waits else READY
+
+
+def _content(job: Job) -> Row:
+    parent = (None, None) if job.parent is None else (job.parent.kind, job.parent.key)
+    return (job.key, job.host, _encode(job.payload), *parent, job.depth)
+
+
+def _ending(job: Job) -> Row | None:
+    if job.state not in FINISHED:
+        return None
+    settled_at = job.submitted_at if job.settled_at is None else job.settled_at
+    return (settled_at, job.seconds, job.worker, None if job.result is None else _encode(job.result))
+
+
+def _failures(carried: Carried) -> list[Row]:
+    job, epochs = carried.job, [entry.epoch for entry in carried.history]
+    if epochs != sorted({*epochs}) or not all(0 < epoch <= job.epoch for epoch in epochs):
+        raise QueueError(
+            f"The job {job.run}/{job.kind}/{job.key} cannot be taken over: the epochs of its history ({epochs}) do not "
+            f"rise from 1 to its own ({job.epoch}). Leave it out, or its history."
+        )
+    entries = [(a.epoch, a.worker, a.ended_at, a.seconds, _encode(a.failure)) for a in carried.history]
+    if entries or job.failure is None:
+        return entries
+    return [(_BEFORE_ANY_CLAIM, "", job.submitted_at, None, _encode(job.failure))]

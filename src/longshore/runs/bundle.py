@@ -1,0 +1,245 @@
+"""Jobs taken away to be worked on where the queue they belong to cannot be reached, and the sheet that says so.
+
+A bundle is a queue of its own, in a file or folder that can be carried about, with a sheet beside it. The jobs in it
+are pending and are worked on like any others. In the queue they came from they are claimed by a worker of the bundle's
+own, for as long as it was agreed; `merging` brings back what became of them.
+
+The sheet is written in this order, so that whatever dies leaves nothing that cannot be gone on with:
+first who claims (what was claimed by a call whose answer got lost is then told by `renew`), then each job that was
+claimed, then the bundle gets the job. It holds no password.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+
+from longshore.errors import NotFoundError, UsageError
+from longshore.job import Job
+from longshore.lease import Want, WorkerId
+from longshore.queue import Queue
+from longshore.runs.copying import BATCH, Progress, carried, leases_of
+from longshore.transfer import TakesOver
+from longshore.url import mask_url
+
+FORMAT = 1
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """What is taken away, and for how long."""
+
+    limit: int
+    hold: timedelta
+    run: str | None = None
+    kinds: frozenset[str] | None = None
+    partitions: frozenset[str] | None = None
+
+    def want(self, worker: WorkerId, limit: int) -> Want:
+        """What to claim."""
+        return Want(
+            worker=worker,
+            limit=limit,
+            lease=self.hold,
+            run=self.run,
+            kinds=self.kinds,
+            partitions=self.partitions,
+        )
+
+
+class Loan(msgspec.Struct, frozen=True, tag="loan"):
+    """A job of the bundle as it stood in the source when it was claimed for it."""
+
+    id: str
+    epoch: int
+    attempts: int
+    run: str
+    kind: str
+    key: str
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.run, self.kind, self.key
+
+
+class Merged(msgspec.Struct, frozen=True, omit_defaults=True, tag="merged"):
+    """The end of loans, by their ids in the source."""
+
+    completed: tuple[str, ...] = ()
+    """Completed there by this bundle: what else is born of them in the bundle belongs there too."""
+    others: tuple[str, ...] = ()
+    """Failed, or given back."""
+    born: tuple[str, ...] = ()
+    """Jobs that are no loans and have been brought along, by their ids in the bundle."""
+
+
+class Head(msgspec.Struct, frozen=True, tag="bundle"):
+    """The first line of a sheet."""
+
+    format: int
+    source: str
+    """The queue the jobs are from, for people: what is secret in it is masked."""
+    worker: WorkerId
+    terms: Terms
+
+
+class Sheet:
+    """What a bundle owes. A JSONL file that only grows; a line that a crash cut off counts as not written."""
+
+    def __init__(self, path: Path, head: Head, lines: Iterable[Loan | Merged] = ()) -> None:
+        self._path = path
+        self.head = head
+        self.loans: dict[str, Loan] = {}
+        self.merged: set[str] = set()
+        self.completed: set[str] = set()
+        self.born: set[str] = set()
+        for line in lines:
+            self._note(line)
+
+    @classmethod
+    def begin(cls, path: Path, source: str, terms: Terms) -> Sheet:
+        """A new sheet, with a worker that never was before. `UsageError` where there is one already."""
+        sheet = cls(path, Head(FORMAT, mask_url(source), WorkerId.new(f"bundle_{os.urandom(3).hex()}"), terms))
+        cls.refuse_another(path)
+        part = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            part.unlink(missing_ok=True)
+            _append(part, [sheet.head])
+            part.replace(path)
+            _sync_folder(path.parent)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return sheet
+
+    @staticmethod
+    def refuse_another(path: Path) -> None:
+        """`UsageError` where there is a sheet already."""
+        if path.exists():
+            raise UsageError(
+                f"There is a bundle already; its sheet is {path}. --resume goes on with it. For another one, name a "
+                "new folder or file."
+            )
+
+    @classmethod
+    def read(cls, path: Path) -> Sheet:
+        """The sheet that is there. `NotFoundError` where there is none, `UsageError` for one that makes no sense."""
+        try:
+            written = path.read_bytes()
+        except FileNotFoundError as error:
+            raise NotFoundError(f"There is no sheet of a bundle at {path}.") from error
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
+        whole, _, torn = written.rpartition(b"\n")
+        try:
+            first, *rest = whole.split(b"\n")
+            version = msgspec.json.decode(first, type=_Version).format
+            if version > FORMAT:
+                raise UsageError(f"{path} was written by a newer Longshore. Upgrade this one.")
+            head = msgspec.json.decode(first, type=Head)
+            lines = [msgspec.json.decode(line, type=Loan | Merged) for line in rest]
+        except msgspec.DecodeError as error:
+            raise UsageError(
+                f"{path} is not, or no longer, the sheet of a bundle: {error}. Bring back the one that was written "
+                "when the bundle was made."
+            ) from error
+        if torn:
+            try:
+                os.truncate(path, len(whole) + 1)
+            except OSError as error:
+                raise _unwritable(path, error) from error
+        return cls(path, head, lines)
+
+    def add(self, lines: Sequence[Loan | Merged]) -> None:
+        """Write lines down, on the disk when this returns."""
+        try:
+            _append(self._path, lines)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
+        for line in lines:
+            self._note(line)
+
+    def _note(self, line: Loan | Merged) -> None:
+        match line:
+            case Loan():
+                self.loans[line.id] = line
+            case Merged():
+                self.merged.update(line.completed, line.others)
+                self.completed.update(line.completed)
+                self.born.update(line.born)
+
+
+class _Version(msgspec.Struct):
+    format: int
+
+
+def _append(path: Path, lines: Sequence[msgspec.Struct]) -> None:
+    with path.open("ab") as file:
+        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name == "nt":
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}. It is what lets the bundle be merged back: make room, "
+        "or make it writable, and give the same command again with --resume."
+    )
+
+
+async def make_ready(bundle: TakesOver) -> None:
+    """Make an empty queue of the place for a bundle, before its sheet is put there.
+
+    `UsageError` where it has jobs: what is to be brought back must be told from what is not.
+    """
+    if await bundle.stats():
+        raise UsageError(
+            "A bundle needs a place of its own, and there are jobs in this one. Name a new folder or file."
+        )
+    # A folder becomes a queue with the first thing that is written; with a stranger's file in it, it would not.
+    await bundle.take_over([])
+
+
+async def take_away(source: Queue, bundle: TakesOver, sheet: Sheet, *, progress: Progress) -> int:
+    """Claim what the sheet's terms say and bring it into the bundle; go on where that was begun. Returns how many.
+
+    The leases last as long as was agreed, from now.
+    """
+    worker, terms = sheet.head.worker, sheet.head.terms
+    held = await source.renew(worker, terms.hold)
+    there = 0
+    for start in range(0, len(held), BATCH):
+        leases = await leases_of(source, worker, held[start : start + BATCH])
+        there += await _bring(source, bundle, sheet, [lease.job for lease in leases])
+        progress(there)
+    while there < terms.limit:
+        leases = await source.claim(terms.want(worker, min(BATCH, terms.limit - there)))
+        if not leases:
+            break
+        there += await _bring(source, bundle, sheet, [lease.job for lease in leases])
+        progress(there)
+    return there
+
+
+async def _bring(source: Queue, bundle: TakesOver, sheet: Sheet, jobs: Sequence[Job]) -> int:
+    sheet.add(
+        [
+            Loan(job.id, job.epoch, job.attempts, job.run, job.kind, job.key)
+            for job in jobs
+            if (loan := sheet.loans.get(job.id)) is None or loan.epoch != job.epoch
+        ]
+    )
+    await bundle.take_over(await carried(source, jobs))
+    return len(jobs)

@@ -1,0 +1,193 @@
+"""The settings as they stand: which of the places that may hold a value wins."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longshore.errors import SettingsError
+from longshore.settings.files import DOTENV, TOML, TomlFile, read_dotenv, read_toml
+from longshore.settings.profiles import BUILT_IN, check_profile
+from longshore.settings.table import PREFIX, TABLE, Setting, Settings, Source
+from longshore.settings.values import NO, YES, parsed
+from longshore.url import mask_url
+
+# Many programs read this one, each in a way of its own (`DEBUG=app:*`): what is no yes and no no is not meant for us.
+_SHARED = "DEBUG"
+# Variables of that name that are no settings: the mark of a worker's child, and those of the project's own tests.
+_NO_SETTING = re.compile(r"LONGSHORE_(CHILD_OF|LONG|TEST\w*)\Z")
+
+
+def resolve(
+    cli: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
+) -> Settings:
+    """The settings as they stand: what the command line said (None is "not said") over everything else.
+
+    Raises `SettingsError` for a value that cannot be used, a profile that nobody has defined, a key of `longshore.toml`
+    that is none of ours, and for two variables that name the queue differently, unless the command line names it.
+    """
+    folder = folder or Path()
+    places = _Places(
+        cli or {},
+        dict(os.environ if environ is None else environ),
+        read_dotenv(folder / DOTENV),
+        read_toml(folder / TOML),
+    )
+    profile = places.profile()
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {}
+    for setting in TABLE.values():
+        if found := places.find(setting, profile):
+            source, raw = found
+            values[setting.name] = _checked(setting, raw, source)
+            sources[setting.name] = source
+    settings = Settings(**values, sources=sources)
+    _check_delays(settings)
+    return settings
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Every place that may hold a value."""
+
+    cli: Mapping[str, Any]
+    environment: Mapping[str, str]
+    dotenv: Mapping[str, str]
+    toml: TomlFile
+
+    def profile(self) -> str:
+        setting = TABLE["profile"]
+        found = self.find(setting, "")
+        if found is None:
+            return str(setting.default)
+        source, raw = found
+        name = str(_checked(setting, raw, source))
+        check_profile(name, source, self.toml.profiles)
+        return name
+
+    def find(self, setting: Setting, profile: str) -> tuple[Source, Any] | None:
+        """The value of the highest place that has one, unchecked."""
+        name = setting.name
+        if self.cli.get(name) is not None:
+            return Source("command line", setting.flag), self.cli[name]
+        if found := _from_environment(setting, self.environment, self.dotenv):
+            return found
+        # In a file that has both, what is said of this profile alone is meant to differ from what is said of all.
+        if name in (own := self.toml.profiles.get(profile, {})):
+            return Source("profile", profile), own[name]
+        if name in self.toml.settings:
+            return Source(TOML, name), self.toml.settings[name]
+        if name in (built_in := BUILT_IN.get(profile, {})):
+            return Source("profile", profile), built_in[name]
+        return None
+
+
+def _check_delays(settings: Settings) -> None:
+    shortest, longest = settings.min_delay_seconds, settings.max_delay_seconds
+    if shortest > longest and "max_delay_seconds" in settings.sources:
+        raise SettingsError(
+            f"min_delay_seconds is {shortest:g}, from {settings.source('min_delay_seconds')}, and max_delay_seconds is "
+            f"{longest:g}, from {settings.source('max_delay_seconds')}. The shortest pause cannot be the longer one."
+        )
+
+
+def export_profile(settings: Settings) -> None:
+    """Put into this process's environment what handlers decide by: `LONGSHORE_PROFILE` and `LONGSHORE_DATABASE`.
+
+    Child processes inherit it. Settings that are resolved from the same environment later would take it for what a
+    person has set, so keep a copy from before for them.
+    """
+    for name in ("profile", "database"):
+        os.environ[TABLE[name].variable] = settings.shown(name)
+
+
+def unknown_variables(*, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> list[str]:
+    """A sentence for each variable of the environment or `.env` that is called like a setting of ours and is none."""
+    given = {**read_dotenv((folder or Path()) / DOTENV), **(os.environ if environ is None else environ)}
+    known = [setting.variable for setting in TABLE.values()]
+    strangers = [n for n in given if n.startswith(PREFIX) and n not in known and not _NO_SETTING.match(n)]
+    return [f"unknown setting {name}{_suggested(name, known)}" for name in sorted(strangers)]
+
+
+def _suggested(name: str, known: Sequence[str]) -> str:
+    """`; did you mean …?` where one of the known names is near, or begins nearly so."""
+
+    def nearness(other: str) -> tuple[float, float]:
+        typed, meant = name.removeprefix(PREFIX), other.removeprefix(PREFIX)
+        whole, beginning = (difflib.SequenceMatcher(None, typed, part).ratio() for part in (meant, meant[: len(typed)]))
+        return max(whole, beginning), whole
+
+    nearest = max(known, key=nearness)
+    return (
+        f"; did you mean {nearest}?" if nearness(nearest)[0] >= 0.6 else "; `longshore config` lists those there are."
+    )
+
+
+def _from_environment(
+    setting: Setting, environment: Mapping[str, str], dotenv: Mapping[str, str]
+) -> tuple[Source, str] | None:
+    set_here = [
+        (Source("environment", name), environment[name])
+        for name in setting.variables
+        if _meant(name, environment.get(name))
+    ]
+    # An empty variable that is really set hides the one in the file: that is how a person switches it off.
+    in_file = [
+        (Source(DOTENV, name), dotenv[name])
+        for name in setting.variables
+        if _meant(name, dotenv.get(name)) and name not in environment
+    ]
+    if setting.name == "queue":
+        # Whichever file or shell they come from: work sent to the wrong queue is worse than a refusal.
+        return _agreed(setting, [(s, queue_url(s.name, v)) for s, v in set_here + in_file])
+    found = set_here or in_file
+    # The canonical name is the way out where an alias means something else on this machine.
+    if found and found[0][0].name == setting.variable:
+        return found[0]
+    return _agreed(setting, found)
+
+
+def _meant(name: str, value: str | None) -> bool:
+    return bool(value) and (name != _SHARED or str(value).strip().lower() in YES | NO)
+
+
+def _agreed(setting: Setting, found: list[tuple[Source, str]]) -> tuple[Source, str] | None:
+    for source, value in found[1:]:
+        first, first_value = found[0]
+        if value != first_value:
+            what = "name the queue differently" if setting.name == "queue" else f"set {setting.name} differently"
+            raise SettingsError(
+                f"Two settings {what}: {first} says '{mask_url(first_value)}', {source} says '{mask_url(value)}'. "
+                f"Keep one of them, or say {setting.flag}."
+            )
+    return found[0] if found else None
+
+
+def queue_url(variable: str, value: str) -> str:
+    """The queue URL that a variable means: some of them hold a folder or a plain git remote."""
+    if variable == "QUEUE_DIR" and "://" not in value:
+        return f"dir://{value}"
+    if variable == "GITHUB_REPO_URL" and not value.startswith("git+"):
+        if "://" in value:
+            return f"git+{value}"
+        if short := re.fullmatch(r"(?P<host>[^/\s:]+@[^/\s:]+):(?P<path>\S+)", value):
+            return f"git+ssh://{short['host']}/{short['path']}"
+        return f"git+file://{Path(value).absolute().as_posix()}"
+    return value
+
+
+def _checked(setting: Setting, raw: Any, source: Source) -> Any:
+    try:
+        value = parsed(setting.type, raw)
+    except ValueError:
+        value = None
+    fits = value is not None and (setting.at_least is None or value >= setting.at_least)
+    if not fits or (setting.choices and value not in setting.choices):
+        where = str(source) if setting.flag == source.name else f"{setting.name}, from {source},"
+        raise SettingsError(f"{where} cannot be '{mask_url(str(raw))}': it takes {setting.allowed}.")
+    return value

@@ -1,0 +1,224 @@
+"""The table: every setting with its type, names, default and meaning."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from longshore.settings.values import Span, show
+
+DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
+PREFIX = "LONGSHORE_"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a value came from: `command line`, `environment`, `.env`, `longshore.toml`, `profile` or `default`."""
+
+    level: str
+    name: str = ""
+    """What it is called there: a flag, a variable, a key; for a profile, the name of the profile."""
+
+    def __str__(self) -> str:
+        if self.level == "command line":
+            return self.name
+        return f"{self.name} ({self.level})" if self.name else self.level
+
+
+DEFAULT = Source("default")
+
+
+def _setting(
+    default: Any,
+    meaning: str,
+    *aliases: str,
+    at_least: float | None = None,
+    choices: tuple[str, ...] = (),
+    live: bool = False,
+) -> Any:
+    return field(
+        default=default,
+        metadata={"meaning": meaning, "aliases": aliases, "at_least": at_least, "choices": choices, "live": live},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings with their values, and in `sources` where each came from."""
+
+    profile: str = _setting(
+        "production",
+        "Settings that go together under one name: development, testing, production, or one of your own.",
+        "ENVIRONMENT",
+    )
+    queue: str = _setting(
+        DEFAULT_QUEUE,
+        "The URL of the queue. Its scheme picks the medium.",
+        "GITHUB_REPO_URL",
+        "QUEUE_DIR",
+        "TASKMANAGER_API_URL",
+    )
+    lease_seconds: float = _setting(
+        300.0, "How long a job is held by a worker that shows no sign of life, before it comes back.", at_least=1
+    )
+    worker_id: str | None = _setting(
+        None,
+        "The worker's label in logs and statistics. Left out, one is made of host, process and chance.",
+        "WORKER_ID",
+    )
+    concurrency: int = _setting(8, "How many jobs a worker runs at once.", at_least=1, live=True)
+    min_delay_seconds: float = _setting(
+        0.0,
+        "The shortest pause between two jobs of a worker. Its length is drawn anew each time. 0 is none.",
+        "MIN_DELAY_SECONDS",
+        at_least=0,
+        live=True,
+    )
+    max_delay_seconds: float = _setting(
+        0.0,
+        "The longest pause between two jobs of a worker. Left out, every pause is the shortest.",
+        "MAX_DELAY_SECONDS",
+        at_least=0,
+        live=True,
+    )
+    batch_size: int = _setting(100, "How many jobs a worker claims at a time, at most.", at_least=1)
+    poll_interval: float = _setting(
+        10.0, "The longest wait, in seconds, between two looks for work.", "POLL_INTERVAL", at_least=0.01
+    )
+    max_work: int = _setting(
+        0, "A worker stops after this many jobs. 0 is no limit.", "MAX_WORK_ORDERS", "MAX_RUNS", at_least=0
+    )
+    max_failures: int = _setting(
+        0,
+        "A worker stops after finding no work this many times in a row. 0 is no limit.",
+        "MAX_CONSECUTIVE_FAILURES",
+        at_least=0,
+    )
+    max_idle_hours: float = _setting(
+        0.0, "A worker stops after this many hours without work. 0 is no limit.", "MAX_IDLE_HOURS", at_least=0
+    )
+    workers: int = _setting(2, "How many worker processes `run` starts.", "WORKER_COUNT", at_least=1)
+    stagger: Span = _setting(  # noqa: RUF009 - a field like the others
+        Span(2.0, 5.0), "Seconds between the starts of two workers of a fleet: a number, or a range to draw from."
+    )
+    strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
+    proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE")
+    vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, warn once and work.")
+    egress_interface: str | None = _setting(
+        None, "Egress check: this network interface must be there and up (tun0, wg0)."
+    )
+    egress_allowed: str | None = _setting(
+        None, "Egress check: the public address must be in one of these ranges, separated by commas."
+    )
+    egress_forbidden: str | None = _setting(
+        None, "Egress check: the public address must be in none of these ranges (the home address)."
+    )
+    egress_check_url: str | None = _setting(
+        None, "What answers with the public address, as text or as JSON with the key `ip`."
+    )
+    egress_every: float = _setting(60.0, "Seconds between two egress checks.", at_least=1)
+    database: bool = _setting(
+        True, "Whether handlers write to a database of their own. They find it in `LONGSHORE_DATABASE`."
+    )
+    debug: bool = _setting(False, "Log every step, and show where an error came from.", "DEBUG")
+    log_format: str = _setting(
+        "auto",
+        "`text` for people, `json` for machines; `auto` is text on a terminal and JSON when piped.",
+        choices=("auto", "text", "json"),
+    )
+    sources: Mapping[str, Source] = field(default_factory=dict)
+
+    @property
+    def lease(self) -> timedelta:
+        """The lease length as a duration."""
+        return timedelta(seconds=self.lease_seconds)
+
+    @property
+    def poll(self) -> timedelta:
+        """The poll interval as a duration."""
+        return timedelta(seconds=self.poll_interval)
+
+    @property
+    def delay(self) -> Span:
+        """The pause between two jobs of a worker."""
+        return Span(self.min_delay_seconds, max(self.min_delay_seconds, self.max_delay_seconds))
+
+    def with_changes(self, new: Settings, names: Iterable[str]) -> Settings:
+        """These settings, with the values (and their sources) of those named taken from `new`."""
+        named = frozenset(names)
+        kept = {name: source for name, source in self.sources.items() if name not in named}
+        taken = {name: source for name, source in new.sources.items() if name in named}
+        return replace(self, **{name: getattr(new, name) for name in named}, sources={**kept, **taken})
+
+    def source(self, name: str) -> Source:
+        """Where the value of a setting came from."""
+        return self.sources.get(name, DEFAULT)
+
+    def shown(self, name: str) -> str:
+        """The value of a setting as text that is safe to show."""
+        return show(getattr(self, name))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    type: type
+    default: Any
+    meaning: str
+    aliases: tuple[str, ...]
+    at_least: float | None
+    choices: tuple[str, ...]
+    live: bool
+    """A worker takes on a change of it without a restart."""
+
+    @property
+    def variable(self) -> str:
+        """The canonical environment variable."""
+        return f"{PREFIX}{self.name.upper()}"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Every environment variable it answers to, the canonical one first."""
+        return (self.variable, *self.aliases)
+
+    @property
+    def flag(self) -> str:
+        """What it is called on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def allowed(self) -> str:
+        """What it takes, in words."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        if self.type is bool:
+            return "true or false"
+        if self.type is str:
+            return "text"
+        if self.type is Span:
+            return "a number, or a range such as 2-5"
+        noun = "a whole number" if self.type is int else "a number"
+        return noun if self.at_least is None else f"{noun} of at least {self.at_least:g}"
+
+
+def _table() -> dict[str, Setting]:
+    hints = typing.get_type_hints(Settings)
+    return {
+        f.name: Setting(
+            name=f.name,
+            type=next(t for t in (typing.get_args(hints[f.name]) or (hints[f.name],)) if t is not type(None)),
+            default=f.default,
+            **f.metadata,
+        )
+        for f in fields(Settings)
+        if f.metadata
+    }
+
+
+TABLE: Mapping[str, Setting] = _table()
+"""Every setting by its name, in the order they are shown."""

@@ -1,0 +1,108 @@
+"""Settings that change while a worker runs: `.env` and `longshore.toml` are read again when they change, or on SIGHUP.
+
+Those marked `live` in the table take effect; of the others it is said that they need a restart. A file with a value
+that cannot be used changes nothing at all. What the command line said stays on top, as at the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import SettingsError
+from longshore.settings import DOTENV, TABLE, TOML, Settings, show
+
+_LOOK_SECONDS = 1.0
+
+log = structlog.get_logger()
+
+Stamp = tuple[tuple[int, int, int] | None, ...]
+
+
+class LiveSettings:
+    """The settings a worker runs with, and how to read them again."""
+
+    def __init__(self, read: Callable[[], Settings], folder: Path | None = None) -> None:
+        """`read` resolves the settings, now and each time anew, from the files in `folder` and all else.
+
+        Raises `SettingsError` where they cannot be used even now.
+        """
+        self._read = read
+        self._files = tuple((folder or Path()) / name for name in (DOTENV, TOML))
+        # Before they are read: a change in between is then seen as one.
+        self._known = self._seen = self._stamp()
+        self.settings = read()
+        """What counts now."""
+        self._told: dict[str, object] = {}
+        self._asked = asyncio.Event()
+
+    def ask(self) -> None:
+        """Read them again now, changed or not."""
+        self._asked.set()
+
+    async def watch(self, clock: Clock, apply: Callable[[Settings], None]) -> None:
+        """Look at the files every second, as long as the worker lives; `apply` takes what has changed."""
+        while True:
+            sleep, asked = asyncio.ensure_future(clock.sleep(_LOOK_SECONDS)), asyncio.ensure_future(self._asked.wait())
+            try:
+                await asyncio.wait((sleep, asked), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                sleep.cancel()
+                asked.cancel()
+            if self._asked.is_set():
+                self._asked.clear()
+                self._known = self._seen = self._stamp()
+                if not self._reread(apply):
+                    log.info("Settings read again: nothing has changed")
+            elif self._have_changed():
+                self._reread(apply)
+
+    def _have_changed(self) -> bool:
+        """Whether the files differ from those last read, and nobody is writing them just now.
+
+        An editor empties a file before it fills it. What looks the same at two looks in a row is finished.
+        """
+        stamp, before = self._stamp(), self._seen
+        self._seen = stamp
+        if stamp == self._known or stamp != before:
+            return False
+        self._known = stamp
+        return True
+
+    def _stamp(self) -> Stamp:
+        stamps: list[tuple[int, int, int] | None] = []
+        for file in self._files:
+            try:
+                found = file.stat()
+            except OSError:
+                stamps.append(None)
+            else:
+                stamps.append((found.st_mtime_ns, found.st_size, found.st_ino))
+        return tuple(stamps)
+
+    def _reread(self, apply: Callable[[Settings], None]) -> bool:
+        """Whether there was anything to say."""
+        try:
+            new = self._read()
+        except SettingsError as error:
+            log.warning(f"Settings not changed, the old ones stay: {error}")
+            return True
+        changed = [name for name in TABLE if getattr(new, name) != getattr(self.settings, name)]
+        live = [name for name in changed if TABLE[name].live]
+        late = [name for name in changed if not TABLE[name].live and self._told.get(name) != getattr(new, name)]
+        if live:
+            log.info(f"Settings changed: {', '.join(self._change(name, new) for name in live)}")
+            self.settings = self.settings.with_changes(new, live)
+            apply(self.settings)
+        if late:
+            log.warning(f"Needs a restart: {', '.join(self._change(name, new) for name in late)}")
+        self._told = {name: getattr(new, name) for name in changed if not TABLE[name].live}
+        return bool(live or late)
+
+    def _change(self, name: str, new: Settings) -> str:
+        before = self.settings.shown(name)
+        return f"{name} {before or 'none'} → {show(getattr(new, name)) or 'none'} ({new.source(name).level})"

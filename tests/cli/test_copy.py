@@ -1,0 +1,261 @@
+"""`longshore copy` on real queues: copies, moves, bundles and their way back, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.cli import main
+from longshore.job import Job, State, new_job
+from longshore.lease import Want, WorkerId
+from longshore.media import open_queue
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Selection
+
+from .conftest import Shell
+
+Says = Callable[..., str]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]) -> Says:
+    """Run a command that must end with this code, and give what it printed."""
+
+    def run(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        ended = main(arguments)
+        out, err = capsys.readouterr()
+        assert ended == code, err
+        return out
+
+    return run
+
+
+def fill(url: str, count: int = 5, *, done: int = 0, held: int = 0, run: str = "r", **fields: Any) -> None:
+    """So many jobs, some of them completed, some in the hands of a worker."""
+
+    async def put() -> None:
+        queue = await open_queue(url)
+        new = [new_job("page", {"url": f"https://a.org/{n}"}, run=run, key=str(n), **fields) for n in range(count)]
+        await queue.submit(new)
+        leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=done + held, lease=timedelta(hours=1)))
+        await queue.settle([Settlement(lease, Completed({"ok": True}), 0.5) for lease in leases[:done]])
+        await queue.close()
+
+    asyncio.run(put())
+
+
+def jobs(url: str) -> list[Job]:
+    async def listed() -> list[Job]:
+        queue = await open_queue(url)
+        found = await queue.jobs(Selection())
+        await queue.close()
+        return found
+
+    return asyncio.run(listed())
+
+
+def states(url: str) -> dict[State, int]:
+    found = [job.state for job in jobs(url)]
+    return {state: found.count(state) for state in State if state in found}
+
+
+@pytest.mark.parametrize(("source", "target"), [("a.db", "./b"), ("./a", "b.db"), ("./a", "dir://b"), ("a.db", "b.db")])
+def test_a_run_is_copied_between_media_with_its_state(here: Path, says: Says, source: str, target: str) -> None:
+    fill(source, done=2, held=1)
+    out = says("copy", source, target)
+    assert "5 jobs copied" in out
+    assert "1 is held by a worker" in out
+    assert "3 pending, 2 completed" in out
+    assert states(source) == {State.PENDING: 2, State.CLAIMED: 1, State.COMPLETED: 2}
+    assert states(target) == {State.PENDING: 3, State.COMPLETED: 2}
+    assert [job.result for job in jobs(target)[:2]] == [{"ok": True}] * 2
+
+
+def test_a_second_copy_is_refused_and_resume_goes_on(here: Path, says: Says, refused: Refused) -> None:
+    fill("a.db")
+    says("copy", "a.db", "b.db")
+    said = refused("copy", "a.db", "b.db")
+    assert "run 'r'" in said
+    assert "--resume" in said
+    fill("a.db", 7)
+    assert "2 jobs copied to sqlite:///b.db. 5 jobs had arrived before." in says("copy", "a.db", "b.db", "--resume")
+
+
+def test_one_run_of_several_is_copied(here: Path, says: Says, refused: Refused) -> None:
+    fill("a.db", 2, run="one")
+    fill("a.db", 3, run="two")
+    says("copy", "a.db", "b.db", "--run", "two")
+    assert {job.run for job in jobs("b.db")} == {"two"}
+    assert "There is no run 'three'" in refused("copy", "a.db", "c.db", "--run", "three")
+    assert not Path("c.db").exists()
+
+
+def test_a_move_takes_everything_along(here: Path, says: Says) -> None:
+    fill("a.db", done=2)
+    assert "5 jobs moved" in says("copy", "a.db", "b.db", "--move")
+    assert states("a.db") == {}
+    assert states("b.db") == {State.PENDING: 3, State.COMPLETED: 2}
+
+
+def test_a_move_that_had_to_leave_something_says_what_and_ends_with_one(here: Path, says: Says) -> None:
+    fill("a.db", held=2)
+    fill("a.db", 1, run="later", not_before=9_000_000_000.0)
+    out = says("copy", "a.db", "b.db", "--move", code=1)
+    assert "3 jobs moved" in out
+    assert "2 are held by a worker and stayed" in out
+    assert "1 is not due yet and stayed" in out
+    assert out.count("--resume") == 2
+
+
+@pytest.mark.parametrize("place", ["./bundle", "bundle.db"])
+def test_a_bundle_is_worked_on_by_a_plain_worker_and_brought_back(shell: Shell, place: str) -> None:
+    urls = shell.urls(6)
+    shell.json("submit", "page", "--urls-file", urls, "--run", "r", "--queue", "a.db")
+    taken = shell("copy", "a.db", place, "--claim", "4", "--hold", "2h", "--run", "r", "--kinds", "page")
+    assert taken.returncode == 0, taken.stderr
+    assert "4 jobs taken" in taken.stdout
+    assert shell.json("status", "--json", "--queue", "a.db")["claimed"] == 4
+    worked = shell("work", "pages.py", "--queue", place, "--max-work", "3")
+    assert worked.returncode == 0, worked.stderr
+    merged = shell("copy", place, "a.db")
+    assert merged.returncode == 0, merged.stderr
+    assert "3 completed, 1 given back." in merged.stdout
+    status = shell.json("status", "--json", "--queue", "a.db")
+    assert (status["completed"], status["pending"], status["claimed"]) == (3, 3, 0)
+    again = shell("copy", place, "a.db")
+    assert "Nothing to merge" in again.stdout
+    assert "4 were merged before." in again.stdout
+    assert shell.json("status", "--json", "--queue", "a.db") == status
+
+
+def test_what_somebody_else_did_meanwhile_is_not_written(here: Path, says: Says) -> None:
+    fill("a.db", 3)
+    says("copy", "a.db", "./bundle", "--claim", "3")
+
+    async def cancelled() -> None:
+        queue = await open_queue("a.db")
+        await queue.cancel(Selection())
+        await queue.close()
+
+    async def worked() -> None:
+        queue = await open_queue("./bundle")
+        leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=3))
+        await queue.settle([Settlement(lease, Completed("late")) for lease in leases])
+        await queue.close()
+
+    asyncio.run(worked())
+    asyncio.run(cancelled())
+    assert "3 were done by somebody else meanwhile" in says("copy", "./bundle", "a.db")
+    assert states("a.db") == {State.CANCELLED: 3}
+
+
+def test_a_merge_waits_for_what_is_still_worked_on_and_ends_with_one(here: Path, says: Says) -> None:
+    fill("a.db", 1)
+    says("copy", "a.db", "b.db", "--claim", "1")
+
+    async def begun() -> None:
+        queue = await open_queue("b.db")
+        await queue.claim(Want(worker=WorkerId.new("w"), lease=timedelta(hours=1)))
+        await queue.close()
+
+    asyncio.run(begun())
+    assert "1 is still worked on" in says("copy", "b.db", "a.db", code=1)
+
+
+def test_a_bundle_is_gone_on_with_only_as_it_was_begun(here: Path, says: Says, refused: Refused) -> None:
+    fill("a.db")
+    says("copy", "a.db", "./bundle", "--claim", "3")
+    assert "--resume" in refused("copy", "a.db", "./bundle", "--claim", "3")
+    assert "other options" in refused("copy", "a.db", "./bundle", "--claim", "4", "--resume")
+    assert "3 jobs taken" in says("copy", "a.db", "./bundle", "--claim", "3", "--resume")
+    assert "merged back whole" in refused("copy", "./bundle", "a.db", "--move")
+    says("copy", "./bundle", "a.db")
+    assert "has been merged back" in refused("copy", "a.db", "./bundle", "--claim", "3", "--resume")
+
+
+def test_a_bundle_is_not_merged_into_another_queue(here: Path, says: Says, refused: Refused) -> None:
+    fill("a.db")
+    fill("c.db", run="other")
+    says("copy", "a.db", "./bundle", "--claim", "3")
+    assert "taken from sqlite:///a.db" in refused("copy", "./bundle", "c.db")
+    assert "There is no queue at" in refused("copy", "./bundle", "nothing.db")
+    assert not Path("nothing.db").exists()
+
+
+def test_a_bundle_of_nothing_says_so(here: Path, says: Says) -> None:
+    fill("a.db", 1, done=1)
+    assert "nothing to claim" in says("copy", "a.db", "./bundle", "--claim", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nothing.db", "b.db"), "There is no queue at sqlite:///nothing.db, which FROM names"),
+        (("a.db", "a.db"), "the same queue"),
+        (("a.db", "sqlite:///./x/../a.db"), "the same queue"),
+        (("a.db", "memory://"), "memory://"),
+        (("a.db", "b.db", "--hold", "1h"), "--hold belongs to --claim"),
+        (("a.db", "b.db", "--kinds", "page"), "--kinds belongs to --claim"),
+        (("a.db", "b.db", "--claim", "3", "--move"), "Give one of them"),
+        (("a.db", "b.db", "--claim", "0"), "--claim"),
+        (("a.db", "b.db", "--claim", "3", "--hold", "soon"), "--hold cannot be 'soon'"),
+        (("a.db", "b.db", "--claim", "3", "--hold", "0h"), "longer than nothing"),
+        (("a.db", "postgresql://u:hunter2@nowhere/x", "--claim", "3"), "must be a folder"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_nothing_is_made(
+    here: Path, refused: Refused, arguments: tuple[str, ...], words: str
+) -> None:
+    fill("a.db")
+    said = refused("copy", *arguments)
+    assert words in said
+    assert "hunter2" not in said
+    assert not Path("b.db").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a terminal of this system")
+def test_ctrl_c_says_how_to_go_on_and_leaves_whole_batches(shell: Shell) -> None:
+    shell.json("submit", "page", "--urls-file", shell.urls(30_000), "--run", "r", "--queue", "a.db")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "longshore", "copy", "a.db", "b.db"],
+        cwd=shell.folder,
+        env=shell.environment | {"TERM": "xterm"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while not re.search(rb"Copying: [\d,]+ of 30,000", shown):
+        shown += os.read(ours, 4096)
+    process.send_signal(signal.SIGINT)
+    try:
+        while part := os.read(ours, 4096):
+            shown += part
+    except OSError:
+        pass  # how the other end of a terminal says that it is closed
+    assert process.wait() == 130
+    os.close(ours)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert b"with --resume goes on from there" in shown
+    arrived = shell.json("status", "--json", "--queue", "b.db")["pending"]
+    assert 0 < arrived < 30_000
+    assert arrived % 1000 == 0
+    assert shell("copy", "a.db", "b.db", "--resume").returncode == 0
+    assert json.loads(shell("status", "--json", "--queue", "b.db").stdout)["pending"] == 30_000

@@ -1,0 +1,141 @@
+"""A running fleet is kept at the size its work asks for (D7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from longshore.clock import ManualClock
+from longshore.errors import QueueUnavailableError
+from longshore.fleet.autoscale import HOLD, Bounds, Crew, Load, Machine, Policy, Scaler
+from longshore.fleet.sizing import LOOK_EVERY, Sizing
+
+ROOMY = Machine(available=2**40, total=2**40, processors=64, busy=0)
+CROWDED = Machine(available=2**40, total=2**40, processors=1, busy=1)
+
+
+@dataclass
+class FakeFleet:
+    """Does what it is told, on paper."""
+
+    live: set[int] = field(default_factory=lambda: {0})
+    draining: set[int] = field(default_factory=set)
+    given_up: set[int] = field(default_factory=set)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def crew(self) -> Crew:
+        return Crew(frozenset(self.live), frozenset(self.draining), frozenset(self.given_up))
+
+    @property
+    def pids(self) -> Collection[int]:
+        return ()
+
+    def start(self, number: int) -> None:
+        self.live.add(number)
+
+    def drain(self, number: int) -> None:
+        self.live.remove(number)
+        self.draining.add(number)
+
+
+@dataclass
+class Scene:
+    """A fleet, its work and its machine, each as the test says."""
+
+    pending: int = 0
+    machine: Machine = ROOMY
+    said: list[str] = field(default_factory=list)
+    fleet: FakeFleet = field(default_factory=FakeFleet)
+    clock: ManualClock = field(default_factory=ManualClock)
+    answers: bool = True
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        scaler = Scaler(Policy(Bounds(1, 50)), self.clock)
+        self.sizing = Sizing(self.fleet, scaler, self.load, self.said.append, machine=self.read)
+
+    async def read(self, _: Collection[int]) -> Machine:
+        return self.machine
+
+    async def load(self) -> Load:
+        self.looked.set()
+        if not self.answers:
+            raise QueueUnavailableError("The database is restarting.")
+        return Load(self.pending, 0)
+
+
+async def test_what_is_decided_is_done_and_said_once() -> None:
+    scene = Scene(pending=1500)
+    await scene.sizing.look()
+    await scene.sizing.look()
+    assert scene.fleet.live == {0, 1}
+    assert scene.said == ["From 1 to 2 workers: 1,500 pending, one worker for each 1,000 within 1:50."]
+
+
+async def test_those_not_needed_are_drained() -> None:
+    scene = Scene()
+    scene.fleet.live = {0, 1, 2}
+    await scene.sizing.look()
+    scene.clock.advance(HOLD)
+    await scene.sizing.look()
+    assert (scene.fleet.live, scene.fleet.draining) == ({0}, {1, 2})
+    assert scene.said == ["From 3 to 1 worker: no more than 1 needed for 60 s."]
+
+
+async def test_what_holds_a_fleet_back_is_said_once_for_each_time() -> None:
+    scene = Scene(pending=9000, machine=CROWDED)
+    scene.fleet.live = {0, 1}
+    for machine in (CROWDED, CROWDED, ROOMY, CROWDED):
+        scene.machine = machine
+        await scene.sizing.look()
+    assert scene.said == [
+        "Staying at 2 workers instead of 9: 9,000 pending, one worker for each 1,000 within 1:50, "
+        "held back by the processors.",
+        "From 2 to 4 workers: 9,000 pending, one worker for each 1,000 within 1:50.",
+        "Staying at 4 workers instead of 9: 9,000 pending, one worker for each 1,000 within 1:50, "
+        "held back by the processors.",
+    ]
+
+
+async def test_where_the_queue_does_not_answer_everything_stays_as_it_is() -> None:
+    scene = Scene(pending=9000, answers=False)
+    await scene.sizing.look()
+    assert (scene.fleet.live, scene.said) == ({0}, [])
+    scene.answers = True
+    await scene.sizing.look()
+    assert scene.fleet.live == {0, 1}
+
+
+async def test_it_looks_every_few_seconds_until_the_fleet_is_to_stop() -> None:
+    scene = Scene(pending=9000)
+    keeping = asyncio.create_task(scene.sizing.keep())
+    for size in (2, 4, 8, 9):
+        await asyncio.wait_for(scene.looked.wait(), 10)
+        scene.looked.clear()
+        assert len(scene.fleet.live) == size
+        scene.clock.advance(LOOK_EVERY)
+    scene.fleet.stopping.set()
+    await asyncio.wait_for(keeping, 10)
+
+
+async def test_a_fleet_that_waits_for_more_is_watched_on_and_one_that_ends_with_its_work_is_not() -> None:
+    scene = Scene()
+    scene.fleet.live = set()
+    assert await scene.sizing.look()
+    scene.sizing.until_done = True
+    assert not await scene.sizing.look()
+    scene.fleet.draining = {0}
+    assert await scene.sizing.look(), "one is still there"
+    scene.fleet.draining = set()
+    scene.pending = 1
+    assert await scene.sizing.look(), "there is more to do"
+    assert scene.fleet.live == {0}
+
+
+async def test_where_all_were_given_up_there_is_no_sense_in_looking_on() -> None:
+    scene = Scene(pending=500)
+    scene.fleet.live, scene.fleet.given_up = set(), {0}
+    assert not await scene.sizing.look()
+    assert scene.fleet.live == set()

@@ -1,0 +1,54 @@
+"""The final statistics of a worker name the claim success rate where the queue counts it (A3, A14)."""
+
+from __future__ import annotations
+
+from longshore.errors import QueueUnavailableError
+from longshore.media.memory import MemoryQueue
+from longshore.queue import Traits
+from longshore.worker.report import Report, claim_success_rate
+
+
+class Racing(MemoryQueue):
+    """A queue that counts races, and may be out of reach."""
+
+    traits = Traits(name="racing", spans_processes=False, spans_machines=False, wakes=True, counts_races=True)
+
+    def __init__(self, rate: float | None) -> None:
+        super().__init__()
+        self._rate = rate
+
+    async def claim_success_rate(self) -> float:
+        if self._rate is None:
+            raise QueueUnavailableError("it does not answer")
+        return self._rate
+
+
+def report(rate: float | None) -> Report:
+    return Report(
+        worker="w",
+        claimed=2,
+        completed=2,
+        failed=0,
+        retried=0,
+        snoozed=0,
+        released=0,
+        stale=0,
+        lost_races=0,
+        started=0.0,
+        ended=60.0,
+        seconds=60.0,
+        reason="",
+        exit_code=0,
+        claim_success_rate=rate,
+    )
+
+
+async def test_the_rate_is_that_of_the_queue() -> None:
+    rate = await claim_success_rate(Racing(0.975))
+    assert report(rate).summary == "2 completed, 0 failed, claim success rate 97.5%, runtime 0:01:00, 120 jobs/hour"
+
+
+async def test_a_queue_that_counts_no_races_or_is_gone_leaves_it_out() -> None:
+    assert await claim_success_rate(MemoryQueue()) is None
+    assert await claim_success_rate(Racing(None)) is None
+    assert report(None).summary == "2 completed, 0 failed, runtime 0:01:00, 120 jobs/hour"
