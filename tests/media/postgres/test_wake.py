@@ -100,3 +100,40 @@ async def test_the_last_of_a_burst_is_heard_and_most_are_not_sent(queue: Postgre
     await asyncio.wait_for(arrived.wait(), 30)
     assert len(heard) < 150
     await ear.close()
+
+
+async def test_who_hears_what_it_wants_by_name_looks_no_further(
+    queue: PostgresQueue, other: PostgresQueue, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    call = PostgresQueue._call
+
+    async def counted(self: PostgresQueue, function: str, *arguments: object, repeatable: bool = False) -> object:
+        looks.append(function)
+        return await call(self, function, *arguments, repeatable=repeatable)
+
+    monkeypatch.setattr(PostgresQueue, "_call", counted)
+    assert await woken_by(queue, url, lambda: other.submit([new_job("page", {"n": 1})]))
+    assert looks == ["claimable"]
+
+
+async def test_what_somebody_else_wants_wakes_nobody_for_long(
+    queue: PostgresQueue, other: PostgresQueue, url: str
+) -> None:
+    want = Want(worker=WorkerId.new(), kinds=frozenset({"list"}), partitions=frozenset({"CA"}))
+    waiting = asyncio.ensure_future(queue.wait(want, timedelta(seconds=3600)))
+    await listening(url)
+    await other.submit([new_job("page", {"n": 1}), new_job("list", {"n": 1}, partition="TX")])
+    await other.submit([new_job("list", {"n": 2}, partition="CA", not_before=SystemClock().now() + 3600)])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await other.submit([new_job("list", {"n": 3}, partition="CA")])
+    assert await asyncio.wait_for(waiting, 30)
+    (lease,) = await queue.claim(want)
+    assert lease.job.payload == {"n": 3}
+
+
+def test_what_is_announced_fits_into_a_notification() -> None:
+    assert wake.announce([new_job("page", {"n": 1}, run="r", partition="p")]) == '[["r","page","p"]]'
+    assert wake.announce([new_job("page", {"n": n}, partition=str(n)) for n in range(50)]) == ""
+    assert wake.announce([new_job("page" * 2500, {"n": 1})]) == ""

@@ -35,7 +35,7 @@ from longshore.media.postgres.marks import Marks
 from longshore.media.postgres.own import call_in
 from longshore.media.postgres.schema import bring_up_to_date
 from longshore.media.postgres.transfer import CarriedJobs
-from longshore.media.postgres.wake import Bell, Ear
+from longshore.media.postgres.wake import Bell, Ear, announce
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
 from longshore.roll import Present
@@ -109,7 +109,8 @@ class PostgresQueue:
         if len(jobs) >= WORTH_IT and await self._copied(jobs):
             new = len(jobs)
         else:
-            new = (await self._connections.fetch(*self._ringing(self._submit, NewJobs.of(jobs))))[0][0]
+            call = self._ringing(self._submit, NewJobs.of(jobs), announce(jobs))
+            new = (await self._connections.fetch(*call))[0][0]
         await self._noted()
         return Submitted(new, len(jobs) - new)
 
@@ -124,7 +125,8 @@ class PostgresQueue:
         """
         if not jobs:
             return Submitted(0, 0)
-        rows = await call_in(connection, self._location, *self._with_ring(self._submit, NewJobs.of(jobs)))
+        call = self._with_ring(self._submit, NewJobs.of(jobs), announce(jobs))
+        rows = await call_in(connection, self._location, *call)
         return Submitted(rows[0][0], len(jobs) - rows[0][0])
 
     async def claim(self, want: Want) -> list[Lease]:
@@ -239,6 +241,9 @@ class PostgresQueue:
             if left <= 0:
                 return False
             await self._ear.nap(left if row["due_in"] is None else min(left, row["due_in"]))
+            if self._ear.named(want):
+                self._ear.refresh()
+                return True
 
     async def close(self) -> None:
         await self._bell.close()
@@ -323,13 +328,14 @@ class PostgresQueue:
             self._notes = 0
             await self._call("fold", repeatable=True)
 
-    def _ringing(self, statement: str, columns: tuple[Any, ...]) -> tuple[Any, ...]:
-        return self._with_ring(statement, columns) if self._bell.due() else (statement, *columns)
+    def _ringing(self, statement: str, columns: tuple[Any, ...], said: str = "") -> tuple[Any, ...]:
+        return self._with_ring(statement, columns, said) if self._bell.due() else (statement, *columns)
 
-    def _with_ring(self, statement: str, columns: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _with_ring(self, statement: str, columns: tuple[Any, ...], said: str = "") -> tuple[Any, ...]:
         """The statement with a notification that is sent when, and only when, its transaction commits."""
-        rung = statement.replace("select s.*", f"select s.*, pg_notify(${len(columns) + 1}, '')", 1)
-        return rung, *columns, self._location.channel
+        size = len(columns)
+        rung = statement.replace("select s.*", f"select s.*, pg_notify(${size + 1}, ${size + 2})", 1)
+        return rung, *columns, self._location.channel, said
 
     async def _ring(self) -> None:
         # Where the database is gone nobody can be woken; whoever waits will look.

@@ -1,16 +1,22 @@
 """Wake-ups: who adds work says so at most every few milliseconds, and who waits for it listens. Polling is the truth.
 
 A notification may be lost (a connection broke), late, or for somebody else. So it only ever ends a nap early; whether
-there is work is asked of the tables. Through a pooler nobody can listen, and naps are short instead.
+there is work is asked of the tables, unless the notification names what was just submitted and that is what the one who
+waits wants. Through a pooler nobody can listen, and naps are short instead.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from longshore.clock import Clock
+from longshore.job import NewJob
+from longshore.lease import Want
 from longshore.media.postgres.connections import Session
 from longshore.media.postgres.faults import DRIVER_ERRORS
 from longshore.media.postgres.location import Location
@@ -21,6 +27,20 @@ LISTENING_NAP = 5.0
 """The longest nap of one who listens (seconds): how late a lost notification can make it."""
 SHORTEST_NAP, LONGEST_NAP = 0.01, 0.5
 """Naps of one who cannot listen grow between these."""
+
+
+WORTH_NAMING = 100
+"""Of a large batch the first jobs stand for all: whoever is not named looks into the tables."""
+_MOST_NAMES = 20
+_names = msgspec.json.Decoder(list[tuple[str, str, str]])
+
+
+def announce(jobs: Sequence[NewJob]) -> str:
+    """What a notification says of jobs that can be claimed at once; nothing where they are of too many kinds to say."""
+    names = {(job.run, job.kind, job.partition) for job in jobs[:WORTH_NAMING] if job.not_before is None}
+    said = msgspec.json.encode(sorted(names)).decode() if len(names) <= _MOST_NAMES else ""
+    # The server takes 8,000 bytes at most.
+    return said if len(said.encode()) < 7000 else ""
 
 
 class Bell:
@@ -65,12 +85,18 @@ class Ear:
         self._session: Session | None = None
         self._pooled = False
         self._heard = asyncio.Event()
+        self._named: set[tuple[str, str, str]] = set()
         self._opening = asyncio.Lock()
         self._nap = SHORTEST_NAP
 
     def forget(self) -> None:
         """What was heard until now is answered by the look that follows."""
         self._heard.clear()
+        self._named.clear()
+
+    def named(self, want: Want) -> bool:
+        """Whether something that is wanted was named since the last look."""
+        return any(want.matches(*name) for name in self._named)
 
     async def open(self) -> None:
         """Listen, where that can be had; where it cannot, naps are short."""
@@ -113,7 +139,12 @@ class Ear:
         """There was work: the next naps begin short again."""
         self._nap = SHORTEST_NAP
 
-    def _on_notification(self, *_: Any) -> None:
+    def _on_notification(self, *told: Any) -> None:
+        payload = told[-1]
+        if payload:
+            # One who does not understand it looks into the tables, as for every other.
+            with suppress(msgspec.DecodeError):
+                self._named.update(_names.decode(payload))
         self._heard.set()
 
     def _on_lost(self, *_: Any) -> None:

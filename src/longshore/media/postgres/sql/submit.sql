@@ -1,27 +1,46 @@
--- The lanes of these runs, kinds and partitions, made where they are not there yet, in the order asked for.
+-- The lanes of these runs, kinds and partitions, in the order asked for; null for one that is not there.
+create or replace function lanes_known(
+  runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
+) language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+begin
+  -- Each name is looked up by itself. A join would search the lanes by family alone, and filter thousands.
+  select array_agg(n.family order by n.position),
+         array_agg((select l.id from lane l where l.family = n.family and l.partition = n.partition) order by n.position)
+    into families, lanes
+    from (
+      select (select f.id from family f where f.run = u.run and f.kind = u.kind) as family, u.partition, u.position
+      from unnest(runs, kinds, partitions) with ordinality u (run, kind, partition, position)
+    ) n;
+end
+$$;
+
+-- The same, and those that are not there yet are made.
 create or replace function lanes_of(
   runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
 ) language plpgsql
 set search_path from current set jit = off set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
+  select k.families, k.lanes into families, lanes from lanes_known(runs, kinds, partitions) k;
+  if array_position(lanes, null) is null then
+    return;
+  end if;
   -- Sorted, so that two submitters that make the same lanes never wait for each other in a circle.
   insert into family (run, kind)
-    select distinct u.run, u.kind from unnest(runs, kinds) u (run, kind)
-    where not exists (select from family f where f.run = u.run and f.kind = u.kind)
+    select distinct u.run, u.kind from unnest(runs, kinds, families) u (run, kind, family)
+    where u.family is null
     order by 1, 2
   on conflict do nothing;
   insert into lane (family, partition)
     select distinct f.id, u.partition
-    from unnest(runs, kinds, partitions) u (run, kind, partition)
+    from unnest(runs, kinds, partitions, lanes) u (run, kind, partition, lane)
     join family f on f.run = u.run and f.kind = u.kind
-    where not exists (select from lane l where l.family = f.id and l.partition = u.partition)
+    where u.lane is null
     order by 1, 2
   on conflict do nothing;
-  select array_agg(f.id order by u.position), array_agg(l.id order by u.position) into families, lanes
-    from unnest(runs, kinds, partitions) with ordinality u (run, kind, partition, position)
-    join family f on f.run = u.run and f.kind = u.kind
-    join lane l on l.family = f.id and l.partition = u.partition;
+  select k.families, k.lanes into families, lanes from lanes_known(runs, kinds, partitions) k;
 end
 $$;
 
