@@ -30,7 +30,7 @@ async def test_what_a_worker_started_counts_as_its_own() -> None:
     assert child.stdout is not None
     await child.stdout.readline()
     [together] = (await Headroom().read([os.getpid()])).workers
-    await child.communicate()
+    await child.communicate(b"")
     assert together > alone + 50_000_000
 
 

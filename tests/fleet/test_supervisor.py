@@ -11,7 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from longshore.fleet.supervisor import MAX_RESTARTS, Ending, Fleet, WorkerCommand, how_it_ended
+from longshore.fleet.supervisor import MAX_RESTARTS, Ending, Fleet, Phase, Stop, WorkerCommand, how_it_ended
+from longshore.settings import Span
 
 # Stands in for a worker: says when it is ready, counts the requests to stop, and obeys the second.
 PATIENT = """
@@ -188,6 +189,102 @@ asyncio.run(Fleet([WorkerCommand("w", worker, pathlib.Path(sys.argv[2]), dict(os
     await asyncio.to_thread(psutil.wait_procs, [worker], 20)
     assert not worker.is_running()
     assert log.read_text() == "first\n"
+
+
+async def test_workers_are_started_one_after_another_with_pauses_within_the_range(tmp_path: Path) -> None:
+    clock = HastyClock()
+    commands = [command(tmp_path, "pass", name=f"worker {number}") for number in range(4)]
+    endings = await Fleet(commands, silent, clock, Span(2.0, 5.0)).run()
+    assert [ending.exit_code for ending in endings] == [0, 0, 0, 0]
+    assert len(clock.slept) == 3
+    assert all(2.0 <= pause <= 5.0 for pause in clock.slept)
+    assert len(set(clock.slept)) == 3
+
+
+async def test_a_fleet_that_is_stopped_while_it_starts_starts_nobody_else(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    commands = [command(tmp_path, PATIENT, str(ready), "obedient"), command(tmp_path, "pass", name="worker 2")]
+    fleet = Fleet(commands, silent, stagger=Span(3600.0, 3600.0))
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    assert [post.phase for post in fleet.posts.values()] == [Phase.RUNNING, Phase.WAITING]
+    fleet.stop()
+    assert [ending.exit_code for ending in await running] == [0, None]
+    assert {post.phase for post in fleet.posts.values()} == {Phase.ENDED}
+
+
+async def test_one_worker_is_drained_while_the_others_go_on_and_another_is_added(tmp_path: Path) -> None:
+    commands = [command(tmp_path, PATIENT, str(tmp_path / f"{n}"), "obedient", name=f"worker {n}") for n in range(3)]
+    fleet = Fleet(commands[:2], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(tmp_path / "1")
+    fleet.drain("worker 1")
+    fleet.add(commands[2])
+    await appeared(tmp_path / "2")
+    await appeared(tmp_path / "0")
+    async with asyncio.timeout(20):
+        while not fleet.posts["worker 1"].over:  # noqa: ASYNC110 (another process makes it so)
+            await asyncio.sleep(0.01)
+    assert [post.phase for post in fleet.posts.values()] == [Phase.RUNNING, Phase.ENDED, Phase.RUNNING]
+    fleet.stop()
+    assert [ending.exit_code for ending in await running] == [0, 0, 0]
+
+
+async def test_a_drained_worker_is_not_made_to_leave_when_the_fleet_is_drained_too(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    start = command(tmp_path, PATIENT, str(ready), "stubborn")
+    fleet = Fleet([start], silent)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    fleet.drain(start.name)
+    fleet.stop(Stop.DRAIN)
+    fleet.stop(Stop.DRAIN)
+    assert fleet.posts[start.name].asked is Stop.DRAIN
+    fleet.stop(Stop.RELEASE)
+    [ending] = await running
+    assert ending.exit_code == 130
+
+
+async def test_a_name_is_used_once_at_a_time_and_only_while_the_fleet_runs(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    start = command(tmp_path, PATIENT, str(ready), "obedient")
+    fleet = Fleet([start], silent)
+    with pytest.raises(RuntimeError):
+        fleet.add(command(tmp_path, "pass", name="worker 2"))
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    with pytest.raises(ValueError, match="there already"):
+        fleet.add(start)
+    fleet.stop()
+    await running
+
+
+async def test_what_a_worker_says_is_heard_to_its_last_word_and_does_not_get_into_its_log(tmp_path: Path) -> None:
+    heard: list[tuple[str, bytes]] = []
+    start = command(tmp_path, "import sys; print('a'); print('b'); print('log', file=sys.stderr)")
+    await Fleet([start], silent, heard=lambda name, line: heard.append((name, line))).run()
+    assert heard == [("worker 1", b"a"), ("worker 1", b"b")]
+    assert start.log.read_text() == "log\n"
+
+
+async def test_a_line_beyond_all_measure_holds_nobody_up(tmp_path: Path) -> None:
+    heard: list[bytes] = []
+    [ending] = await Fleet(
+        [command(tmp_path, "print('x' * 1_000_000); print('after')")], silent, heard=lambda _, line: heard.append(line)
+    ).run()
+    assert ending.exit_code == 0
+    assert heard[-1] == b"after"
+    assert max(map(len, heard)) < 200_000
+
+
+async def test_what_runs_beside_the_workers_keeps_the_fleet_going(tmp_path: Path) -> None:
+    fleet = Fleet([], silent)
+
+    async def add_one() -> None:
+        fleet.add(command(tmp_path, "pass"))
+
+    [ending] = await fleet.run(add_one())
+    assert ending.exit_code == 0
 
 
 def test_what_a_worker_starts_does_not_hold_its_lifeline(tmp_path: Path) -> None:

@@ -144,7 +144,8 @@ async def test_the_pause_counts_from_the_end_of_a_job(yard: Yard, some_jobs: Any
     assert len(yard.begun) == 1
     yard.clock.advance(1.0)
     await yard.until(lambda: yard.begun == [0, 110])
-    await task
+    report = await asyncio.wait_for(task, 60)
+    assert (report.completed, report.reason) == (2, "every run is finished")  # and nobody waits for a last pause
 
 
 async def test_nothing_is_held_during_a_pause(yard: Yard, some_jobs: Any) -> None:
@@ -154,7 +155,7 @@ async def test_nothing_is_held_during_a_pause(yard: Yard, some_jobs: Any) -> Non
     await yard.until_states(State.COMPLETED, 1)
     assert await yard.states() == {State.COMPLETED: 1, State.PENDING: 4}
     signal.raise_signal(signal.SIGTERM)
-    await task
+    await asyncio.wait_for(task, 60)
 
 
 async def test_a_pause_does_not_hold_up_the_end(yard: Yard, some_jobs: Any) -> None:

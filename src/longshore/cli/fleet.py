@@ -10,6 +10,8 @@ import typer
 
 from longshore.cli import options
 from longshore.cli.options import meaning
+from longshore.errors import UsageError
+from longshore.fleet.autoscale import PER, Bounds, Policy
 
 if TYPE_CHECKING:
     from longshore.cli.launch import Order
@@ -20,6 +22,21 @@ def fleet(
         Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
     ],
     workers: Annotated[str | None, typer.Option(metavar="N", help=meaning("workers"), show_default=False)] = None,
+    autoscale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MIN:MAX",
+            help="As many workers as the pending jobs ask for, within these bounds and what this machine allows, "
+            "instead of --workers.",
+            show_default=False,
+        ),
+    ] = None,
+    per: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help=f"With --autoscale: one worker for every so many pending jobs. [default: {PER}]"
+        ),
+    ] = None,
     run: options.Run = None,
     until_done: Annotated[
         bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
@@ -61,6 +78,12 @@ def fleet(
     """
     from longshore.cli.launch import Order
 
+    policy = policy_of(autoscale, per)
+    if policy is not None:
+        for option, given in (("--workers", workers), ("--table", table), ("--test", test)):
+            if given:
+                raise UsageError(f"--autoscale and {option} both say which workers there are. Leave one of them out.")
+        workers = str(policy.first)
     said = {
         "workers": workers,
         "strict_partitions": strict_partitions,
@@ -79,9 +102,19 @@ def fleet(
         table=table,
         trial=test,
         until_done=until_done,
+        policy=policy,
         needs_dotenv=Path(".env.example").is_file(),
     )
     return asyncio.run(_fleet(order, dry_run=dry_run, yes=yes))
+
+
+def policy_of(autoscale: str | None, per: int | None) -> Policy | None:
+    """How the fleet sizes itself; None where it does not."""
+    if autoscale is not None:
+        return Policy(Bounds.parse(autoscale, "--autoscale"), per or PER)
+    if per is not None:
+        raise UsageError("--per says how --autoscale reckons, and that was not given. Add --autoscale 1:50, say.")
+    return None
 
 
 async def _fleet(order: Order, *, dry_run: bool, yes: bool) -> int:

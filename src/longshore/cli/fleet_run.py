@@ -8,11 +8,12 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 
@@ -24,11 +25,13 @@ from longshore.cli.output import counted, duration
 from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueError, UsageError
+from longshore.fleet.autoscale import Load, Scaler
 from longshore.fleet.control import Control
 from longshore.fleet.footprint import footprints
 from longshore.fleet.membership import Mode
 from longshore.fleet.place import Place
-from longshore.fleet.supervisor import Ending, Fleet, Phase, Stop, WorkerCommand, how_it_ended
+from longshore.fleet.sizing import Numbered, Sizing
+from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, WorkerCommand, how_it_ended
 from longshore.job import State
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.worker.hangup import Hangup
@@ -112,7 +115,7 @@ class Supervision:
         """From the first worker to the last word. The exit code."""
         began = self.clock.monotonic()
         self.log.write(f"{self.launch.title}: starting {counted(len(self.launch.lineup.numbers), 'worker')}")
-        self._working = working = asyncio.create_task(self.fleet.run())
+        self._working = working = asyncio.create_task(self.fleet.run(*self._beside()))
         looks = [asyncio.create_task(self._count_again_and_again()), asyncio.create_task(self._weigh_again_and_again())]
         hangup = Hangup(asked=self._pass_on_hangup, terminal_gone=self._terminal_gone)
         try:
@@ -128,6 +131,18 @@ class Supervision:
         if not working.cancelled():
             working.result()
         return await self._end(self.clock.monotonic() - began)
+
+    def _beside(self) -> list[Coroutine[Any, Any, None]]:
+        """What runs beside the workers: whoever keeps the fleet at its size, where it has none of its own."""
+        order = self.launch.order
+        if order.policy is None:
+            return []
+        numbered = Numbered(self.fleet, lambda number: command(self.launch, number))
+        return [Sizing(numbered, Scaler(order.policy, self.clock), self._load, self.say, order.until_done).keep()]
+
+    async def _load(self) -> Load:
+        count = await self._counted()
+        return Load(count.pending, count.claimed)
 
     # While it runs
 
@@ -181,7 +196,7 @@ class Supervision:
     def stop(self, wanted: Stop) -> None:
         """Drain, or give back and leave."""
         if wanted is Stop.DRAIN:
-            self.say("Finishing what is under way. Ctrl-C again gives it back and leaves at once.")
+            self.say("Finishing what is under way. Ctrl-C again, or `longshore stop --now`, gives it back instead.")
         elif wanted is not self._asked:
             self.say("Giving back what is under way, and leaving.")
         self._asked = wanted
@@ -205,7 +220,7 @@ class Supervision:
         with suppress(QueueError, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 count = await self._counted()
-        bad = [post for post in self.fleet.posts.values() if not self._ended_well(post.ending)]
+        bad = [post for post in self.fleet.posts.values() if not self._ended_well(post)]
         died = await self._jobs_whose_process_died() if count.failed else False
         left = self.launch.order.until_done and bool(count.remaining) and self._asked is Stop.NOT
         for line in self._closing(count, seconds):
@@ -220,9 +235,10 @@ class Supervision:
             return 1
         return 130 if self._asked is Stop.RELEASE else 0
 
-    def _ended_well(self, ending: Ending) -> bool:
+    def _ended_well(self, post: Post) -> bool:
         # One that was told to stop before it could start, or to leave at once, did what it was told.
-        return ending.done or self._asked is Stop.RELEASE or (self._asked is Stop.DRAIN and ending.exit_code is None)
+        told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
+        return post.ending.done or self._asked is Stop.RELEASE or told_early
 
     def _closing(self, count: Count, seconds: float) -> list[str]:
         completed, failed = count.completed - self._before.completed, count.failed - self._before.failed

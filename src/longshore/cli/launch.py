@@ -11,8 +11,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
+
 from longshore.cli.output import counted, duration, note, one_line, write
 from longshore.errors import LongshoreError, NotFoundError, UsageError
+from longshore.fleet.autoscale import Load, Policy
 from longshore.fleet.checks import Finding, Plan, Verdict, examine
 from longshore.fleet.checks.loading import load_apart
 from longshore.fleet.lineup import Lineup, line_up
@@ -42,6 +46,8 @@ class Order:
     until_done: bool
     needs_dotenv: bool
     """Whether this folder is meant to have a `.env`."""
+    policy: Policy | None = None
+    """How it sizes itself; None for a fleet of fixed size."""
 
 
 @dataclass(frozen=True)
@@ -127,14 +133,23 @@ def _passed(findings: Sequence[Finding]) -> bool:
         show_findings(findings)
         note("longshore: Nothing was started. `longshore doctor` runs the same checks.")
         return False
+    to = _console()
     fine = sum(finding.verdict is Verdict.OK for finding in findings)
-    write(f"Checks: {fine} fine, nothing in the way.")
-    for finding in findings:
-        if finding.verdict is Verdict.WARN:
-            write(one_line(f"  ! {finding.name}: {finding.what}", 100))
-            if finding.fix:
-                write(one_line(f"    → {finding.fix}", 100))
+    warnings = [finding for finding in findings if finding.verdict is Verdict.WARN]
+    hint = "; `longshore doctor` says what to do about these:" if warnings else "."
+    to.print(f"[green]✓[/green] {counted(fine, 'check')} fine, nothing in the way{hint}")
+    for finding in warnings:
+        to.print(f"[yellow]![/yellow] {finding.name:<9} {escape(_cut(finding.what, to, 12))}")
     return True
+
+
+def _console() -> Console:
+    return Console(highlight=False, emoji=False, soft_wrap=True)
+
+
+def _cut(text: str, to: Console, used: int) -> str:
+    """The text on one line, beside what else is on it; whole where there is no screen."""
+    return one_line(text, to.width - used) if to.is_terminal else text
 
 
 async def show(launch: Launch, queue: Queue) -> None:
@@ -145,7 +160,6 @@ async def show(launch: Launch, queue: Queue) -> None:
     pending = Counter[str]()
     for count in launch.counts:
         pending[count.partition] += count.pending
-    workers = counted(len(lineup.numbers), "worker")
     whole = f" of a fleet of {lineup.size}" if lineup.trial else ""
     if lineup.partitioned:
         show_assignment(lineup.shares, pending)
@@ -156,38 +170,45 @@ async def show(launch: Launch, queue: Queue) -> None:
             if settings.strict_partitions or lineup.trial
             else "whoever has nothing left helps the others"
         )
-        write(f"{workers}{whole}; {how}.")
     else:
-        write(f"{workers}{whole}; no partitions, so each takes whatever is next.")
+        how = "no partitions, so each takes whatever is next"
+    policy = launch.order.policy
+    sized = "" if policy is None else f" at first, then one for each {policy.per:,} pending within {policy.bounds}"
+    facts = [("workers", f"{len(lineup.numbers)}{whole}{sized}; {how}")]
     total = totals(launch.counts)
     done = total.total - total.remaining
     share = f" ({100 * done // total.total} %)" if total.total else ""
     failed = f", {total.failed:,} failed" if total.failed else ""
-    write(f"{launch.title}: {done:,} of {counted(total.total, 'job')} done{share}, {total.pending:,} pending{failed}.")
+    what = f"{done:,} of {counted(total.total, 'job')} done{share}, {total.pending:,} pending{failed}"
+    facts.append((f"run {launch.order.run}" if launch.order.run else "every run", what))
     if settings.proxy_file is not None:
         proxies = len(read_proxies(Path(settings.proxy_file)))
-        each = proxies / len(lineup.numbers)
-        write(f"Proxies: {proxies:,} in {settings.proxy_file}, {each:,.1f}".removesuffix(".0") + " for each worker.")
-    write(f"Time to finish: {await _estimate(launch, queue, total)}")
+        each = f"{proxies / len(lineup.numbers):,.1f}".removesuffix(".0")
+        facts.append(("proxies", f"{proxies:,} in {settings.proxy_file}, {each} for each worker"))
+    facts.append(("time", await _estimate(launch, queue, total)))
+    to, width = _console(), max(len(name) for name, _ in facts)
+    for name, fact in facts:
+        to.print(f"[bold]{escape(name.ljust(width))}[/bold]  {escape(fact)}")
 
 
 async def _estimate(launch: Launch, queue: Queue, total: Count) -> str:
     """How long it will take, and what that is based on."""
     if not total.remaining:
-        return "nothing is left to do." if total.total else "not known: there are no jobs yet."
+        return "nothing is left to do" if total.total else "not known: there are no jobs yet"
     chosen = Selection(run=launch.order.run, states=frozenset({State.COMPLETED}))
     seconds = [job.seconds for job in await queue.jobs(chosen, limit=_SAMPLE) if job.seconds is not None]
     if not seconds:
-        return f"not known yet: nothing of {'this run' if launch.order.run else 'this queue'} has been done."
-    settings, workers = launch.settings, len(launch.lineup.numbers)
+        return f"not known yet: nothing of {'this run' if launch.order.run else 'this queue'} has been done"
+    settings, policy = launch.settings, launch.order.policy
+    workers = len(launch.lineup.numbers) if policy is None else policy.target(Load(total.pending, total.claimed))
     mean = fmean(seconds)
     pause = (settings.delay.low + settings.delay.high) / 2
     # Between two pauses one job begins; without them as many are under way as may be.
     a_job = max(mean / settings.concurrency, pause)
-    paused = f" with pauses of {settings.delay} s" if pause else ""
+    paused = f", pauses of {settings.delay} s" if pause else ""
     return (
-        f"{duration(total.remaining * a_job / workers)} or more, as {counted(len(seconds), 'finished job')} took "
-        f"{duration(mean)} each; {counted(workers, 'worker')}, {settings.concurrency} jobs at once{paused}."
+        f"{duration(total.remaining * a_job / workers)} or more: {counted(len(seconds), 'finished job')} took "
+        f"{duration(mean)} each; {workers} × {settings.concurrency} at once{paused}"
     )
 
 

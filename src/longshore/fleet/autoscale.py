@@ -12,7 +12,7 @@ Down: to what was needed at most during the last minute. Needed is a tenth more 
     that swings around a boundary moves nobody. The workers with the highest numbers are drained: they finish what they
     hold.
 Given up: a worker that crashed too often keeps its place, or a broken handler would be started for ever.
-Idle: where nothing is left to do, nothing is started. A fleet begins with its lower bound by itself.
+Idle: where nothing is left to do, nothing is started. A fleet begins with its lower bound, or one, by itself.
 
 Everything here is a value or a decision; who looks, starts and drains is the supervisor.
 """
@@ -80,6 +80,11 @@ class Policy:
 
     bounds: Bounds = field(default_factory=Bounds)
     per: int = PER
+
+    @property
+    def first(self) -> int:
+        """How many workers to begin with, whatever the machine says."""
+        return max(self.bounds.lowest, 1)
 
     def target(self, load: Load) -> int:
         """How many workers this much work asks for."""
@@ -190,19 +195,17 @@ class Scaler:
             self._seen.popleft()
 
     def _grown(self, load: Load, crew: Crew, machine: Machine, missing: int) -> Decision:
+        target, why = self.policy.target(load), _asked(load, self.policy)
+        step = min(missing, max(1, len(crew.live), self.policy.bounds.lowest - len(crew.live)))
         most, limit = self._most(machine)
         room = max(most - crew.processes, 0)
-        step = max(1, len(crew.live), self.policy.bounds.lowest - len(crew.live))
-        target, why = self.policy.target(load), _asked(load, self.policy)
-        if room < missing:
-            relief = self._relieved(target, crew, machine)
-            if relief is not None:
-                return relief
-            why += f", held back by {limit}"
         taken = crew.live | crew.draining | crew.given_up
         free = (number for number in count() if number not in taken)
-        start = tuple(islice(free, min(missing, room, step)))
-        return Decision(target, why, start=start, limit=limit if room < missing else None)
+        start = tuple(islice(free, min(step, room)))
+        if room >= step:
+            return Decision(target, why, start=start)
+        held_back = Decision(target, f"{why}, held back by {limit}", start=start, limit=limit)
+        return self._relieved(target, crew, machine) or held_back
 
     def _most(self, machine: Machine) -> tuple[int, Limit]:
         """How many processes there may be, and what says so."""
@@ -213,12 +216,7 @@ class Scaler:
             Limit.PROCESSORS: machine.fits_processors(),
         }
         limit = min(limits, key=lambda each: limits[each])
-        return max(self._least, limits[limit]), limit
-
-    @property
-    def _least(self) -> int:
-        """What the machine has no say in."""
-        return max(self.policy.bounds.lowest, 1)
+        return max(self.policy.first, limits[limit]), limit
 
     def _was_short(self) -> bool:
         return self._short_at is not None and self.clock.monotonic() - self._short_at < self.hold
@@ -231,7 +229,7 @@ class Scaler:
 
     def _relieved(self, target: int, crew: Crew, machine: Machine) -> Decision | None:
         """One fewer, where memory is short and nobody is about to leave anyway."""
-        if not machine.short_of_memory or crew.draining or len(crew.live) <= self._least:
+        if not machine.short_of_memory or crew.draining or len(crew.live) <= self.policy.first:
             return None
         why = f"memory is short: {machine.available // 2**20:,} MB of {machine.total // 2**20:,} MB left"
         return Decision(target, why, drain=_highest(crew, 1), limit=Limit.MEMORY)

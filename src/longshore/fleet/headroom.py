@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from longshore.fleet.autoscale import Machine
+from longshore.fleet.footprint import footprints
 from longshore.observe import machine
 
 _GROUPS = Path("/sys/fs/cgroup")
@@ -42,7 +43,7 @@ class Headroom:
             total=total,
             processors=min([machine.processors(), *processors_of(groups)]),
             busy=busy,
-            workers=_sizes(workers),
+            workers=tuple(footprints(workers).values()),
         )
 
 
@@ -73,18 +74,3 @@ def processors_of(groups: Iterable[Path]) -> Iterator[int]:
         with suppress(OSError, ValueError):
             quota, period = (int(word) for word in (group / "cpu.max").read_text().split())
             yield max(ceil(quota / period), 1)
-
-
-def _sizes(workers: Collection[int]) -> tuple[int, ...]:
-    """The memory of each worker that is there, with all that it started. One walk over all processes, not one each."""
-    size: dict[int, int] = {}
-    started: dict[int, list[int]] = {}
-    for process in psutil.process_iter(["ppid", "memory_info"]):
-        if process.info["memory_info"] is not None:
-            size[process.pid] = process.info["memory_info"].rss
-            started.setdefault(process.info["ppid"], []).append(process.pid)
-
-    def whole(pid: int) -> int:
-        return size[pid] + sum(whole(each) for each in started.get(pid, ()) if each != pid)
-
-    return tuple(whole(pid) for pid in workers if pid in size)

@@ -32,6 +32,7 @@ GRACE = 10.0
 
 _DONE, _STARTED_WRONGLY = 0, 2
 _LAST_WORDS = 2.0
+_LONGEST_LINE = 65536
 
 AT_ONCE = Span(0.0, 0.0)
 
@@ -265,10 +266,13 @@ class Fleet:
     async def _listen(self, name: str, process: asyncio.subprocess.Process) -> None:
         if self.heard is None or process.stdout is None:
             return
-        # A line beyond all measure is no report; nothing that follows it can be trusted to be one.
-        with suppress(ValueError):
-            async for line in process.stdout:
+        begun = b""
+        while chunk := await process.stdout.read(_LONGEST_LINE):
+            *lines, begun = (begun + chunk).split(b"\n")
+            for line in lines:
                 self.heard(name, line)
+            # Of a line beyond all measure the rest is let go by: whoever writes it must not be held up.
+            begun = begun[-_LONGEST_LINE:]
 
     async def _leave_none_behind(self) -> None:
         """Only has work to do when `run` itself was cancelled or failed."""

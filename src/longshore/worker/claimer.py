@@ -104,7 +104,7 @@ class Claimer:
         self._other_kinds = 0
         self._empty_polls = 0
         self._hinted = False
-        self._checked_at = float("-inf")
+        self._checked_at = self._asked_at = float("-inf")
         self._claim_seconds = 0.0
         self._attempt_seconds: float | None = None
         longest = config.poll_interval.total_seconds()
@@ -127,6 +127,7 @@ class Claimer:
     def rest(self) -> None:
         """The last thing in hand has been settled, or lost. Idleness begins here."""
         self._idle_since = self._clock.monotonic()
+        self._asked_at = float("-inf")
         self.quiet.set()
 
     async def run(self) -> None:
@@ -142,6 +143,8 @@ class Claimer:
                 continue
             limit = self._room()
             if limit <= 0:
+                if await self._finished_in_a_pause():
+                    return
                 await self._sooner(self._hand.need.wait(), _CHECK_SECONDS)
                 continue
             leases = await self._claim(limit)
@@ -272,6 +275,19 @@ class Claimer:
             if snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0)):
                 return True
         return False
+
+    async def _finished_in_a_pause(self) -> bool:
+        """Whether the run is finished while this worker pauses: after the last job nobody waits for a pause to end."""
+        now = self._clock.monotonic()
+        if (
+            not (self._tempo.pauses and self._watches_run)
+            or self._in_hand
+            or now - self._asked_at < _RUN_LOOK_SECONDS[1]
+        ):
+            return False
+        self._asked_at = now
+        snapshot = await self._full_snapshot()
+        return snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0))
 
     async def _lost_race(self) -> None:
         """The queue said that there was work, and there was none: another worker was faster."""

@@ -13,6 +13,7 @@ from longshore.worker.scope import Scope
 
 _NAMED, _LONGEST_NAME = 10, 40
 _LONGEST = 200
+_MADE_KEY = 64
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,4 +60,8 @@ def standing(
 def _named(lease: Lease) -> str:
     job = lease.job
     url = job.payload.get("url")
-    return mask_url(url)[:_LONGEST] if isinstance(url, str) else f"{job.kind} {job.key}"[:_LONGEST]
+    if isinstance(url, str):
+        return mask_url(url)[:_LONGEST]
+    # A key that was made from the payload tells nobody anything; its beginning is what the log shows too.
+    key = job.key[:12] if len(job.key) == _MADE_KEY else job.key
+    return f"{job.kind} {key}"[:_LONGEST] + (f" ({job.partition[:_LONGEST_NAME]})" if job.partition else "")
