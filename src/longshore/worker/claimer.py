@@ -165,6 +165,7 @@ class Claimer:
                 self.quiet.clear()
                 self._hand.take_in(leases)
                 self._reporter.claimed(leases)
+                await asyncio.sleep(0)  # the runners begin before the next claim is made
                 continue
             if self._hinted:
                 await self._lost_race()

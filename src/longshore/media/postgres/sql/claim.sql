@@ -36,6 +36,17 @@ begin
 end
 $$;
 
+-- The lanes of these families and partitions. Each is looked up by its whole name; a join would search by family alone.
+create or replace function lanes_wanted(families int[], wanted_partitions text[]) returns int[] language plpgsql
+set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return array_remove(array(
+    select (select l.id from lane l where l.family = f.id and l.partition = p.name)
+    from unnest(families) f (id) cross join unnest(wanted_partitions) p (name)), null);
+end
+$$;
+
 -- Take up to `wanted` jobs for a worker: pick and lock, delete from ready, write down who holds them.
 --
 -- Without a partition filter the lines picked from are families, with one they are lanes; each has an index in exactly
@@ -79,8 +90,7 @@ begin
   if lines is null then
     lines := families_wanted(wanted_run, wanted_kinds);
     if wanted_partitions is not null then
-      lines := array(
-        select l.id from unnest(lines) f (id) join lane l on l.family = f.id and l.partition = any (wanted_partitions));
+      lines := lanes_wanted(lines, wanted_partitions);
     end if;
     after_priorities := array_fill(-2147483648, array[cardinality(lines)]);
     after_jobs := array_fill(0::bigint, array[cardinality(lines)]);
@@ -131,10 +141,8 @@ begin
   if wanted_partitions is null then
     ready_now := exists (select from unnest(lines) f (id) join ready r on r.family = f.id);
   else
-    ready_now := exists (
-      select from unnest(lines) f (id)
-      join lane l on l.family = f.id and l.partition = any (wanted_partitions)
-      join ready r on r.lane = l.id);
+    lines := lanes_wanted(lines, wanted_partitions);
+    ready_now := exists (select from unnest(lines) l (id) join ready r on r.lane = l.id);
   end if;
   -- The next of all: whoever wakes for a job it does not want looks again and sleeps on.
   select date_part('epoch', d.due - at) into due_in from delayed d where d.due > at order by d.due limit 1;

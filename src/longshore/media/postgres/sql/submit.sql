@@ -2,7 +2,8 @@
 create or replace function lanes_known(
   runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
 ) language plpgsql
-set search_path from current set jit = off set enable_seqscan = off
+-- Planning anew for each call would take ten times as long as the look itself.
+set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
   -- Each name is looked up by itself. A join would search the lanes by family alone, and filter thousands.
@@ -118,9 +119,11 @@ end
 $$;
 
 -- The last step: note how many jobs came to each lane.
-create or replace function note_added(lane_ids int[], added int[]) returns void language sql
-set search_path from current set jit = off
+create or replace function note_added(lane_ids int[], added int[]) returns void language plpgsql
+set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 as $$
+begin
   insert into tally
-    select lane_ids, added, z.none, z.none, z.none from (select array_fill(0, array[cardinality(lane_ids)]) as none) z
+    select lane_ids, added, z.none, z.none, z.none from (select array_fill(0, array[cardinality(lane_ids)]) as none) z;
+end
 $$;
