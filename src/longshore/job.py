@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from longshore.errors import Failure
+from longshore.stored import BIGGEST, UNFIT, check_instant, check_payload, check_texts, check_whole, refusal
 from longshore.url import host_of, url_key
 
 DEFAULT_MAX_ATTEMPTS = 4
@@ -42,7 +42,10 @@ FINISHED = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be submitted. `(run, kind, key)` is what makes it unique; see `new_job` for the defaults."""
+    """A job to be submitted. `(run, kind, key)` is what makes it unique; see `new_job` for the defaults.
+
+    One that no medium could keep is refused with a `UsageError` as it is made; its payload, as it is submitted.
+    """
 
     run: str
     kind: str
@@ -55,6 +58,16 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     not_before: float | None = None
     """Not to be claimed before this instant (seconds since 1970, by the medium's clock)."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
+
+    def __post_init__(self) -> None:
+        check_texts(
+            (self.run, self.kind, self.key, self.partition, self.host), "A job's run, kind, key and other names"
+        )
+        check_payload(self.payload, "A job's payload")
+        check_whole(self.priority, -BIGGEST, BIGGEST, "A job's priority")
+        check_whole(self.max_attempts, 1, BIGGEST, "A job's max_attempts")
+        if self.not_before is not None:
+            check_instant(self.not_before, "A job's not_before")
 
 
 class JobName(msgspec.Struct, frozen=True):
@@ -130,9 +143,10 @@ def new_job(
     Without a key, a payload with a `url` is known by that URL's canonical form, any other by its whole content.
     A follow-on job joins the run of the job it came from, whatever `run` says.
     """
-    if not_before is not None and not math.isfinite(not_before):
-        raise ValueError(f"not_before must be an instant, in seconds since 1970, not {not_before}")
+    check_payload(payload, "A job's payload")
     url = payload.get("url")
+    if isinstance(url, str):
+        check_texts((url,), "A job's url")
     if key is None:
         key = url_key(url) if isinstance(url, str) else payload_key(payload)
     if host is None:
@@ -150,6 +164,14 @@ def new_job(
     )
 
 
+def number_of(job_id: str) -> int:
+    """The number that an id says, on media that number their jobs; 0, which no job has, for an id that says none."""
+    return int(job_id) if job_id.isascii() and job_id.isdecimal() and len(job_id) <= 18 else 0
+
+
 def payload_key(payload: dict[str, Any]) -> str:
     """The SHA-256 of the payload's JSON with sorted keys: the key of a job that is not a URL."""
-    return hashlib.sha256(msgspec.json.encode(payload, order="sorted")).hexdigest()
+    try:
+        return hashlib.sha256(msgspec.json.encode(payload, order="sorted")).hexdigest()
+    except UNFIT as error:
+        raise refusal(error, "A job's payload") from error

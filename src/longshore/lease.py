@@ -9,7 +9,9 @@ from datetime import timedelta
 
 import msgspec
 
+from longshore.errors import UsageError
 from longshore.job import Job
+from longshore.stored import BIGGEST, check_duration, check_texts, check_whole
 
 DEFAULT_LEASE = timedelta(seconds=300)
 
@@ -22,6 +24,9 @@ class WorkerId(msgspec.Struct, frozen=True):
 
     label: str
     incarnation: str
+
+    def __post_init__(self) -> None:
+        check_texts((self.label, self.incarnation), "A worker's label")
 
     @classmethod
     def new(cls, label: str | None = None) -> WorkerId:
@@ -72,6 +77,13 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
 
+    def __post_init__(self) -> None:
+        lease_seconds(self.lease)
+        check_whole(self.limit, 0, BIGGEST, "The number of jobs to claim")
+        check_texts(
+            (self.run or "", *(self.kinds or ()), *(self.partitions or ())), "The runs, kinds and partitions asked for"
+        )
+
     def matches(self, run: str, kind: str, partition: str) -> bool:
         """Whether a job of this run, kind and partition is wanted."""
         return (
@@ -79,3 +91,11 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
             and (self.kinds is None or kind in self.kinds)
             and (self.partitions is None or partition in self.partitions)
         )
+
+
+def lease_seconds(lease: timedelta) -> float:
+    """The length of a lease. Raises `UsageError` for one that would never hold, or longer than anyone lives."""
+    check_duration(lease, "The length of a lease")
+    if not lease:
+        raise UsageError("The length of a lease must be more than nothing, or nobody would ever hold one")
+    return lease.total_seconds()

@@ -10,6 +10,7 @@ import msgspec
 from longshore.errors import Failure
 from longshore.job import NewJob
 from longshore.lease import Lease
+from longshore.stored import BIGGEST, check_duration, check_seconds, check_whole
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -32,11 +33,19 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     retry_in: timedelta = timedelta(0)
     max_attempts: int | None = None
 
+    def __post_init__(self) -> None:
+        check_duration(self.retry_in, "The time until a retry")
+        if self.max_attempts is not None:
+            check_whole(self.max_attempts, 1, BIGGEST, "A failure's max_attempts")
+
 
 class Snoozed(msgspec.Struct, frozen=True, tag="snoozed"):
     """Not now: pending again after `delay`. Costs no attempt."""
 
     delay: timedelta
+
+    def __post_init__(self) -> None:
+        check_duration(self.delay, "The delay of a snooze")
 
 
 class Released(msgspec.Struct, frozen=True, tag="released"):
@@ -53,3 +62,7 @@ class Settlement(msgspec.Struct, frozen=True):
     outcome: Outcome
     seconds: float | None = None
     """How long the attempt took."""
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None:
+            check_seconds(self.seconds, "The seconds of an attempt")

@@ -11,9 +11,12 @@ The promise
 
 Every method is all or nothing: a process that dies in the middle of one leaves the queue as if the call had never been
 made, or as if it had been made whole. `retry`, `cancel` and `prune` are so for each job: over very many they may work
-in parts, and calling again does the rest. Every method may raise `QueueUnavailableError`, after which the caller does not
-know which of the two happened and may call again: `submit` and `settle` are safe to repeat by construction, and what a
-lost `claim` took comes to light in `renew`.
+in parts, and calling again does the rest. Every method may raise `QueueUnavailableError`, after which the caller does
+not know which of the two happened and may call again: `submit` and `settle` are safe to repeat by construction, and
+what a lost `claim` took comes to light in `renew`.
+
+A value that not every medium could keep (text with lone surrogates, JSON that cannot be read back, a number or instant
+out of bounds; see `stored`) is refused by a `UsageError` that names it, as it is made or before anything is written.
 
 A medium stays bare: retry, tracing and metrics wrap a queue from outside. A difference between media is a trait.
 """
@@ -27,10 +30,11 @@ from typing import Protocol
 
 import msgspec
 
-from longshore.errors import Failure
-from longshore.job import Attempt, Job, NewJob, State
+from longshore.errors import Failure, UsageError
+from longshore.job import Attempt, Job, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
+from longshore.stored import BIGGEST, check_duration, check_texts, check_whole
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +107,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     older_than: timedelta | None = None
     """Submitted, or where finished settled, at least this long ago by the medium's clock."""
 
+    def __post_init__(self) -> None:
+        names = (*(self.ids or ()), *(self.kinds or ()), *(self.partitions or ()))
+        check_texts((self.run or "", self.error or "", *names), "What a selection asks for")
+        if self.older_than is not None:
+            check_duration(self.older_than, "The age of a selection")
+
     def matches_error(self, failure: Failure | None) -> bool:
         """Whether a job whose last failure is this one is meant, as far as `error` says."""
         if self.error is None or failure is None:
@@ -161,7 +171,10 @@ class Queue(Protocol):
         """How many jobs stand where, for each run, kind and partition; ordered. Costs nothing near O(jobs)."""
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        """A page of the jobs selected, oldest first. `after` is the id of the last job of the page before."""
+        """A page of the jobs selected, oldest first. `after` is the id of the last job of the page before.
+
+        Raises `UsageError` for an `after` that was never an id, and for a negative limit.
+        """
 
     async def history(self, job_id: str) -> list[Attempt]:
         """The failed and expired attempts of a job, oldest first; empty for a job that is not there."""
@@ -192,6 +205,14 @@ class Queue(Protocol):
 
     async def close(self) -> None:
         """Let go of files and connections. Leases stay as they are. Closing twice is harmless."""
+
+
+def page_start(after: str, limit: int) -> int:
+    """The number that a page begins behind, for `jobs` of media that number theirs. Raises `UsageError` as it says."""
+    check_whole(limit, 0, BIGGEST, "The size of a page")
+    if after and not number_of(after):
+        raise UsageError(f"A page cannot begin after {ascii(after)[:50]}: that is no id of a job")
+    return number_of(after)
 
 
 async def each_job(queue: Queue, selection: Selection, *, page: int = 1000) -> AsyncIterator[Job]:

@@ -18,12 +18,23 @@ _ALREADY_CANONICAL = re.compile(
     r"https?://(?P<host>[a-z0-9.-]+)(?![^?]*/\.\.?(?:[/?]|\Z))/[A-Za-z0-9._~/-]*"
     r"(?:\?(?P<parameter>[A-Za-z0-9_-]+)=[A-Za-z0-9._-]*)?\Z"
 )
-# Up to the last @ before the path: a password may hold an @, or a space, that nobody encoded.
-_USER_AND_PASSWORD = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?P<user>[^/@:\s]*):[^/\n]*@", re.IGNORECASE)
-_LONE_USER = re.compile(r"(?P<head>[a-z][a-z0-9+.-]*://)(?!git@)[^/@:\s]+@", re.IGNORECASE)
+_SCHEME = r"[a-z][a-z0-9+.-]+"  # two letters at least: one is a drive, or a user
+_WHOLE = re.compile(rf"\s*(?P<scheme>{_SCHEME})://", re.IGNORECASE)
+# Slashes or a colon short of a URL: `postgresql:/`, `postgres//`.
+_MISTYPED = re.compile(rf"\s*{_SCHEME}(:/|//)/*", re.IGNORECASE)
+# What is before the first colon is shown as the user's name only where it can be nothing else.
+_NAMED = re.compile(r"[^/?#@:\s]*:(?!(x-oauth-basic)?@)")
+_IN_FILES = {"sqlite", "dir", "file", "git+file", "memory"}
+_PAGES = {"http", "https"}
+_REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
+# The beginning of a page's address: a host, perhaps a port, and the end of both.
+_HOST = re.compile(r"(\[[^\]\s]*\]|[^/?#@:\s]*)(:\d+)?(?=[/?#\s]|\Z)")
+# A password may hold a space that nobody encoded; behind the host, a space ends the address of a page.
+_PAGE_CREDENTIALS = re.compile(r"(?:[^/\n]*@)?(?:\S*@)?")
 _SECRET_PARAMETER = re.compile(
-    r"(?P<name>[?&][^=&\s]*(?:password|passwd|secret|token|api_?key|auth)[^=&\s]*)=[^&\s]*", re.IGNORECASE
+    r"[?&][^=&\s]*(?:password|passwd|secret|token|api_?key|auth)[^=&\s]*=(?P<secret>[^&\s]*)", re.IGNORECASE
 )
+_IN_TEXT = re.compile(rf"(?<![a-z0-9+.-]){_SCHEME}://(?:[^/@:\s]*:[^/\n]*@)?[^\s'\"<>]*", re.IGNORECASE)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -78,8 +89,54 @@ def host_of(url: str) -> str:
 def mask_url(url: str) -> str:
     """The URL with what is secret in it replaced by `***`, for logs, errors and screens.
 
-    Secret are a password, a user name that stands alone (a token), and parameters named like one.
+    Secret are a password, a user name that stands alone (a token), and parameters named like one. The text may be
+    mistyped: whatever may be part of a password is hidden, up to the last `@`. In the address of a page an `@` behind
+    the host is part of the path and hides nothing.
     """
-    masked = _USER_AND_PASSWORD.sub(r"\g<head>\g<user>:***@", url)
-    masked = _LONE_USER.sub(r"\g<head>***@", masked)
-    return _SECRET_PARAMETER.sub(r"\g<name>=***", masked)
+    secrets = [found.span("secret") for found in _SECRET_PARAMETER.finditer(url) if found["secret"]]
+    if (credentials := _credentials(url)) is not None:
+        secrets.append(credentials)
+    shown, done = [], 0
+    for begin, end in sorted(secrets):
+        if begin >= done:
+            shown += [url[done:begin], "***"]
+        done = max(done, end)
+    return "".join([*shown, url[done:]])
+
+
+def mask_urls(text: str) -> str:
+    """Any text, with what is secret in its URLs replaced by `***`."""
+    return _IN_TEXT.sub(lambda found: mask_url(found[0]), text)
+
+
+def _credentials(url: str) -> tuple[int, int] | None:
+    """Where the password, or the token, of a URL begins and ends; None where there is none."""
+    last = url.rfind("@")
+    if last < 0:
+        return None
+    whole = _WHOLE.match(url)
+    if whole is None:
+        mistyped = _MISTYPED.match(url)
+        if mistyped is not None and mistyped.end() <= last:
+            return mistyped.end(), last
+        # A path, `git@host:path`, or a user and a password without a scheme.
+        return _after_name(url, 0, last) if ":" in url[:last] else None
+    begin, scheme = whole.end(), whole["scheme"].lower()
+    if scheme in _IN_FILES and "@" not in url[begin:].partition("/")[0]:
+        colon = url.find(":", begin, last)
+        return (colon + 1, last) if colon >= 0 else None
+    if scheme in _PAGES and not _REPOSITORY.search(url):
+        if _HOST.match(url, begin):
+            return None
+        found = _PAGE_CREDENTIALS.match(url, begin)
+        if found is None or found.end() == begin:
+            return None
+        last = found.end() - 1
+    if url[begin:last] == "git":
+        return None
+    return _after_name(url, begin, last)
+
+
+def _after_name(url: str, begin: int, end: int) -> tuple[int, int]:
+    named = _NAMED.match(url, begin, end + 1)
+    return (begin if named is None else named.end(), end)

@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 from longshore.cli import main
+from longshore.errors import QueueUnavailableError
 from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
+from longshore.runs import moving
 
 from .conftest import Shell
 
@@ -119,6 +121,47 @@ def test_a_move_that_had_to_leave_something_says_what_and_ends_with_one(here: Pa
     assert "2 are held by a worker and stayed" in out
     assert "1 is not due yet and stayed" in out
     assert out.count("--resume") == 2
+
+
+def test_a_move_says_what_the_two_queues_disagree_about(here: Path, says: Says) -> None:
+    fill("a.db", 3)
+    says("copy", "a.db", "b.db")
+
+    async def disagree() -> None:
+        ours, theirs = await open_queue("a.db"), await open_queue("b.db")
+        for queue, result in ((ours, "ours"), (theirs, "theirs")):
+            [lease] = await queue.claim(Want(worker=WorkerId.new("w"), limit=1))
+            await queue.settle([Settlement(lease, Completed(result))])
+        [last] = [job.id for job in await theirs.jobs(Selection()) if job.key == "2"]
+        await theirs.cancel(Selection(ids=frozenset({last})))
+        await ours.close()
+        await theirs.close()
+
+    asyncio.run(disagree())
+    out = says("copy", "a.db", "b.db", "--move", "--resume", code=1)
+    assert "1 job moved" in out
+    assert "1 is pending in sqlite:///a.db, and given up in sqlite:///b.db: kept in both." in out
+    assert "1 is finished in sqlite:///a.db and stands otherwise in sqlite:///b.db: kept in both." in out
+    assert "not due" not in out
+    assert states("a.db") == {State.PENDING: 1, State.COMPLETED: 1}
+
+
+def test_a_move_that_died_goes_on_from_another_folder(here: Path, says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill("a.db", 3)
+    before = moving.Move._let_go
+
+    async def die(*_: Any) -> None:
+        raise QueueUnavailableError("The queue is away.")
+
+    monkeypatch.setattr(moving.Move, "_let_go", die)
+    assert main(["copy", "a.db", "b.db", "--move"]) == 1
+    assert states("a.db") == {State.CLAIMED: 3}
+    monkeypatch.setattr(moving.Move, "_let_go", before)
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    assert "3 jobs moved" in says("copy", "../a.db", "../b.db", "--move", "--resume")
+    assert states("../a.db") == {}
+    assert states("../b.db") == {State.PENDING: 3}
 
 
 @pytest.mark.parametrize("place", ["./bundle", "bundle.db"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from longshore.errors import UsageError
 from longshore.job import new_job
 from longshore.url import canonical_url, host_of, mask_url
 
@@ -35,5 +36,5 @@ def test_a_malformed_url_has_a_key_and_no_host_and_raises_nothing(url: str) -> N
 
 @pytest.mark.parametrize("instant", [float("nan"), float("inf")])
 def test_an_instant_that_never_comes_is_refused(instant: float) -> None:
-    with pytest.raises(ValueError, match="not_before must be an instant"):
+    with pytest.raises(UsageError, match="not_before must be an instant"):
         new_job("page", {}, not_before=instant)

@@ -7,11 +7,11 @@ import re
 import string
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from longshore import url as url_module
-from longshore.url import canonical_url, host_of, mask_url, url_key
+from longshore.url import canonical_url, host_of, mask_url, mask_urls, url_key
 
 NEVER = re.compile(r"(?!)")
 
@@ -140,9 +140,93 @@ def test_the_host_is_what_politeness_is_counted_by(url: str, host: str) -> None:
     [
         ("postgresql://me:secret@db.test/jobs", "postgresql://me:***@db.test/jobs"),
         ("git+https://:token@git.test/x", "git+https://:***@git.test/x"),
-        ("sqlite:///queue.db", "sqlite:///queue.db"),
-        ("https://x.test:8080/a", "https://x.test:8080/a"),
+        ("postgresql://me:se/cret@db.test/jobs", "postgresql://me:***@db.test/jobs"),
+        ("postgresql://me:12/secret@db.test/jobs", "postgresql://me:***@db.test/jobs"),
+        ("postgresql:///me:secret@db.test/jobs", "postgresql://***@db.test/jobs"),
+        ("strange://me:se/cret@db.test/jobs", "strange://me:***@db.test/jobs"),
+        ("postgresql:/me:secret@db.test/jobs", "postgresql:/***@db.test/jobs"),
+        ("postgresql:me:secret@db.test/jobs", "postgresql:***@db.test/jobs"),
+        ("postgres//me:secret@db.test/jobs", "postgres//***@db.test/jobs"),
+        ("dir://postgres/me:secret@db.test/jobs", "dir://postgres/me:***@db.test/jobs"),
+        ("//me:secret@db.test/jobs", "***@db.test/jobs"),
+        ("me:secret@git.test:q.git", "me:***@git.test:q.git"),
+        ("git+https://tok/en@git.test/q.git", "git+https://***@git.test/q.git"),
+        ("https://tok/en@git.test/q.git", "https://***@git.test/q.git"),
+        ("https://me:se/cret@proxy.test:8080", "https://me:***@proxy.test:8080"),
+        ("https://token:x-oauth-basic@git.test/q.git", "https://***@git.test/q.git"),
+        ("https://token:@git.test/q", "https://***@git.test/q"),
+        ("postgresql://db.test/jobs?user=me@corp&password=secret", "postgresql://***@corp&password=***"),
+        ("postgresql://db.test/jobs?password=se@cret", "postgresql://***"),
     ],
 )
-def test_a_password_is_never_shown(url: str, masked: str) -> None:
+def test_a_password_is_never_shown_however_the_url_is_mistyped(url: str, masked: str) -> None:
     assert mask_url(url) == masked
+    assert mask_url(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://medium.com/@user/post",
+        "https://medium.com:443/@user/post",
+        "http://localhost:8080/@user",
+        "http://[::1]:8080/@user",
+        "https://x.test/?mail=me@x.test",
+        "https://x.test:8080/a",
+        "sqlite:///queue.db",
+        "sqlite:////home/me@corp/queue.db",
+        "/home/me@corp/queue",
+        "./me@corp",
+        "git@git.test:team/q.git",
+        "git+ssh://git@git.test/team/q.git",
+        "me@laptop",
+        r"C:\queue",
+    ],
+)
+def test_what_has_no_password_stays_readable(url: str) -> None:
+    assert mask_url(url) == url
+    assert mask_urls(url) == url
+
+
+SHAPES = [
+    "postgresql://{user}:{password}@h/db",
+    "postgresql:///{user}:{password}@h/db",
+    "strange://{user}:{password}@h/db?x=1",
+    "git+https://{user}:{password}@h/q.git",
+    "git+https://{password}@h/q.git",
+    "git+https://{password}/x@h/q.git",
+    "https://{user}:{password}@h/q.git",
+    "https://{password}@h/q.git",
+    "postgresql:/{user}:{password}@h/db",
+    "postgresql:{user}:{password}@h/db",
+    "postgres//{user}:{password}@h/db",
+    "{user}:{password}@h:q.git",
+    "//{user}:{password}@h/db",
+]
+typed = st.text(st.sampled_from("/:@#?& =%'+.-éß漢0aZ") | st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
+
+
+@given(st.sampled_from(SHAPES), typed, typed.filter(lambda password: len(password) >= 4))
+@example(SHAPES[0], "u", "pa/S3cr3t")
+@example(SHAPES[0], "u", "S3cr3t a://")
+@example(SHAPES[0], "u", "a?token=b@c")
+@example(SHAPES[11], "u", "//S3cr3t:x")
+@example(SHAPES[11], "user", "/S3cr3t:x")
+@settings(deadline=None, max_examples=500)
+def test_no_password_of_any_text_is_in_what_is_shown(shape: str, user: str, password: str) -> None:
+    assume(password not in shape.format(user=user, password="***"))
+    assert password not in mask_url(shape.format(user=user, password=password))
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("'postgresql://u:p w@h/db', then git+ssh://git@h/a.git: ask a@b", None),
+        ('["https://u:pp@h/x", "https://v:qq@h"]', '["https://u:***@h/x", "https://v:***@h"]'),
+        ("https://h:80/a went to https://u:p/p@h/b", "https://h:80/a went to https://u:***@h/b"),
+        ("GET http://h:8080/x failed: ask a@b", "GET http://h:8080/x failed: ask a@b"),
+        ("Timeout: tell a@b", "Timeout: tell a@b"),
+    ],
+)
+def test_in_a_text_every_url_is_masked_and_the_rest_is_kept(text: str, masked: str | None) -> None:
+    assert mask_urls(text) == (masked or text.replace("p w", "***"))

@@ -39,7 +39,7 @@ def test_a_trial_leaves_out_a_worker_that_would_have_nothing() -> None:
 def test_only_some_partitions_are_shared_by_all() -> None:
     lineup = line_up(3, US_STATES, only=["CA", "TX"])
     assert lineup.shares == assign(["CA", "TX"], range(3))
-    assert lineup.limits_of(2) == {"CA", "TX"}
+    assert lineup.limits_of(2) == frozenset({"CA", "TX"})
 
 
 def test_a_partition_that_is_not_there_is_refused_and_those_there_are_named() -> None:

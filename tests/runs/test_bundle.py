@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.errors import Failure, NotFoundError, UsageError
+from longshore.errors import Failure, UsageError
 from longshore.job import Job, JobName, State, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue
@@ -294,6 +294,64 @@ async def test_what_lost_its_parent_is_left_out_and_counted(trip: Trip) -> None:
     assert set(await trip.there()) == {"a"}
 
 
+@pytest.mark.parametrize("results", [("one", "two"), (None, None)], ids=["other results", "results that say nothing"])
+async def test_a_second_copy_of_a_bundle_brings_nothing(trip: Trip, results: tuple[Any, Any]) -> None:
+    await trip.fill("a")
+    await trip.take()
+    first, second = trip.bundle, MemoryQueue(trip.clock)
+    await copying.copy(first, second, None, progress=quiet)
+    copied = trip.path.with_name("copied.jsonl")
+    copied.write_bytes(trip.path.read_bytes())
+    await trip.work_on("a", Completed(results[0], (child("first"),)))
+    assert await trip.merge() == Merge(completed=1, born=1)
+    trip.bundle, trip.path = second, copied
+    [lease] = await second.claim(Want(worker=OFFLINE))
+    await second.settle([Settlement(lease, Completed(results[1], (child("second"),)), 2.5)])
+    for _ in range(2):
+        assert await trip.merge() == Merge(refused=1)
+    assert {key: job.result for key, job in (await trip.there()).items()} == {"a": results[0], "first": None}
+
+
+async def test_what_another_merge_settles_at_the_same_time_is_not_called_lost(trip: Trip) -> None:
+    await trip.fill("a")
+    await trip.take()
+    await trip.work_on("a", Completed("A", (child("b"),)))
+
+    class Both(MemoryQueue):
+        """A source in which another merge is a little faster."""
+
+        async def settle(self, settlements: Any) -> list[bool]:
+            trip.source.__class__ = MemoryQueue
+            assert (await trip.merge()).completed == 1
+            return await trip.source.settle(settlements)
+
+    trip.source.__class__ = Both
+    done = await trip.merge()
+    assert (done.completed, done.refused) == (1, 0)
+    assert set(await trip.there()) == {"a", "b"}
+    assert await trip.merge() == Merge(before=1)
+
+
+async def test_what_a_dead_worker_of_the_bundle_held_is_merged_as_an_attempt(trip: Trip) -> None:
+    await trip.fill("a")
+    await trip.take()
+    await trip.bundle.claim(Want(worker=OFFLINE, lease=timedelta(seconds=1)))
+    assert await trip.merge() == Merge(busy=1)
+    trip.clock.advance(2)
+    assert await trip.merge() == Merge(again=1)
+    [job] = await trip.source.jobs(Selection())
+    assert (job.state, job.attempts) == (State.PENDING, 1)
+    assert job.failure is not None
+    assert job.failure.error_type == "crash"
+
+
+async def test_what_a_dead_worker_of_the_source_held_can_be_taken_away(trip: Trip) -> None:
+    await trip.fill("a")
+    await trip.source.claim(Want(worker=OFFLINE, lease=timedelta(seconds=1)))
+    trip.clock.advance(2)
+    assert await trip.take() == 1
+
+
 async def test_a_bundle_is_not_merged_into_another_queue(trip: Trip) -> None:
     await trip.fill("a")
     await trip.take()
@@ -319,38 +377,6 @@ async def test_a_bundle_is_not_merged_into_a_copy_of_its_queue(trip: Trip) -> No
     trip.source = original
     assert await trip.merge() == Merge(completed=1, before=1)
     assert [job.state for job in (await trip.there()).values()] == [State.COMPLETED, State.PENDING]
-
-
-async def test_the_sheet_keeps_no_password(trip: Trip) -> None:
-    await trip.fill("a")
-    await trip.take()
-    assert "hunter2" not in trip.path.read_text()
-
-
-async def test_a_line_that_a_crash_cut_off_counts_as_not_written(trip: Trip) -> None:
-    await trip.fill("a", "b", "c")
-    await trip.take()
-    whole = trip.path.read_bytes()
-    trip.path.write_bytes(whole[:-20])
-    sheet = Sheet.read(trip.path)
-    assert set(sheet.loans) == {"1", "2"}
-    assert await take_away(trip.source, trip.bundle, sheet, progress=quiet) == 3
-    assert trip.path.read_bytes() == whole
-
-
-async def test_sheets_that_cannot_be_used_are_refused_with_the_reason(trip: Trip) -> None:
-    with pytest.raises(NotFoundError):
-        Sheet.read(trip.path)
-    trip.path.write_text("hello\n")
-    with pytest.raises(UsageError, match="not, or no longer, the sheet"):
-        Sheet.read(trip.path)
-    trip.path.write_text('{"type": "bundle", "format": 2}\n')
-    with pytest.raises(UsageError, match="newer Longshore"):
-        Sheet.read(trip.path)
-    with pytest.raises(UsageError, match="--resume"):
-        Sheet.begin(trip.path, "a", Terms(limit=1, hold=HOLD))
-    with pytest.raises(UsageError, match="cannot be written"):
-        Sheet.begin(trip.path / "below" / "x", "a", Terms(limit=1, hold=HOLD))
 
 
 async def test_a_place_with_jobs_is_not_made_a_bundle(trip: Trip) -> None:

@@ -21,10 +21,9 @@ from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.queue import Queue, Selection, Submitted
-from longshore.runs import copying, moving
+from longshore.queue import Queue, Selection
+from longshore.runs import copying
 from longshore.runs.copying import Copied, copy, refuse_known_runs, taking_over
-from longshore.runs.moving import Move, mover
 
 from . import dying
 
@@ -54,8 +53,7 @@ def target(clock: ManualClock) -> MemoryQueue:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (copying, moving):
-        monkeypatch.setattr(module, "BATCH", 2)
+    monkeypatch.setattr(copying, "BATCH", 2)
 
 
 async def submit(queue: Queue, *keys: str, run: str = "r", **fields: Any) -> None:
@@ -167,114 +165,6 @@ async def test_a_medium_that_cannot_take_over_is_refused(source: MemoryQueue) ->
     source.traits = msgspec.structs.replace(source.traits, takes_over=False)
     with pytest.raises(UsageError, match="memory queue cannot take over"):
         taking_over(source)
-
-
-async def test_a_move_leaves_only_what_is_held_or_not_due(source: MemoryQueue, target: MemoryQueue) -> None:
-    await one_of_each(source)
-    before = await by_key(source)
-    histories = {key: await source.history(job.id) for key, job in before.items()}
-    done = await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
-    assert (done.moved, done.differing) == (5, 0)
-    assert (done.left.claimed, done.left.pending, done.left.total) == (1, 1, 2)
-    assert set(await by_key(source)) == {"claimed", "delayed"}
-    after = await by_key(target)
-    assert {key: job.state for key, job in after.items()} == {
-        "completed": State.COMPLETED,
-        "failed": State.FAILED,
-        "cancelled": State.CANCELLED,
-        "tried": State.PENDING,
-        "child": State.PENDING,
-    }
-    # Claimed once more on the way, with no attempt counted.
-    assert (after["tried"].epoch, after["tried"].attempts) == (2, 1)
-    assert {key: await target.history(job.id) for key, job in after.items()} == {key: histories[key] for key in after}
-
-
-async def test_a_move_in_several_goes_brings_everything(
-    source: MemoryQueue, target: MemoryQueue, clock: ManualClock
-) -> None:
-    await submit(source, "a", "b", not_before=clock.now() + 60)
-    move = Move(source, target, "r", route=("a", "b"))
-    assert (await move.carry_out(quiet)).left.pending == 2
-    clock.advance(61)
-    assert (await move.carry_out(quiet)).left.total == 0
-    assert set(await by_key(target)) == {"a", "b"}
-
-
-async def test_a_result_that_the_target_does_not_have_stays(source: MemoryQueue, target: MemoryQueue) -> None:
-    await submit(source, "a", "b", "c")
-    await copy(source, target, None, progress=quiet)
-    await settle(source, Completed("only here"))
-    done = await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
-    assert done.differing == 1
-    [left] = await source.jobs(Selection())
-    assert (left.key, left.result) == ("a", "only here")
-    assert (await by_key(target))["a"].state is State.PENDING
-
-
-async def test_a_failure_that_the_target_knows_nothing_of_stays(source: MemoryQueue, target: MemoryQueue) -> None:
-    await submit(source, "a")
-    await copy(source, target, None, progress=quiet)
-    await settle(source, Failed(msgspec.structs.replace(BROKEN, retryable=False)))
-    done = await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
-    assert (done.moved, done.differing, done.left.failed) == (0, 1, 1)
-
-
-async def test_a_copy_that_is_there_lets_the_source_go(source: MemoryQueue, target: MemoryQueue) -> None:
-    keys = [str(n) for n in range(9)]
-    await submit(source, *keys)
-    await settle(
-        source, *(Completed(key) for key in keys[:6]), Failed(msgspec.structs.replace(BROKEN, retryable=False))
-    )
-    await submit(target, "not from here", run="r")
-    await copy(source, target, None, progress=quiet)
-    done = await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
-    assert (done.moved, done.differing, done.left.total) == (9, 0, 0)
-    assert {job.key: job.result for job in (await by_key(target)).values() if job.state is State.COMPLETED} == {
-        key: key for key in keys[:6]
-    }
-
-
-@pytest.mark.parametrize("outcomes", [(), (Completed("theirs"),)], ids=["works on it", "has completed it"])
-async def test_a_lease_that_is_lost_on_the_way_changes_nothing_for_the_one_who_has_it_now(
-    source: MemoryQueue, clock: ManualClock, outcomes: tuple[Completed, ...]
-) -> None:
-    await submit(source, "a")
-
-    class Slow(MemoryQueue):
-        async def take_over(self, carried: Any) -> Submitted:
-            if (await source.jobs(Selection()))[0].epoch == 1:
-                clock.advance(3600)
-                await source.reap()
-                leases = await source.claim(Want(worker=WANDA, lease=HOUR))
-                await source.settle([Settlement(lease, done) for lease, done in zip(leases, outcomes, strict=False)])
-            return await super().take_over(carried)
-
-    await Move(source, Slow(clock), "r", route=("a", "b")).carry_out(quiet)
-    [job] = await source.jobs(Selection())
-    assert (job.worker, job.epoch) == ("wanda", 2)
-    assert (job.state, job.result) == ((State.COMPLETED, "theirs") if outcomes else (State.CLAIMED, None))
-
-
-async def test_a_move_that_cannot_begin_gives_back_what_it_claimed(source: MemoryQueue, target: MemoryQueue) -> None:
-    await submit(source, "a")
-    await settle(source, Failed(BROKEN))
-
-    class Broken(MemoryQueue):
-        async def history(self, job_id: str) -> list[Any]:
-            raise RuntimeError(job_id)
-
-    source.__class__ = Broken
-    with pytest.raises(RuntimeError):
-        await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
-    [job] = await source.jobs(Selection())
-    assert (job.state, job.attempts) == (State.PENDING, 1)
-
-
-def test_the_worker_of_a_move_is_known_again_and_keeps_no_secret() -> None:
-    assert mover("a", "b", "r") == mover("a", "b", "r")
-    assert len({mover("a", "b", None), mover("a", "c", None), mover("a", "b", "r")}) == 3
-    assert mover("postgresql://u:one@h/d", "b", None) == mover("postgresql://u:two@h/d", "b", None)
 
 
 async def killed(what: str, step: int, *arguments: str) -> bool:

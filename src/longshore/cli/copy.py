@@ -26,6 +26,7 @@ LEFT_SOME = 1
 
 _GO_ON = "What has arrived is whole; the same command goes on from there."
 _RESUME = "What has arrived is whole; the same command with --resume goes on from there."
+_RESUME_MOVE = f"{_RESUME} Until then, FROM hands out nothing of what was on its way."
 
 
 def copy(
@@ -86,7 +87,7 @@ def copy(
     if terms is not None:
         return _carried_out(_take_away(here, there, terms, resume=resume), _RESUME)
     if move:
-        return _carried_out(_move(here, there, run, resume=resume), _RESUME)
+        return _carried_out(_move(here, there, run, resume=resume), _RESUME_MOVE)
     return _carried_out(_copy(here, there, run, resume=resume), _RESUME)
 
 
@@ -135,10 +136,7 @@ def _terms(
             if value is not None:
                 raise UsageError(f"{name} belongs to --claim N, which takes jobs away. Add that, or leave it out.")
         return None
-    try:
-        length = options.age(hold or DEFAULT_HOLD)
-    except UsageError as error:
-        raise UsageError(f"--hold cannot be '{hold}': it takes a number and a unit, such as 90m, 24h or 7d.") from error
+    length = options.age(hold or DEFAULT_HOLD, "--hold")
     assert length is not None  # noqa: S101 - a text was given
     if not length:
         raise UsageError("--hold must be longer than nothing, such as 24h.")
@@ -175,18 +173,23 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
     from longshore.runs.moving import Move
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
-        with _progress("Moving", total, _RESUME) as progress:
-            done = await Move(source, target, run, route=(here.queue, there.queue)).carry_out(progress)
+        with _progress("Moving", total, _RESUME_MOVE) as progress:
+            # Whole paths, for a move that died is known again by what the two are called, from whatever folder.
+            route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
+            done = await Move(source, target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
         await _write_standing(target, run)
     left = done.left
     if left.claimed:
         write(f"{_are(left.claimed)} held by a worker and stayed. When they are done: the same with --resume.")
-    if left.pending:
-        write(f"{_are(left.pending)} not due yet and stayed. When they are: the same with --resume.")
+    if (later := left.pending - done.given_up) > 0:
+        write(f"{_are(later)} not due yet and stayed. When they are: the same with --resume.")
+    if done.given_up:
+        write(f"{_are(done.given_up)} pending in {_shown(here)}, and given up in {_shown(there)}: kept in both.")
     if done.differing:
+        stand = "stands" if done.differing == 1 else "stand"
         write(
-            f"{_are(done.differing)} finished in {_shown(here)} and stand otherwise in {_shown(there)}: kept in both."
+            f"{_are(done.differing)} finished in {_shown(here)} and {stand} otherwise in {_shown(there)}: kept in both."
         )
     return LEFT_SOME if left.total else 0
 

@@ -12,6 +12,7 @@ from longshore.cli import options
 from longshore.cli.options import meaning
 from longshore.errors import UsageError
 from longshore.fleet.autoscale import PER, Bounds, Policy
+from longshore.settings import TABLE
 
 if TYPE_CHECKING:
     from longshore.cli.launch import Order
@@ -111,7 +112,12 @@ def fleet(
 def policy_of(autoscale: str | None, per: int | None) -> Policy | None:
     """How the fleet sizes itself; None where it does not."""
     if autoscale is not None:
-        return Policy(Bounds.parse(autoscale, "--autoscale"), per or PER)
+        bounds = Bounds.parse(autoscale, "--autoscale")
+        if not TABLE["workers"].holds(bounds.highest):
+            raise UsageError(
+                f"--autoscale cannot be '{autoscale}': a machine has {TABLE['workers'].at_most:,} workers at most."
+            )
+        return Policy(bounds, per or PER)
     if per is not None:
         raise UsageError("--per says how --autoscale reckons, and that was not given. Add --autoscale 1:50, say.")
     return None

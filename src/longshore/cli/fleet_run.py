@@ -118,16 +118,18 @@ class Supervision:
         self._working = working = asyncio.create_task(self.fleet.run(*self._beside()))
         looks = [asyncio.create_task(self._count_again_and_again()), asyncio.create_task(self._weigh_again_and_again())]
         hangup = Hangup(asked=self._pass_on_hangup, terminal_gone=self._terminal_gone)
-        try:
-            with self.view, asked_to_stop(self._interrupted), hangup:
-                while not working.done():
-                    self._look()
-                    await asyncio.wait({working}, timeout=LOOK_EVERY)
-                self._note_phases()
-        finally:
-            for task in (*looks, working):
-                task.cancel()
-            await asyncio.wait({*looks, working})
+        # A signal that comes while the last of it is put away must not kill what puts it away.
+        with asked_to_stop(self._interrupted), hangup:
+            try:
+                with self.view:
+                    while not working.done():
+                        self._look()
+                        await asyncio.wait({working}, timeout=LOOK_EVERY)
+                    self._note_phases()
+            finally:
+                for task in (*looks, working):
+                    task.cancel()
+                await asyncio.wait({*looks, working})
         if not working.cancelled():
             working.result()
         return await self._end(self.clock.monotonic() - began)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -81,14 +82,25 @@ class _Table:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with self._unless_gone():
+            self._live.stop()
         self._around.close()
 
     def show(self, board: Board) -> None:
-        self._live.update(picture(board, min(self._to.width, WIDEST), self._to.height), refresh=True)
+        with self._unless_gone():
+            self._live.update(picture(board, min(self._to.width, WIDEST), self._to.height), refresh=True)
 
     def say(self, text: str) -> None:
-        self._to.print(f"[yellow]{escape(text)}[/yellow]")
+        with self._unless_gone():
+            self._to.print(f"[yellow]{escape(text)}[/yellow]")
+
+    @contextmanager
+    def _unless_gone(self) -> Iterator[None]:
+        """A terminal that was closed takes nothing more, and must not take the fleet with it."""
+        try:
+            yield
+        except OSError:
+            self._to.quiet = True
 
 
 class _Lines:
@@ -150,26 +162,44 @@ def _state(board: Board) -> Text:
 
 def _rows(rows: list[Row], board: Board, width: int) -> Table:
     partitioned = board.shares is not None
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", width=width)
-    table.add_column("worker", justify="right", no_wrap=True)
+    names = 18 if width >= 100 else 12
+    figures = [_figures(row) for row in rows]
+    widths = [max(6, len(head), *(len(cells[i]) for cells in figures)) for i, head in enumerate(_FIGURES)]
+    # What the others leave: each column has a space on either side.
+    job = max(width - sum(widths) - 6 - (names + 2) * partitioned - 2 * (len(widths) + 2), 8)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    table.add_column("worker", justify="right", no_wrap=True, width=6)
     if partitioned:
-        table.add_column("partitions", no_wrap=True, width=18)
-    table.add_column("current job", no_wrap=True, overflow="ellipsis", ratio=1)
-    for column in ("done", "failed", "rate", "restarts", "memory"):
-        table.add_column(column, justify="right", no_wrap=True, min_width=6)
-    for row in rows:
+        table.add_column("partitions", no_wrap=True, width=names)
+    table.add_column("current job", no_wrap=True, width=job)
+    for head, each in zip(_FIGURES, widths, strict=True):
+        table.add_column(head, justify="right", no_wrap=True, width=each)
+    for row, (done, failed, speed, restarts, memory) in zip(rows, figures, strict=True):
         cells = [Text(row.name.rpartition(" ")[2], style="cyan")]
-        cells += [Text(_shortened(row, 18), style="" if row.owned else "dim")] if partitioned else []
+        cells += [Text(_shortened(row, names), style="" if row.owned else "dim")] if partitioned else []
         cells += [
-            _doing(row),
-            Text(f"{row.done:,}"),
-            Text(f"{row.failed:,}", style="red" if row.failed else "dim"),
-            Text(rate(row.per_second) if row.per_second else "", style="cyan"),
-            Text(f"{row.restarts}", style="yellow" if row.restarts else "dim"),
-            Text(f"{row.memory / 2**20:,.0f} MB" if row.memory is not None else ""),
+            _doing(row, job),
+            Text(done),
+            Text(failed, style="red" if row.failed else "dim"),
+            Text(speed, style="cyan"),
+            Text(restarts, style="yellow" if row.restarts else "dim"),
+            Text(memory),
         ]
         table.add_row(*cells)
     return table
+
+
+_FIGURES = ("done", "failed", "rate", "restarts", "memory")
+
+
+def _figures(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row.done:,}",
+        f"{row.failed:,}",
+        rate(row.per_second) if row.per_second else "",
+        f"{row.restarts:,}",
+        f"{row.memory / 2**20:,.0f} MB" if row.memory is not None else "",
+    )
 
 
 _STYLES = {
@@ -181,14 +211,23 @@ _STYLES = {
 }
 
 
-def _doing(row: Row) -> Text:
+def _doing(row: Row, width: int) -> Text:
     if row.trouble:
-        return Text(one_line(row.trouble), style="yellow")
-    more = f" (+{row.under_way - 1})" if row.under_way > 1 else ""
-    what = f"{one_line(row.job)}{more}" if row.job else ""
-    if row.phase is Phase.RUNNING:
-        return Text(what) if what else Text("–", style="dim")
-    return Text(f"{row.phase}: {what}" if what else row.phase.value, style=_STYLES[row.phase])
+        return Text(one_line(row.trouble, width), style="yellow")
+    phase = "" if row.phase is Phase.RUNNING else row.phase.value
+    before, after = f"{phase}: " if phase else "", f" +{row.under_way - 1}" if row.under_way > 1 else ""
+    if row.job:
+        return Text(before + _tailed(row.job, width - len(before + after)) + after, style=_STYLES.get(row.phase, ""))
+    return Text(phase or "–", style=_STYLES.get(row.phase, "dim"))
+
+
+def _tailed(job: str, width: int) -> str:
+    """A job's name in so many letters: both ends, which tell it from others."""
+    text = " ".join(job.split()).removeprefix("https://").removeprefix("http://")
+    if len(text) <= width:
+        return text
+    tail = max((width - 1) // 2, 1)
+    return f"{text[: max(width - 1 - tail, 0)]}…{text[-tail:]}"
 
 
 def _shortened(row: Row, width: int) -> str:

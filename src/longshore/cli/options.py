@@ -15,6 +15,7 @@ import typer
 
 from longshore.errors import UsageError
 from longshore.settings import TABLE
+from longshore.stored import BIGGEST
 
 
 def meaning(name: str) -> str:
@@ -73,6 +74,7 @@ OlderThan = Annotated[
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask first.")]
 
 _AGE = re.compile(r"(?P<number>\d+(\.\d+)?)\s*(?P<unit>[smhd])\Z")
+_LONGEST = timedelta(days=3650)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -86,11 +88,22 @@ def listed(text: str | None) -> frozenset[str] | None:
     return names
 
 
-def age(text: str | None) -> timedelta | None:
-    """A duration such as `30m`."""
+def age(text: str | None, option: str = "--older-than") -> timedelta | None:
+    """A duration such as `30m`, the value of that option."""
     if text is None:
         return None
     found = _AGE.match(text.strip())
     if not found:
-        raise UsageError(f"--older-than cannot be '{text}': it takes a number and a unit, such as 90s, 30m, 12h or 7d.")
-    return timedelta(**{_UNITS[found["unit"]]: float(found["number"])})
+        raise UsageError(f"{option} cannot be '{text}': it takes a number and a unit, such as 90s, 30m, 12h or 7d.")
+    number, unit = float(found["number"]), _UNITS[found["unit"]]
+    # The other way round would overflow for the very numbers that are to be refused.
+    if number > _LONGEST / timedelta(**{unit: 1}):
+        raise UsageError(f"{option} cannot be '{text}': it takes {_LONGEST.days}d (ten years) at most.")
+    return timedelta(**{unit: number})
+
+
+def priority(number: int) -> int:
+    """The value of `--priority`, if every medium can keep it."""
+    if abs(number) > BIGGEST:
+        raise UsageError(f"--priority cannot be {number}: it takes a whole number from -{BIGGEST} to {BIGGEST}.")
+    return number

@@ -45,6 +45,7 @@ def submit(
     source = source_of(urls_file, jobs_file)
     if not kind.strip():
         raise UsageError("The kind is empty. Name the handler the jobs are for.")
+    options.priority(priority)
     if run is not None:
         check_run_id(run)
     with submitting(source):

@@ -19,7 +19,7 @@ from longshore.runs.failures import FailureGroup, failure_groups, subject
 from longshore.runs.results import DEFAULT_OUT, Delivered
 from longshore.runs.submission import Submission
 from longshore.settings import Settings
-from longshore.url import mask_url
+from longshore.url import mask_url, mask_urls
 
 
 def tell(to: Console, lines: Iterable[str]) -> None:
@@ -114,7 +114,7 @@ def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
         lines.append(f"  [red]{group.count:,} × {escape(name)}[/red]")
         for job in group.examples:
             message = one_line(job.failure.message, 160) if job.failure else ""
-            about = mask_url(subject(job))
+            about = mask_urls(subject(job))
             head = f"      job {job.id}  "
             told = message if about in message else f"{about}: {message}"
             if width is not None and len(head + told) > width and told != message:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -115,6 +117,8 @@ def work(
         check_kinds(wanted, frozenset(handlers), file)
     worker = WorkerId.new(settings.worker_id)
     if lifeline:
+        # A request that comes before the worker can hear it finds nothing in hand: it may simply go.
+        signal.signal(signal.SIGTERM, _go)
         # Whoever holds the line has submitted the run.
         hold_on()
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
@@ -136,6 +140,10 @@ def work(
         log_level=level,
     )
     return run_and_leave(work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports))
+
+
+def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
 
 
 async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:

@@ -17,7 +17,7 @@ import pydantic
 from pydantic_core import ErrorDetails
 
 from longshore.errors import HandlerFileError, ValidationError
-from longshore.url import mask_url
+from longshore.url import mask_urls
 
 
 class Parameters(Protocol):
@@ -128,7 +128,7 @@ def _fault(detail: ErrorDetails, *above: str) -> str:
     where = ".".join(str(part) for part in (*above, *detail["loc"])) or "payload"
     if detail["type"] == "missing":
         return f"{where}: missing"
-    given = mask_url(reprlib.repr(detail["input"]))
+    given = mask_urls(reprlib.repr(detail["input"]))
     what = detail["msg"]
     return f"{where}: {what[:1].lower()}{what[1:]} (it is {given})"
 

@@ -54,6 +54,7 @@ from longshore.observe.logs import configure
 from longshore.observe.statistics import final_statistics
 from longshore.outcome import Completed, Failed, Outcome
 from longshore.queue import Queue
+from longshore.settings import TABLE
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
@@ -103,9 +104,9 @@ class Worker:
         """
         self.api_url = api_url
         self.config: dict[str, Any] = dict(config or {})
-        self.poll_interval = timedelta(seconds=_number(self.config, "poll_interval", 10, least=0.01))
-        self.max_runs = int(_number(self.config, "max_runs", 0, least=0))
-        self.lease = timedelta(seconds=_number(self.config, "lease_seconds", DEFAULT_LEASE.total_seconds(), least=1))
+        self.poll_interval = timedelta(seconds=_number(self.config, "poll_interval", 10))
+        self.max_runs = int(_number(self.config, "max_runs", 0, setting="max_work"))
+        self.lease = timedelta(seconds=_number(self.config, "lease_seconds", DEFAULT_LEASE.total_seconds()))
         self._worker = WorkerId.new(worker_id)
         self.worker_id = self._worker.label
         self._keeper: LeaseKeeper | None = None
@@ -405,8 +406,8 @@ def _kinds(worker: Worker | type[Worker]) -> frozenset[str]:
     return frozenset({kinds} if isinstance(kinds, str) else kinds or ())
 
 
-def _number(config: Mapping[str, Any], name: str, default: float, *, least: float) -> float:
-    value = config.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:
-        raise SettingsError(f"config['{name}'] is {value!r}. Give it a number from {least:g} up.")
+def _number(config: Mapping[str, Any], name: str, default: float, *, setting: str = "") -> float:
+    value, bounds = config.get(name, default), TABLE[setting or name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not bounds.holds(value):
+        raise SettingsError(f"config['{name}'] is {value!r}. Give it {bounds.allowed}.")
     return float(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from longshore.url import mask_url
+from longshore.url import mask_urls
 
 MASK = "***"
 _WORDS = r"(?:password|passwd|pwd|passphrase|token|secret|api[_-]?key|access[_-]?key|private[_-]?key|authorization)"
@@ -25,7 +25,7 @@ def is_secret_name(name: str) -> bool:
 def mask_text(text: str) -> str:
     """The text with URL passwords and `password=…`-like values replaced."""
     if "://" in text:
-        text = mask_url(text)
+        text = mask_urls(text)
     return _SECRET_IN_TEXT.sub(lambda found: f"{found['name']}{found['scheme'] or ''}{MASK}", text)
 
 

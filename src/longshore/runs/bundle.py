@@ -87,7 +87,11 @@ class Head(msgspec.Struct, frozen=True, tag="bundle"):
 
 
 class Sheet:
-    """What a bundle owes. A JSONL file that only grows; a line that a crash cut off counts as not written."""
+    """What a bundle owes. A JSONL file that only grows; a line that a crash cut off counts as not written.
+
+    Several may write to it at once, so nothing in it is ever changed or cut away. Every addition begins with a line
+    break, which sets it off from what a crash may have left.
+    """
 
     def __init__(self, path: Path, head: Head, lines: Iterable[Loan | Merged] = ()) -> None:
         self._path = path
@@ -107,7 +111,7 @@ class Sheet:
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             part.unlink(missing_ok=True)
-            _append(part, [sheet.head])
+            _append(part, msgspec.json.encode(sheet.head) + b"\n")
             part.replace(path)
             _sync_folder(path.parent)
         except OSError as error:
@@ -132,30 +136,26 @@ class Sheet:
             raise NotFoundError(f"There is no sheet of a bundle at {path}.") from error
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
-        whole, _, torn = written.rpartition(b"\n")
         try:
-            first, *rest = whole.split(b"\n")
+            first, *rest = [line for line in written.split(b"\n") if line] or [b""]
             version = msgspec.json.decode(first, type=_Version).format
             if version > FORMAT:
                 raise UsageError(f"{path} was written by a newer Longshore. Upgrade this one.")
             head = msgspec.json.decode(first, type=Head)
-            lines = [msgspec.json.decode(line, type=Loan | Merged) for line in rest]
-        except msgspec.DecodeError as error:
+            lines = [msgspec.json.decode(line, type=Loan | Merged) for line in rest if not _is_torn(line)]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"{path} is not, or no longer, the sheet of a bundle: {error}. Bring back the one that was written "
                 "when the bundle was made."
             ) from error
-        if torn:
-            try:
-                os.truncate(path, len(whole) + 1)
-            except OSError as error:
-                raise _unwritable(path, error) from error
         return cls(path, head, lines)
 
     def add(self, lines: Sequence[Loan | Merged]) -> None:
         """Write lines down, on the disk when this returns."""
+        if not lines:
+            return
         try:
-            _append(self._path, lines)
+            _append(self._path, b"\n" + b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
         except OSError as error:
             raise _unwritable(self._path, error) from error
         for line in lines:
@@ -175,9 +175,19 @@ class _Version(msgspec.Struct):
     format: int
 
 
-def _append(path: Path, lines: Sequence[msgspec.Struct]) -> None:
+def _is_torn(line: bytes) -> bool:
+    """Whether a crash cut it off: it ends too early, or has room that was never filled. Anything else is damage."""
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return b"\0" in line or "truncated" in str(error)
+    return False
+
+
+def _append(path: Path, text: bytes) -> None:
     with path.open("ab") as file:
-        file.write(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        # In one piece, so that what another appends at the same time does not come in between.
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
 
@@ -219,6 +229,8 @@ async def take_away(source: Queue, bundle: TakesOver, sheet: Sheet, *, progress:
     """
     worker, terms = sheet.head.worker, sheet.head.terms
     held = await source.renew(worker, terms.hold)
+    # After it, for what is ours stays ours: what dead workers held can be taken along.
+    await source.reap()
     there = 0
     for start in range(0, len(held), BATCH):
         leases = await leases_of(source, worker, held[start : start + BATCH])

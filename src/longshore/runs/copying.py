@@ -20,12 +20,18 @@ from longshore.transfer import Carried, TakesOver
 BATCH = 1000
 """Jobs to a call, and so in memory at once."""
 
+MOVER = "copy_"
+"""How the labels of workers that claim for a move begin."""
+
+MOVED_TO = "moved_to"
+"""The only field of the result that a moved job has in the source, for the instant between arriving and leaving."""
+
 Progress = Callable[[int], None]
 """Called after every batch with the number of jobs gone through so far."""
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy did. `new + known` is the number of jobs the source had."""
+    """What a copy did. `new + known` is the number of jobs the source had, without those that have left it."""
 
     new: int = 0
     known: int = 0
@@ -65,15 +71,26 @@ async def copy(source: Queue, target: TakesOver, run: str | None, *, progress: P
     done = Copied()
     after = ""
     while page := await source.jobs(Selection(run=run), after=after, limit=BATCH):
-        answer = await target.take_over(await carried(source, page))
+        coming = [job for job in page if not has_left(job)]
+        answer = await target.take_over(await carried(source, coming))
         done = Copied(
             new=done.new + answer.new,
             known=done.known + answer.duplicates,
-            held=done.held + sum(job.state is State.CLAIMED for job in page),
+            held=done.held + sum(job.state is State.CLAIMED for job in coming),
         )
         progress(done.new + done.known)
         after = page[-1].id
     return done
+
+
+def has_left(job: Job) -> bool:
+    """Whether the job is in another queue, and only what a move that died there left behind is still here."""
+    return (
+        job.state is State.COMPLETED
+        and (job.worker or "").startswith(MOVER)
+        and isinstance(job.result, dict)
+        and set(job.result) == {MOVED_TO}
+    )
 
 
 async def carried(source: Queue, jobs: Sequence[Job]) -> list[Carried]:

@@ -66,6 +66,8 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
 
 async def merge(bundle: Queue, source: TakesOver, sheet: Sheet, clock: Clock, *, progress: Progress) -> Merge:
     """Bring a bundle back. `UsageError` where it is from another queue. Safe to repeat at any time."""
+    # What a worker of the bundle held when it died is not under way any more, and nobody else may be there to say so.
+    await bundle.reap()
     contents = await _look_through(bundle, sheet)
     if contents.families or contents.strangers or len(sheet.merged) < len(sheet.loans):
         await _refuse_stranger(source, sheet)
@@ -164,17 +166,23 @@ class _Merging:
         theirs = await jobs_by_id(self._source, [loan.id for loan in ready])
         ours = {_name(job): job for job in await self._jobs(self._own_ids(ready))}
         open_loans: list[tuple[Loan, Settlement]] = []
-        written: list[tuple[Loan, Outcome]] = []
+        closed: list[tuple[Loan, Outcome, float | None]] = []
         for loan in ready:
             outcome, seconds = await self._verdict(loan, ours.get(loan.name))
             there = theirs.get(loan.id)
             if there is not None and there.epoch == loan.epoch and Held(loan.id, loan.epoch) in self._held:
                 open_loans.append((loan, Settlement(Lease(there, self._sheet.head.worker, 0.0), outcome, seconds)))
-            elif await self._was_written(loan, there, outcome):
-                written.append((loan, outcome))
+            else:
+                closed.append((loan, outcome, seconds))
+        written: list[tuple[Loan, Outcome]] = []
         if open_loans:
             answers = await self._source.settle([settlement for _, settlement in open_loans])
-            written += [(loan, s.outcome) for (loan, s), yes in zip(open_loans, answers, strict=True) if yes]
+            for (loan, settlement), accepted in zip(open_loans, answers, strict=True):
+                if accepted:
+                    written.append((loan, settlement.outcome))
+                else:
+                    closed.append((loan, settlement.outcome, settlement.seconds))
+        written += await self._written_before(closed)
         self._done = self._done.plus(refused=len(ready) - len(written))
         await self._conclude(ready, written)
 
@@ -212,18 +220,30 @@ class _Merging:
             return Failed(failures[-1].failure, retry_in=delay, max_attempts=job.max_attempts), failures[-1].seconds
         return (Snoozed(delay) if delay else Released()), None
 
-    async def _was_written(self, loan: Loan, there: Job | None, outcome: Outcome) -> bool:
-        """Whether a merge that died before it noted so has settled the loan: then the fence refuses it now."""
+    async def _written_before(self, closed: Sequence[tuple[Loan, Outcome, float | None]]) -> list[tuple[Loan, Outcome]]:
+        """Those that the fence refuses because another merge has settled them: one that died, or is at it as well."""
+        theirs = await jobs_by_id(self._source, [loan.id for loan, _, _ in closed]) if closed else {}
+        return [
+            (loan, outcome)
+            for loan, outcome, seconds in closed
+            if await self._was_written(loan, theirs.get(loan.id), outcome, seconds)
+        ]
+
+    async def _was_written(self, loan: Loan, there: Job | None, outcome: Outcome, seconds: float | None) -> bool:
+        # Everything is compared, down to how long it took: a copy of the bundle may have settled the loan with what was
+        # done there, and then nothing that was born here belongs into the source.
         match outcome:
             case Released() | Snoozed():
                 return True  # there is nothing to write
             case _ if there is None:
                 return False
             case Completed():
-                return there.state is State.COMPLETED and there.epoch == loan.epoch
+                done = (State.COMPLETED, loan.epoch, outcome.result, seconds)
+                return (there.state, there.epoch, there.result, there.seconds) == done
             case Failed():
                 past: list[Attempt] = await self._source.history(there.id)
-                return any(entry.epoch == loan.epoch and entry.failure == outcome.failure for entry in past)
+                tried = (loan.epoch, outcome.failure, seconds)
+                return any((entry.epoch, entry.failure, entry.seconds) == tried for entry in past)
 
     async def _children(self, name: _Name) -> tuple[NewJob, ...]:
         """The untouched children of a loan, as the settlement brings them along."""

@@ -4,11 +4,16 @@ Nothing leaves the source before the target has it, and nothing that waits is in
 stopped handing it out:
 
 - What is pending is claimed first, so that nobody works on it meanwhile; then taken over; then settled in the source
-  as failed ("moved"), which the fence refuses if the lease was lost; then pruned there.
-- What is finished is taken over, then pruned in the source.
+  as completed, with where it went as the result; then pruned there. Completed, for nothing but a prune changes such a
+  job: `retry` passes it over. Whoever finds it knows that the target had it, and finishes the prune.
+- What is finished is taken over, then pruned in the source, if what the target has is the same.
 
 Whatever dies in between, moving again goes on from there. The worker that claims is the same whenever the same is moved
-to the same place, so that `renew` tells the next start what the last one held.
+to the same place, so that `renew` tells the next start what the last one held. Its leases are very long: a job that is
+claimed may have arrived, and must not be handed out here before somebody has looked.
+
+The fence may still refuse a settlement: the job was cancelled on its way, or taken back. Then the source knows better
+than what the target was given, which is withdrawn from there as long as nobody has begun with it.
 
 What is held by a worker stays, and so does what is not due yet: nobody can claim it, and without a claim there would be
 a time in which both queues hand it out.
@@ -17,20 +22,26 @@ a time in which both queues hand it out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import msgspec
 
-from longshore.errors import Failure
+from longshore.errors import UsageError
 from longshore.job import FINISHED, Job, State
-from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
-from longshore.outcome import Failed, Released, Settlement
-from longshore.queue import Count, Queue, Selection, totals
-from longshore.runs.copying import BATCH, Progress, carried, leases_of
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.outcome import Completed, Released, Settlement
+from longshore.queue import Count, Queue, Selection, Submitted, totals
+from longshore.runs.copying import BATCH, MOVED_TO, MOVER, Progress, carried, has_left, jobs_by_id, leases_of
 from longshore.transfer import TakesOver
 from longshore.url import mask_url
 
+HOLD = timedelta(days=30)
+"""How long the source keeps what is on its way when a move has died: long enough for a person to come and go on."""
+
 _Name = tuple[str, str, str]
+_Judge = Callable[[Job, Job], bool]
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +51,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     """Are in the target and no longer in the source."""
     differing: int
     """Finished in the source and there in the target, but not as a copy: left in both."""
+    given_up: int
+    """Pending in the source, and in the target failed or cancelled: left in both."""
     left: Count
     """What the source still has, those included."""
 
@@ -56,21 +69,24 @@ class Move:
         self._target = target
         self._run = run
         self._worker = mover(*route, run)
-        self._gone = Failed(Failure(error_type="unknown", message=f"moved to {mask_url(route[1])}", retryable=False))
+        self._gone = Completed({MOVED_TO: mask_url(route[1])})
         self._lookup = _Lookup(target, run)
         self._moved = 0
         self._differing = 0
+        self._given_up: list[Held] = []
 
     async def carry_out(self, progress: Progress) -> Moved:
         """Move what can be moved. Safe to repeat, also while another does the same."""
-        held = await self._source.renew(self._worker, DEFAULT_LEASE)
+        self._moved, self._differing, self._given_up = 0, 0, []
+        # Before anything is reaped: what a move that died has held for too long is still ours if nobody took notice.
+        held = await self._source.renew(self._worker, HOLD)
         for start in range(0, len(held), BATCH):
-            await self._hand_over(await leases_of(self._source, self._worker, held[start : start + BATCH]))
+            await self._go_on(await leases_of(self._source, self._worker, held[start : start + BATCH]))
             progress(self._moved)
-        want = Want(worker=self._worker, limit=BATCH, lease=DEFAULT_LEASE, run=self._run)
-        while leases := await self._source.claim(want):
-            await self._hand_over(leases)
+        while leases := await self._claim():
+            await self._begin(leases)
             progress(self._moved)
+        await self._give_back()
         after = ""
         finished = Selection(run=self._run, states=FINISHED)
         while page := await self._source.jobs(finished, after=after, limit=BATCH):
@@ -78,29 +94,96 @@ class Move:
             progress(self._moved)
             after = page[-1].id
         left = totals(await self._source.stats(self._run))
-        return Moved(moved=self._moved, differing=self._differing, left=left)
+        return Moved(moved=self._moved, differing=self._differing, given_up=len(self._given_up), left=left)
 
-    async def _hand_over(self, leases: Sequence[Lease]) -> None:
+    async def _claim(self) -> list[Lease]:
+        # What dead workers held is to come along, and there may be nobody else left to bring it back.
+        await self._source.reap()
+        return await self._source.claim(Want(worker=self._worker, limit=BATCH, lease=HOLD, run=self._run))
+
+    async def _go_on(self, leases: Sequence[Lease]) -> None:
+        """What was held by a move that died. Some of it may have arrived, so none of it is ever just given back."""
+        answer = await self._target.take_over(await carried(self._source, [lease.job for lease in leases]))
+        await self._let_go(leases, answer, _has_arrived)
+
+    async def _begin(self, leases: Sequence[Lease]) -> None:
+        """What was claimed just now."""
         try:
             coming = await carried(self._source, [lease.job for lease in leases])
         except BaseException:
             # Nothing of it has left: the source's own workers may have it back, without an attempt lost.
-            await self._source.settle([Settlement(lease, Released()) for lease in leases])
+            await self._release(leases)
             raise
-        # What the target knows already came with a move that died here, or stands there in its own right. Either way
-        # the job is not lost, and it must not be waiting in two places.
-        await self._target.take_over(coming)
+        try:
+            answer = await self._target.take_over(coming)
+        except UsageError:
+            # The target cannot store one of them, and so has none. After any other error it may have them.
+            await self._release(leases)
+            raise
+        await self._let_go(leases, answer, _is_seen_to)
+
+    async def _let_go(self, leases: Sequence[Lease], answer: Submitted, may_go: _Judge) -> None:
+        """Remove from the source what the target has got."""
+        if answer.duplicates:
+            there = await self._lookup.find({_name(lease.job) for lease in leases})
+            twins = {lease.held: there.get(_name(lease.job)) for lease in leases}
+            going = [lease for lease in leases if (twin := twins[lease.held]) is not None and may_go(twin, lease.job)]
+            # Held until nothing more is claimed, or it would be claimed again at once.
+            self._given_up += twins.keys() - {lease.held for lease in going}
+            leases = going
         answers = await self._source.settle([Settlement(lease, self._gone) for lease in leases])
         await self._prune([lease.job for lease, gone in zip(leases, answers, strict=True) if gone])
+        await self._withdraw([lease.job for lease, gone in zip(leases, answers, strict=True) if not gone])
+
+    async def _withdraw(self, jobs: Sequence[Job]) -> None:
+        """Take back from the target what was cancelled, or taken from us, in the source on its way."""
+        if not jobs:
+            return
+        # What is no longer there, or has left, another did the same with.
+        there = await jobs_by_id(self._source, [job.id for job in jobs])
+        ours = {_name(job): job for job in jobs if job.id in there and not has_left(there[job.id])}
+        twins = await self._lookup.find(set(ours))
+        untouched = frozenset(
+            twin.id
+            for name, twin in twins.items()
+            if _is_copy(twin, ours[name]) and (twin.state, twin.epoch) == (State.PENDING, ours[name].epoch)
+        )
+        if untouched:
+            await self._target.cancel(Selection(ids=untouched, states=frozenset({State.PENDING})))
+            await self._target.prune(Selection(ids=untouched, states=frozenset({State.CANCELLED})))
+
+    async def _give_back(self) -> None:
+        for start in range(0, len(self._given_up), BATCH):
+            await self._release(await leases_of(self._source, self._worker, self._given_up[start : start + BATCH]))
+
+    async def _release(self, leases: Sequence[Lease]) -> None:
+        await self._source.settle([Settlement(lease, Released()) for lease in leases])
 
     async def _move_finished(self, page: Sequence[Job]) -> None:
-        answer = await self._target.take_over(await carried(self._source, page))
+        coming = [job for job in page if not has_left(job)]
         gone = list(page)
+        answer = await self._target.take_over(await carried(self._source, coming))
         if answer.duplicates:
-            there = await self._lookup.find({_name(job) for job in page})
-            gone = [job for job in page if (twin := there.get(_name(job))) is not None and _stands_for(twin, job)]
-            self._differing += len(page) - len(gone)
+            there = await self._lookup.find({_name(job) for job in coming})
+            staying = {job.id for job in coming if not await self._has(there.get(_name(job)), job)}
+            self._differing += len(staying)
+            gone = [job for job in page if job.id not in staying]
         await self._prune(gone)
+
+    async def _has(self, twin: Job | None, job: Job) -> bool:
+        """Whether nothing is lost if the target keeps its job and the finished one of the source goes."""
+        if twin is None:
+            return False
+        match job.state:
+            case State.COMPLETED:
+                # Only the completion itself has the result.
+                return (twin.state, twin.epoch, twin.result) == (job.state, job.epoch, job.result)
+            case State.FAILED if twin.state is not State.FAILED or twin.epoch != job.epoch:
+                # It may have arrived earlier, and been tried again there.
+                past = await self._target.history(twin.id)
+                return any((entry.epoch, entry.failure) == (job.epoch, job.failure) for entry in past)
+            case _:
+                return (twin.state, twin.failure) == (job.state, job.failure)
 
     async def _prune(self, jobs: Sequence[Job]) -> None:
         if jobs:
@@ -112,7 +195,7 @@ def mover(source: str, target: str, run: str | None) -> WorkerId:
     # Masked: not even a hash of a password belongs into a queue.
     words = "\0".join((mask_url(source), mask_url(target), run or ""))
     name = hashlib.sha256(words.encode()).hexdigest()
-    label = f"copy_{name[:8]}"
+    label = f"{MOVER}{name[:8]}"
     return WorkerId(label, f"{label}/{name[:16]}")
 
 
@@ -120,12 +203,19 @@ def _name(job: Job) -> _Name:
     return job.run, job.kind, job.key
 
 
-def _stands_for(twin: Job, job: Job) -> bool:
-    """Whether nothing is lost if the target keeps its job and the finished one of the source goes."""
-    if job.state is State.COMPLETED:
-        # Only the completion itself has the result.
-        return twin.state is State.COMPLETED and twin.epoch == job.epoch
-    return twin.epoch >= job.epoch
+def _is_seen_to(twin: Job, _: Job) -> bool:
+    """Whether a job that waits in the source is done by the target, or will be."""
+    return twin.state not in {State.FAILED, State.CANCELLED}
+
+
+def _has_arrived(twin: Job, job: Job) -> bool:
+    """The same for one that a move has held before: whatever became of it in the target, it went there to stay."""
+    return _is_seen_to(twin, job) or (_is_copy(twin, job) and twin.epoch >= job.epoch)
+
+
+def _is_copy(twin: Job, job: Job) -> bool:
+    # The instant comes along with a job. Media keep it to the microsecond or better.
+    return math.isclose(twin.submitted_at, job.submitted_at, rel_tol=0, abs_tol=1e-5)
 
 
 class _Lookup:

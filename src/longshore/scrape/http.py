@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError, ValidationError
 from longshore.loop_thread import LoopThread
-from longshore.url import mask_url
+from longshore.url import mask_url, mask_urls
 
 if TYPE_CHECKING:
     import aiohttp
@@ -110,7 +110,7 @@ class Http:
             seconds = self._timeout.total_seconds()
             raise TimedOutError(f"{shown} did not answer within {seconds:g} seconds") from error
         except (aiohttp.ClientError, OSError) as error:
-            what = mask_url(str(error)) or type(error).__name__
+            what = mask_urls(str(error)) or type(error).__name__
             raise ConnectionFailedError(f"{shown} could not be fetched: {what}") from error
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longshore.address import same_queue
 from longshore.errors import SettingsError
 from longshore.settings.files import DOTENV, TOML, TomlFile, read_dotenv, read_toml
 from longshore.settings.profiles import BUILT_IN, check_profile
@@ -159,7 +160,7 @@ def _meant(name: str, value: str | None) -> bool:
 def _agreed(setting: Setting, found: list[tuple[Source, str]]) -> tuple[Source, str] | None:
     for source, value in found[1:]:
         first, first_value = found[0]
-        if value != first_value:
+        if value != first_value and not (setting.name == "queue" and same_queue(value, first_value)):
             what = "name the queue differently" if setting.name == "queue" else f"set {setting.name} differently"
             raise SettingsError(
                 f"Two settings {what}: {first} says '{mask_url(first_value)}', {source} says '{mask_url(value)}'. "
@@ -186,8 +187,7 @@ def _checked(setting: Setting, raw: Any, source: Source) -> Any:
         value = parsed(setting.type, raw)
     except ValueError:
         value = None
-    fits = value is not None and (setting.at_least is None or value >= setting.at_least)
-    if not fits or (setting.choices and value not in setting.choices):
+    if value is None or not setting.holds(value):
         where = str(source) if setting.flag == source.name else f"{setting.name}, from {source},"
         raise SettingsError(f"{where} cannot be '{mask_url(str(raw))}': it takes {setting.allowed}.")
     return value

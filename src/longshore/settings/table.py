@@ -13,6 +13,12 @@ from longshore.settings.values import Span, show
 DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
 PREFIX = "LONGSHORE_"
 
+# Far beyond any use, and within what every clock, timer and medium can live with.
+_YEARS_IN_HOURS = 10 * 365 * 24
+_YEARS = _YEARS_IN_HOURS * 3600
+_LONGEST_LEASE = 30 * 24 * 3600
+_MANY = 10**12
+
 
 @dataclass(frozen=True)
 class Source:
@@ -36,12 +42,20 @@ def _setting(
     meaning: str,
     *aliases: str,
     at_least: float | None = None,
+    at_most: float | None = None,
     choices: tuple[str, ...] = (),
     live: bool = False,
 ) -> Any:
     return field(
         default=default,
-        metadata={"meaning": meaning, "aliases": aliases, "at_least": at_least, "choices": choices, "live": live},
+        metadata={
+            "meaning": meaning,
+            "aliases": aliases,
+            "at_least": at_least,
+            "at_most": at_most,
+            "choices": choices,
+            "live": live,
+        },
     )
 
 
@@ -62,19 +76,23 @@ class Settings:
         "TASKMANAGER_API_URL",
     )
     lease_seconds: float = _setting(
-        300.0, "How long a job is held by a worker that shows no sign of life, before it comes back.", at_least=1
+        300.0,
+        "How long a job is held by a worker that shows no sign of life, before it comes back.",
+        at_least=1,
+        at_most=_LONGEST_LEASE,
     )
     worker_id: str | None = _setting(
         None,
         "The worker's label in logs and statistics. Left out, one is made of host, process and chance.",
         "WORKER_ID",
     )
-    concurrency: int = _setting(8, "How many jobs a worker runs at once.", at_least=1, live=True)
+    concurrency: int = _setting(8, "How many jobs a worker runs at once.", at_least=1, at_most=10_000, live=True)
     min_delay_seconds: float = _setting(
         0.0,
         "The shortest pause between two jobs of a worker. Its length is drawn anew each time. 0 is none.",
         "MIN_DELAY_SECONDS",
         at_least=0,
+        at_most=_YEARS,
         live=True,
     )
     max_delay_seconds: float = _setting(
@@ -82,27 +100,44 @@ class Settings:
         "The longest pause between two jobs of a worker. Left out, every pause is the shortest.",
         "MAX_DELAY_SECONDS",
         at_least=0,
+        at_most=_YEARS,
         live=True,
     )
-    batch_size: int = _setting(100, "How many jobs a worker claims at a time, at most.", at_least=1)
+    batch_size: int = _setting(100, "How many jobs a worker claims at a time, at most.", at_least=1, at_most=100_000)
     poll_interval: float = _setting(
-        10.0, "The longest wait, in seconds, between two looks for work.", "POLL_INTERVAL", at_least=0.01
+        10.0,
+        "The longest wait, in seconds, between two looks for work.",
+        "POLL_INTERVAL",
+        at_least=0.01,
+        at_most=_YEARS,
     )
     max_work: int = _setting(
-        0, "A worker stops after this many jobs. 0 is no limit.", "MAX_WORK_ORDERS", "MAX_RUNS", at_least=0
+        0,
+        "A worker stops after this many jobs. 0 is no limit.",
+        "MAX_WORK_ORDERS",
+        "MAX_RUNS",
+        at_least=0,
+        at_most=_MANY,
     )
     max_failures: int = _setting(
         0,
         "A worker stops after finding no work this many times in a row. 0 is no limit.",
         "MAX_CONSECUTIVE_FAILURES",
         at_least=0,
+        at_most=_MANY,
     )
     max_idle_hours: float = _setting(
-        0.0, "A worker stops after this many hours without work. 0 is no limit.", "MAX_IDLE_HOURS", at_least=0
+        0.0,
+        "A worker stops after this many hours without work. 0 is no limit.",
+        "MAX_IDLE_HOURS",
+        at_least=0,
+        at_most=_YEARS_IN_HOURS,
     )
-    workers: int = _setting(2, "How many worker processes `run` starts.", "WORKER_COUNT", at_least=1)
+    workers: int = _setting(2, "How many worker processes `run` starts.", "WORKER_COUNT", at_least=1, at_most=1000)
     stagger: Span = _setting(  # noqa: RUF009 - a field like the others
-        Span(2.0, 5.0), "Seconds between the starts of two workers of a fleet: a number, or a range to draw from."
+        Span(2.0, 5.0),
+        "Seconds between the starts of two workers of a fleet: a number, or a range to draw from.",
+        at_most=_YEARS,
     )
     strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
     proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE")
@@ -119,7 +154,7 @@ class Settings:
     egress_check_url: str | None = _setting(
         None, "What answers with the public address, as text or as JSON with the key `ip`."
     )
-    egress_every: float = _setting(60.0, "Seconds between two egress checks.", at_least=1)
+    egress_every: float = _setting(60.0, "Seconds between two egress checks.", at_least=1, at_most=_YEARS)
     database: bool = _setting(
         True, "Whether handlers write to a database of their own. They find it in `LONGSHORE_DATABASE`."
     )
@@ -172,6 +207,7 @@ class Setting:
     meaning: str
     aliases: tuple[str, ...]
     at_least: float | None
+    at_most: float | None
     choices: tuple[str, ...]
     live: bool
     """A worker takes on a change of it without a restart."""
@@ -201,9 +237,18 @@ class Setting:
         if self.type is str:
             return "text"
         if self.type is Span:
-            return "a number, or a range such as 2-5"
+            return "a number, or a range such as 2-5" + (f", of at most {self.at_most:,}" if self.at_most else "")
         noun = "a whole number" if self.type is int else "a number"
-        return noun if self.at_least is None else f"{noun} of at least {self.at_least:g}"
+        if self.at_least is None:
+            return noun
+        return f"{noun} of at least {self.at_least:g}" + (f" and at most {self.at_most:,}" if self.at_most else "")
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value of its type lies within its bounds and is one of its choices."""
+        if self.choices and value not in self.choices:
+            return False
+        low, high = (value.low, value.high) if isinstance(value, Span) else (value, value)
+        return (self.at_least is None or low >= self.at_least) and (self.at_most is None or high <= self.at_most)
 
 
 def _table() -> dict[str, Setting]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
+from longshore.errors import UsageError
 from longshore.lease import DEFAULT_LEASE, WorkerId
-from longshore.settings import Span
+from longshore.settings import TABLE, Span
 from longshore.worker.scope import Scoping
 from longshore.worker.stop import StopCondition
 
@@ -41,3 +43,15 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Keep the machine from going to sleep while the worker runs."""
     log_level: str = "info"
     """What child processes pass on; the worker's own lines are bounded where the log is configured."""
+
+    def __post_init__(self) -> None:
+        # Shorter than what a person may set is fine: a program knows what it does. Longer ends in an overflow.
+        for name, value, setting in (
+            ("lease", self.lease.total_seconds(), "lease_seconds"),
+            ("concurrency", self.concurrency, "concurrency"),
+            ("batch_size", self.batch_size, "batch_size"),
+            ("poll_interval", self.poll_interval.total_seconds(), "poll_interval"),
+        ):
+            most = TABLE[setting].at_most or math.inf
+            if not 0 < value <= most:
+                raise UsageError(f"{name} cannot be {value:,}: it is more than 0 and at most {most:,}.")

@@ -17,7 +17,7 @@ import structlog
 
 from longshore.errors import SettingsError
 from longshore.settings import Settings
-from longshore.url import mask_url
+from longshore.url import mask_url, mask_urls
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -169,7 +169,7 @@ async def _ask(url: str) -> Address:
     except TimeoutError as error:
         raise _CheckError(f"{shown} did not answer within {DEADLINE.total_seconds():.0f} s") from error
     except (aiohttp.ClientError, ValueError) as error:
-        raise _CheckError(f"{shown} cannot be asked: {mask_url(str(error)) or type(error).__name__}") from error
+        raise _CheckError(f"{shown} cannot be asked: {mask_urls(str(error)) or type(error).__name__}") from error
     if status >= 400:
         raise _CheckError(f"{shown} answered {status} instead of an address")
     return _address_in(body, shown)

@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import longshore
+from longshore.fleet.autoscale import WORKER_BYTES
 from longshore.fleet.checks.finding import Finding, Scene, Verdict
 from longshore.fleet.checks.outside import file_of, nearest
 from longshore.media import full_url, scheme_of
 from longshore.observe import machine
 
-WORKER_BYTES = 80 * 2**20
-"""What a worker takes before its handlers take anything."""
 _LITTLE_DISK, _NO_DISK = 2**30, 100 * 2**20
 _NO_MEMORY = 100 * 2**20
 _INSTALL_GIT = {"darwin": "xcode-select --install", "win32": "see git-scm.com"}

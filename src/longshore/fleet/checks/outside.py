@@ -74,7 +74,8 @@ async def check_network(scene: Scene) -> Finding:
         what = "No network interface but the loopback is up."
         return Finding(name, Verdict.WARN, what, "Connect this machine, unless all it needs is on it.")
     url = full_url(settings.queue)
-    server = urlsplit(url)
+    # Where a password is torn by a slash, the host would be a part of it.
+    server = urlsplit(mask_url(url))
     # A name in an ssh configuration or behind a proxy need not be known here: only this one is certain to fail.
     certain = scheme_of(url) in ("postgresql", "postgres")
     with suppress(ValueError):

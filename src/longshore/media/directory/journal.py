@@ -28,6 +28,7 @@ Power cut
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import time
@@ -42,7 +43,7 @@ import msgspec
 
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.media.directory import disk
-from longshore.media.directory.aside import make_way
+from longshore.media.directory.aside import make_way, set_aside
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Entry, Head, new_id
 from longshore.media.directory.layout import Slot, file_of, place_of
@@ -54,6 +55,8 @@ PATIENCE = (0.0005, 0.001, 0.002)
 
 T = TypeVar("T")
 
+_NO_SUCH_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+"""What a volume says of a name that it can give to no file, now or ever."""
 _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 
@@ -75,6 +78,8 @@ class Journal:
         self.head = Head()
         self.due: dict[str, float | None] = {}
         """When the first delayed job of a lane is due, as far as it has been looked up since the lane changed."""
+        self.miscounted = False
+        """Something that a change had counted in was set aside: counters and keys are to be put right."""
         self._open_ends: list[Entry] = []
         self._traces: list[Trace] = []
 
@@ -154,8 +159,13 @@ class Journal:
         disk.sync_folder(os.path.dirname(target))  # noqa: PTH120
         self._add(entry)
         # It stays an open end if this fails: the next call goes on with it.
-        self._carry_out(entry)
+        whole = self._carry_out(entry)
         self._open_ends.remove(entry)
+        if not whole:
+            raise QueueError(
+                f"The volume under the queue '{self.root}' cannot give a file the name it should have. What could not "
+                "be put in its place lies in rejected/, with the reason beside it. Use a volume that takes longer names."
+            )
         return True
 
     def transact(self, what: str, decide: Callable[[Draft, Head], T]) -> T:
@@ -214,17 +224,38 @@ class Journal:
             time.sleep(pause)
         return os.path.lexists(folder)
 
-    def _carry_out(self, entry: Entry) -> None:
-        """Do what an entry says. Any number of processes may be at it; each step works for one of them."""
+    def _carry_out(self, entry: Entry) -> bool:
+        """Do what an entry says. Any number of processes may be at it; each step works for one of them.
+
+        False where something of it can never be done on this volume; that is set aside.
+        """
+        whole = True
         for source, target in entry.moves:
             try:
-                disk.move(self.path(source), self.path(target))
-            except (NotADirectoryError, IsADirectoryError, FileExistsError):
-                make_way(self.root, target)
-                disk.move(self.path(source), self.path(target))
+                self._move(source, target)
+            except OSError as error:
+                if error.errno not in _NO_SUCH_NAME:
+                    raise
+                # Left as it is, it would stop everybody for ever.
+                self._give_up(source, target, error)
+                whole = False
         for path in entry.removes:
             disk.remove(self.path(path))
         disk.remove_tree(self.path(f"staging/{entry.id}"))
+        return whole
+
+    def _move(self, source: str, target: str) -> None:
+        try:
+            disk.move(self.path(source), self.path(target))
+        except (NotADirectoryError, IsADirectoryError, FileExistsError):
+            make_way(self.root, target)
+            disk.move(self.path(source), self.path(target))
+
+    def _give_up(self, source: str, target: str, error: OSError) -> None:
+        """Set aside what can never be where it belongs. Whoever comes later finds it gone."""
+        if os.path.lexists(self.path(source)):
+            set_aside(self.root, source, f"It cannot be put where it belongs ({error.strerror}): {target}")
+            self.miscounted = True
 
     def _begin_generation(self, generation: int) -> None:
         """Put the folder of the next entries in its place, and take away those that are done with."""

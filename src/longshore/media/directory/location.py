@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from longshore.errors import SettingsError
+from longshore.url import mask_url
 
 _PREFIX = "dir://"
 
@@ -17,7 +18,7 @@ def path_of(url: str) -> Path:
     path = url[len(_PREFIX) :] if url.lower().startswith(_PREFIX) else url
     if not path or "://" in path or path.lower().startswith("dir:"):
         raise SettingsError(
-            f"'{url}' names no folder. Write dir:// and the path: dir://jobs for a relative one, "
+            f"'{mask_url(url)}' names no folder. Write dir:// and the path: dir://jobs for a relative one, "
             "dir:///var/lib/jobs for an absolute one."
         )
     if "\0" in path:

@@ -18,15 +18,16 @@ from longshore.media.directory import disk, folder, listing, select, wake
 from longshore.media.directory.claim import Claim, can_take, next_due, promote
 from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import Slot
-from longshore.media.directory.reap import reap, reject
+from longshore.media.directory.reap import put_right, reap, reject
 from longshore.media.directory.record import DamagedError
 from longshore.media.directory.roll import Roll, words_of
 from longshore.media.directory.settle import Batch
 from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.media.directory.workers import Workers
 from longshore.outcome import Settlement
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
+from longshore.stored import check_texts
 from longshore.transfer import Carried
 
 T = TypeVar("T")
@@ -119,6 +120,8 @@ class DirectoryQueue:
         return await self._look(lambda: reap(self._journal, self._workers, self._roll, now), Reaped())
 
     async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The run")
+
         def stats() -> list[Count]:
             lanes = [lane for lane in self._journal.look().lanes.values() if run is None or lane.run == run]
             return [
@@ -139,8 +142,8 @@ class DirectoryQueue:
         return await self._look(stats, [])
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        chooser = self._chooser(selection)
-        return await self._look(lambda: chooser.page(int(after or 0), limit), [])
+        chooser, start = self._chooser(selection), page_start(after, limit)
+        return await self._look(lambda: chooser.page(start, limit), [])
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._look(lambda: select.history(self._journal, job_id), [])
@@ -252,3 +255,6 @@ class DirectoryQueue:
                 except DamagedError as damaged:
                     # One bad file stops nobody: it is set aside, and the work begun anew without it.
                     reject(self._journal, damaged)
+                finally:
+                    if self._journal.miscounted:
+                        put_right(self._journal)

@@ -74,6 +74,20 @@ def recount(journal: Journal, lanes: set[str]) -> None:
     journal.transact("recount", decide)
 
 
+def put_right(journal: Journal) -> None:
+    """Make counters and keys say what is there, after something was set aside that a change had counted in."""
+    journal.miscounted = False
+
+    def decide(draft: Draft, head: Head) -> None:
+        draft.free_keys()
+        for lane, known in head.lanes.items():
+            for slot, counted in zip(Slot, listing.counts(journal, lane), strict=True):
+                if change := counted - known.counts[slot]:
+                    draft.count(lane, slot, change)
+
+    journal.transact("put right", decide)
+
+
 def _bring_back(journal: Journal, workers: Workers, silent: list[str], now: float) -> Reaped:
     verdicts: dict[str, Verdict] = {}
     staged: dict[str, str] = {}

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from longshore import stored
 from longshore.errors import Failure
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob
 from longshore.media.directory import disk
@@ -94,7 +95,7 @@ def new_record(job: NewJob, now: float) -> Record:
         key=job.key,
         partition=job.partition,
         host=job.host,
-        payload=raw(job.payload),
+        payload=raw(job.payload, "A job's payload"),
         max_attempts=job.max_attempts,
         submitted_at=now,
     )
@@ -109,6 +110,8 @@ def descended(record: Record, parent: Record) -> Record:
 def carried_record(carried: Carried) -> Record:
     """What is written of a job that another queue knew. Raises where JSON cannot say it."""
     job = carried.job
+    for failure in (job.failure, *(attempt.failure for attempt in carried.history)):
+        check_failure(failure)
     return Record(
         run=job.run,
         kind=job.kind,
@@ -116,26 +119,27 @@ def carried_record(carried: Carried) -> Record:
         partition=job.partition,
         host=job.host,
         parent=job.parent,
-        depth=min(max(job.depth, 0), DEEPEST),
-        payload=raw(job.payload),
+        depth=job.depth,
+        payload=raw(job.payload, "A job's payload"),
         max_attempts=job.max_attempts,
         submitted_at=job.submitted_at,
         settled_at=job.settled_at,
         worker=job.worker if job.state in FINISHED else None,
         seconds=job.seconds,
-        result=raw(job.result),
+        result=raw(job.result, "A result"),
         failure=job.failure,
         history=carried.history,
     )
 
 
-def raw(value: Any) -> msgspec.Raw:
-    """Anything as JSON that is written as it is. Raises where JSON cannot say it."""
-    encoded = msgspec.json.encode(value)
-    if isinstance(value, msgspec.Raw):
-        # Taken over from a handler: one that is not JSON must fail here rather than when it is read.
-        _decode_any(encoded)
-    return msgspec.Raw(encoded)
+def raw(value: Any, what: str) -> msgspec.Raw:
+    """Anything as JSON that is written as it is. Raises where it could not be read back."""
+    return msgspec.Raw(stored.encode(value, what))
+
+
+def check_failure(failure: Failure | None) -> None:
+    """Raises where it could not be read back."""
+    stored.encode(failure, "A failure")
 
 
 def encode(record: Record) -> bytes:

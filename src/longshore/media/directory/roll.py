@@ -19,6 +19,7 @@ from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import worker_of
 from longshore.media.directory.workers import Workers
 from longshore.roll import Present
+from longshore.stored import encode
 
 
 class Words(msgspec.Struct, frozen=True):
@@ -80,5 +81,5 @@ class Roll:
 
 
 def words_of(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
-    """What is written of a worker. Raises where JSON cannot say it."""
-    return msgspec.json.encode(Words(worker.label, worker.incarnation, dict(about)))
+    """What is written of a worker. Raises where it could not be read back."""
+    return encode(Words(worker.label, worker.incarnation, dict(about)), "What a worker says of itself")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from longshore.job import Attempt, Job
+from longshore.job import Attempt, Job, number_of
 from longshore.media.directory import disk, listing
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head
@@ -28,7 +28,7 @@ class Chooser:
         self._selection = selection
         self._now = now
         ids = selection.ids
-        self._numbers = None if ids is None else frozenset(int(each) for each in ids if _is_number(each))
+        self._numbers = None if ids is None else frozenset(number_of(each) for each in ids)
 
     def page(self, after: int, limit: int) -> list[Job]:
         """Jobs that are selected, oldest first.
@@ -119,12 +119,12 @@ class Chooser:
 
 def history(journal: Journal, job_id: str) -> list[Attempt]:
     """The failed and expired attempts of a job, oldest first."""
-    if not _is_number(job_id):
+    number = number_of(job_id)
+    if not number:
         return []
     while True:
         with journal.trace() as trace:
             head = journal.catch_up()
-            number = int(job_id)
             portions = listing.by_segment(journal, head.lanes.keys(), ALL_SLOTS, 0, frozenset({number}))
             path = next((portion[number] for portion in portions if number in portion), None)
             record = None if path is None else read(journal.root, path)
@@ -237,7 +237,3 @@ def _forget(journal: Journal, key: str, owner: tuple[str, int]) -> None:
         disk.remove(aside)
     else:
         disk.move(aside, journal.path(key))
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 18

@@ -12,7 +12,7 @@ from datetime import timedelta
 import msgspec
 
 from longshore.errors import CrashedError, Failure
-from longshore.job import Attempt, NewJob
+from longshore.job import Attempt, NewJob, number_of
 from longshore.lease import Lease
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head
@@ -28,7 +28,7 @@ from longshore.media.directory.layout import (
     processing,
     worker_of,
 )
-from longshore.media.directory.record import Record, encode, raw, read
+from longshore.media.directory.record import Record, check_failure, encode, raw, read
 from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 
@@ -159,7 +159,7 @@ def _back(file: File, delay: timedelta, now: float, record: Record | None) -> Ve
 def _path_of(lease: Lease) -> str | None:
     """Where the job of that lease lies if it is held; None for a lease that no directory queue gave."""
     job = lease.job
-    if not (job.id.isascii() and job.id.isdecimal()):
+    if not number_of(job.id):
         return None
     worker = worker_of(lease.worker.label, lease.worker.incarnation)
     file = File(int(job.id), job.priority, job.epoch, job.attempts)
@@ -167,4 +167,6 @@ def _path_of(lease: Lease) -> str | None:
 
 
 def _storable(outcome: Outcome) -> Outcome:
-    return Completed(raw(outcome.result), outcome.jobs) if isinstance(outcome, Completed) else outcome
+    if isinstance(outcome, Failed):
+        check_failure(outcome.failure)
+    return Completed(raw(outcome.result, "A result"), outcome.jobs) if isinstance(outcome, Completed) else outcome

@@ -13,7 +13,7 @@ from datetime import timedelta
 import msgspec
 
 from longshore.clock import Clock
-from longshore.lease import DEFAULT_LEASE, WorkerId
+from longshore.lease import DEFAULT_LEASE, WorkerId, lease_seconds
 from longshore.media.directory import disk
 from longshore.media.directory.entry import new_id
 from longshore.media.directory.journal import Journal
@@ -43,7 +43,7 @@ class Workers:
     def beat(self, worker: WorkerId, lease: timedelta) -> str:
         """Show that a worker lives, and say which folder is its own. One write, not synced: it is stale soon anyway."""
         folder = worker_of(worker.label, worker.incarnation)
-        heartbeat = Heartbeat(worker.label, lease.total_seconds(), new_id())
+        heartbeat = Heartbeat(worker.label, lease_seconds(lease), new_id())
         own = self._journal.path(f"staging/beat.{heartbeat.beat}")
         disk.write_hint(own, msgspec.json.encode(heartbeat))
         disk.move(own, self._file(folder))

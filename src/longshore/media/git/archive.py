@@ -17,12 +17,15 @@ import msgspec
 from longshore.archive import Month
 from longshore.media.git.objects import LARGEST, Objects, TooLargeError
 from longshore.media.git.record import ARCHIVE, Place, Record
+from longshore.stored import LATEST
 
 log = logging.getLogger(__name__)
 
 _PART = re.compile(rf"{ARCHIVE}/(?P<month>\d{{4}}-\d\d)/(?P<serial>\d{{6,12}})-(?P<jobs>\d{{1,9}})\.jsonl\.gz")
 _IN_ONE = 5000
 """Jobs in one file."""
+_TEXT = LARGEST // 2
+"""Bytes of text in one file, before they are packed, where one job alone has not more."""
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -43,12 +46,26 @@ def pack(jobs: Iterable[tuple[Place, Record]]) -> Iterator[tuple[str, list[Packe
     """Jobs by the month in which they were settled, in portions of one file each."""
     months: dict[str, list[Packed]] = {}
     for place, record in jobs:
-        month = datetime.fromtimestamp(record.settled_at or 0.0, UTC).strftime("%Y-%m")
+        settled_at = min(max(record.settled_at or 0.0, 0.0), LATEST)
+        month = datetime.fromtimestamp(settled_at, UTC).strftime("%Y-%m")
         line = Packed(place.number, place.lane, place.identity, place.epoch, msgspec.Raw(msgspec.json.encode(record)))
         months.setdefault(month, []).append(line)
     for month, lines in months.items():
-        for first in range(0, len(lines), _IN_ONE):
-            yield month, lines[first : first + _IN_ONE]
+        for portion in _portions(lines):
+            yield month, portion
+
+
+def _portions(lines: list[Packed]) -> Iterator[list[Packed]]:
+    portion: list[Packed] = []
+    size = 0
+    for line in lines:
+        length = len(bytes(line.record))
+        if portion and (len(portion) == _IN_ONE or size + length > _TEXT):
+            yield portion
+            portion, size = [], 0
+        portion.append(line)
+        size += length
+    yield portion
 
 
 def name_of(month: str, serial: int, jobs: int) -> str:
@@ -76,7 +93,7 @@ def read(content: bytes) -> list[Packed]:
     """The lines of a file. Raises `ValueError` for one that is none of ours."""
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        text = inflate.decompress(content, LARGEST)
+        text = inflate.decompress(content, 2 * LARGEST)
     except zlib.error as error:
         raise ValueError(f"it is not compressed as it should be ({error})") from error
     if inflate.unconsumed_tail:

@@ -36,7 +36,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -72,6 +72,12 @@ class Traffic(msgspec.Struct):
     """Claims that had to be made again."""
 
 
+class Refused(NamedTuple):
+    """In place of an answer: why this operation, alone of those that came with it, cannot be done."""
+
+    reason: Exception
+
+
 class Exchange:
     """See the module. Used by one thread at a time."""
 
@@ -99,7 +105,7 @@ class Exchange:
         self._stand_at(self.mirror.mark(CONFIRMED))
 
     def perform(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Apply operations, make them part of the branch, and return their answers."""
+        """Apply operations, make them part of the branch, and return their answers; `Refused` for those without one."""
         try:
             return self._perform(operations)
         except QueueUnavailableError:
@@ -195,11 +201,14 @@ class Exchange:
         return None
 
     def _apply(self, operations: Sequence[Operation[Any]], claims: int, lost: int) -> list[Any]:
-        """The answers of operations at the tip, and a commit of what they changed."""
+        """The answers of operations at the tip, and a commit of what they changed.
+
+        One that cannot be done has its error for an answer. Nothing of it is done, and the others know nothing of it.
+        """
+        refused: dict[int, Refused] = {}
         try:
-            self._stand_at(self.mirror.mark(TIP) or self.mirror.mark(CONFIRMED))
-            instant = self._clock.now()
-            answers = [operation.apply(self._ledger, instant) for operation in operations]
+            while (answers := self._answers(operations, refused)) is None:
+                self._forget_all()  # the last one that was refused may have been done in part
             if self._ledger.changed:
                 if claims:
                     self._ledger.tally(claims=claims, lost=lost)
@@ -207,6 +216,24 @@ class Exchange:
         except BaseException:
             self._forget_all()
             raise
+        return answers
+
+    def _answers(self, operations: Sequence[Operation[Any]], refused: dict[int, Refused]) -> list[Any] | None:
+        """The answers of all but those that are refused; None if there is one more of these."""
+        self._stand_at(self.mirror.mark(TIP) or self.mirror.mark(CONFIRMED))
+        instant = self._clock.now()
+        answers: list[Any] = []
+        for number, operation in enumerate(operations):
+            if number in refused:
+                answers.append(refused[number])
+                continue
+            try:
+                answers.append(operation.apply(self._ledger, instant))
+            except (QueueError, OSError):
+                raise
+            except Exception as error:  # noqa: BLE001 - handed to the one whose call it was
+                refused[number] = Refused(error)
+                return None
         return answers
 
     def _deliver(self, mine: str, base: str) -> bool:
@@ -272,8 +299,8 @@ class Exchange:
         head = self.mirror.fetch(known) if known else None
         if head is None:
             branch, newest = self._branches.find() or ("", "")
-        elif moved_to := self._branches.moved_to(head):
-            branch, newest = self._branches.follow(moved_to)
+        elif moved_to := self._branches.moved_to(known, head):
+            branch, newest = self._branches.follow(moved_to) or self._branches.find() or ("", "")
         else:
             branch, newest = known, head
         if (branch, newest) != (known, self.mirror.mark(CONFIRMED)):
@@ -356,7 +383,10 @@ class Exchange:
 
     def _forget_all(self) -> None:
         """Begin with an empty ledger: what was taken in or applied in part must not be seen by anyone."""
+        heartbeats = self._ledger.heartbeats
         self._ledger, self._at = self._new_ledger(), ""
+        # Or nobody would ever be silent for long enough where calls fail again and again.
+        self._ledger.heartbeats.remember(heartbeats)
 
     def _new_ledger(self) -> Ledger:
         return Ledger(self.mirror.objects, self._clock.monotonic)

@@ -47,6 +47,10 @@ class Heartbeats:
         """A worker holds something, whether it has a heartbeat or not."""
         self._seen.setdefault(stem, (None, self._monotonic()))
 
+    def remember(self, earlier: Heartbeats) -> None:
+        """Go on watching where others have watched; what is written is learned anew."""
+        self._seen = dict(earlier._seen)
+
     def watch_anew(self) -> None:
         """Count every worker's silence from now on."""
         now = self._monotonic()

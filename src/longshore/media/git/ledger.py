@@ -130,8 +130,9 @@ class Ledger:
         if not stem.isdigit():
             return
         gone = self.lanes.pop(int(stem), None)
-        if gone is not None:
-            self._lane_numbers.pop((gone.run, gone.kind, gone.partition), None)
+        # What it was may have another number by now: lanes are given theirs anew after a refused push.
+        if gone is not None and self._lane_numbers.get(words := (gone.run, gone.kind, gone.partition)) == int(stem):
+            del self._lane_numbers[words]
         if oid is not None and (lane := self._decoded(oid, Lane, f"{files.LANES}/{name}")) is not None:
             self.lanes[int(stem)] = lane
             self._lane_numbers[lane.run, lane.kind, lane.partition] = int(stem)
@@ -159,7 +160,6 @@ class Ledger:
         match place.state:
             case State.PENDING:
                 self.pending.pop(place.number, None)
-                self._backlog.discard(place)
             case State.CLAIMED:
                 self.active.pop(place.number, None)
                 if (held := self.held.get(place.holder)) is not None:
@@ -219,7 +219,7 @@ class Ledger:
         return self.heartbeats.silent(self.held)
 
     def pick(self, want: Want, now: float) -> Iterator[Place]:
-        """Pending jobs that are wanted and due, in their order. What is taken from here must be moved elsewhere."""
+        """Pending jobs that are wanted and due, in their order. Each must be moved before the next is asked for."""
         return self._backlog.pick(self._wanted(want), now)
 
     def has_work(self, want: Want, now: float) -> bool:

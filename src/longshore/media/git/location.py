@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from longshore.errors import SettingsError
-from longshore.url import mask_url
+from longshore.url import mask_url, mask_urls
 
 _SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+file": "file", "https": "https"}
 
@@ -19,7 +19,7 @@ class Location:
     """One repository: how git reaches it, and how it is called in messages."""
 
     def __init__(self, queue_url: str) -> None:
-        self.shown = masked(queue_url)
+        self.shown = masked(mask_url(queue_url))
         """The URL as it may be shown: without its password or token."""
         parts = urlsplit(queue_url)
         scheme = _SCHEMES.get(parts.scheme)
@@ -54,7 +54,7 @@ class Location:
 
 def masked(text: str) -> str:
     """The text without the secrets of the URLs in it. Over HTTP a lone name before the host is mostly a token."""
-    return re.sub(r"(https?://)[^/@:\s]+@", r"\1***@", mask_url(text), flags=re.IGNORECASE)
+    return re.sub(r"(https?://)[^/@:\s]+@", r"\1***@", mask_urls(text), flags=re.IGNORECASE)
 
 
 def cache_folder() -> Path:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from longshore.errors import QueueError
 from longshore.media.git.program import Program, command, environment
 
-LARGEST = 64 << 20
+LARGEST = 65 << 20
 """Bytes of the largest object that is read or written; what is larger in a repository is none of ours."""
 _CACHE = 32 << 20
 _FEW = 64

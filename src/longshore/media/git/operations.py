@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from longshore.errors import CrashedError, Failure, UsageError
-from longshore.job import Attempt, NewJob, State
+from longshore.job import Attempt, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.git import record as files
+from longshore.media.git.contents import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
 from longshore.media.git.ledger import Ledger
-from longshore.media.git.objects import LARGEST
 from longshore.media.git.record import Place, Record
 from longshore.media.git.selecting import selected
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
@@ -45,8 +45,7 @@ class Submit(Operation[Submitted]):
     verb = "submit"
 
     def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
-        records = [Record.of(job, now) for job in jobs]
-        self._jobs = [(record, _written(record)) for record in records]
+        self._jobs = [accepted(Record.of(job, now)) for job in jobs]
 
     def apply(self, ledger: Ledger, now: float) -> Submitted:
         del now
@@ -60,7 +59,7 @@ class TakeOver(Operation[Submitted]):
     verb = "take over"
 
     def __init__(self, carried: Sequence[Carried]) -> None:
-        self._jobs = [(item.job, record := Record.carried(item), _written(record)) for item in carried]
+        self._jobs = [(item.job, *accepted(Record.carried(item))) for item in carried]
 
     def apply(self, ledger: Ledger, now: float) -> Submitted:
         del now
@@ -77,6 +76,8 @@ class Claim(Operation[list[Lease]]):
     verb = "claim"
 
     def __init__(self, want: Want) -> None:
+        if len(want.worker.label) > LONGEST_LABEL:
+            raise UsageError(f"A worker's label may have {LONGEST_LABEL} characters, not {len(want.worker.label)}")
         self._want = want
 
     def apply(self, ledger: Ledger, now: float) -> list[Lease]:
@@ -125,7 +126,10 @@ class SignIn(Operation[list[Held]]):
     def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
         self._worker = worker
         self._seconds = lease.total_seconds()
-        self._about: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(about)))
+        words = storable(dict(about), "What a worker says of itself")
+        if len(bytes(words)) > ROOM:
+            raise UsageError(f"What a worker says of itself may have {ROOM} bytes, not {len(bytes(words))}")
+        self._about: dict[str, Any] = msgspec.json.decode(words)
 
     def apply(self, ledger: Ledger, now: float) -> list[Held]:
         del now
@@ -152,14 +156,18 @@ class Settle(Operation[list[bool]]):
     verb = "settle"
 
     def __init__(self, settlements: Sequence[Settlement]) -> None:
-        self._settlements = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
+        self._settlements = [
+            (settlement, _storable(settlement.outcome), _follow_on(settlement.outcome)) for settlement in settlements
+        ]
 
     def apply(self, ledger: Ledger, now: float) -> list[bool]:
-        return [self._settle(ledger, settlement, outcome, now) for settlement, outcome in self._settlements]
+        return [self._settle(ledger, *each, now) for each in self._settlements]
 
-    def _settle(self, ledger: Ledger, settlement: Settlement, outcome: Outcome, now: float) -> bool:
+    def _settle(
+        self, ledger: Ledger, settlement: Settlement, outcome: Outcome, jobs: Sequence[Record], now: float
+    ) -> bool:
         lease = settlement.lease
-        place = ledger.active.get(int(lease.job.id)) if lease.job.id.isdecimal() else None
+        place = ledger.active.get(number_of(lease.job.id))
         if place is None or place.epoch != lease.epoch:
             return False
         record = ledger.record(place)
@@ -172,10 +180,8 @@ class Settle(Operation[list[bool]]):
                 record.settled_at, record.seconds = now, settlement.seconds
                 record.result, record.failure = outcome.result, None
                 _finish(ledger, place, record, State.COMPLETED)
-                for job in outcome.jobs:
-                    follow_on = msgspec.structs.replace(job, run=record.run)
-                    born = Record.of(follow_on, now, parent=record)
-                    ledger.add(born, _written(born))
+                for job in jobs:
+                    ledger.add(*accepted(job.born_of(record, now)))
             case Failed():
                 _fail(ledger, place, record, outcome, now, settlement.seconds)
             case Snoozed():
@@ -204,10 +210,13 @@ class Reap(Operation[Reaped]):
                     continue
                 record.worker = ledger.holder(place)
                 crash = CrashedError(f"worker {record.worker} went silent and its lease expired")
-                if _fail(ledger, place, record, Failed(Failure.of(crash)), now, None) is State.FAILED:
-                    failed += 1
-                else:
-                    returned += 1
+                try:
+                    ended = _fail(ledger, place, record, Failed(Failure.of(crash)), now, None)
+                except UsageError:
+                    ledger.set_aside(place)
+                    continue
+                failed += ended is State.FAILED
+                returned += ended is State.PENDING
             ledger.bury(stem)
         return Reaped(returned, failed)
 
@@ -226,7 +235,7 @@ class Retry(Operation[int]):
         for place, record in chosen:
             record.attempts, record.not_before, record.settled_at = 0, None, None
             record.worker = record.seconds = None
-            ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), _written(record))
+            ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), rewritten(record))
         return len(chosen)
 
 
@@ -305,13 +314,13 @@ def _give_back(ledger: Ledger, place: Place, record: Record, delay: timedelta, n
     record.worker = None
     record.not_before = now + delay.total_seconds() if delay else None
     back = _replaced(place, folder=_waiting_room(record), holder="", due=files.due_of(record.not_before))
-    ledger.move(place, back, _written(record))
+    ledger.move(place, back, rewritten(record))
 
 
 def _finish(ledger: Ledger, place: Place, record: Record, state: State) -> None:
     record.not_before = None
     done = _replaced(place, folder=files.FINISHED_FOLDERS[state], holder="", due=None)
-    ledger.move(place, done, _written(record))
+    ledger.move(place, done, rewritten(record))
 
 
 def _waiting_room(record: Record) -> str:
@@ -323,25 +332,16 @@ def _replaced(place: Place, **changes: Any) -> Place:
 
 
 def _storable(outcome: Outcome) -> Outcome:
-    """The outcome with everything in it encoded, so that it can be written later whatever its maker does to it."""
-    if not isinstance(outcome, Completed):
-        return outcome
-    for job in outcome.jobs:
-        _written(Record.of(job, 0.0))
-    jobs = tuple(msgspec.structs.replace(job, payload=_raw(job.payload)) for job in outcome.jobs)
-    return Completed(_raw(outcome.result), jobs)
+    """The outcome as it can be written later, whatever its maker does to it."""
+    match outcome:
+        case Completed():
+            return Completed(storable(outcome.result, "A result"))
+        case Failed():
+            return msgspec.structs.replace(outcome, failure=bounded(outcome.failure))
+        case _:
+            return outcome
 
 
-def _raw(value: Any) -> Any:
-    # Formatting reads it through: what was given as JSON and is none is found out here.
-    return msgspec.Raw(msgspec.json.format(msgspec.json.encode(value), indent=-1))
-
-
-def _written(record: Record) -> bytes:
-    content = files.written(record)
-    if len(content) > LARGEST:
-        raise UsageError(
-            f"A job of {len(content)} bytes is too large for a git queue, which takes {LARGEST}. "
-            "Keep large things elsewhere and put their address into the job."
-        )
-    return content
+def _follow_on(outcome: Outcome) -> list[Record]:
+    """The jobs an outcome brings, before it is known what they come from."""
+    return [accepted(Record.of(job, 0.0))[0] for job in outcome.jobs] if isinstance(outcome, Completed) else []

@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 
 from longshore.archive import Month
 from longshore.clock import Clock
-from longshore.job import Attempt, Job, NewJob
+from longshore.job import Attempt, Job, NewJob, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.git import mirror as mirrors
-from longshore.media.git.exchange import Exchange, Traffic
+from longshore.media.git.exchange import Exchange, Refused, Traffic
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.location import Location
 from longshore.media.git.mirror import Mirror
@@ -37,7 +37,7 @@ from longshore.media.git.operations import (
 )
 from longshore.media.git.selecting import selected
 from longshore.outcome import Settlement
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
 from longshore.transfer import Carried
 
@@ -135,17 +135,17 @@ class GitQueue:
         return await self._look(lambda ledger: _counts(ledger, run))
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        now = self._clock.now()
+        now, start = self._clock.now(), page_start(after, limit)
 
         def page(ledger: Ledger) -> list[Job]:
-            found = selected(ledger, selection, now, after=int(after or 0))
+            found = selected(ledger, selection, now, after=start)
             return [record.job(place, ledger.holder(place)) for place, record in islice(found, limit)]
 
         return await self._look(page)
 
     async def history(self, job_id: str) -> list[Attempt]:
         def history(ledger: Ledger) -> list[Attempt]:
-            place = ledger.find(int(job_id)) if job_id.isdecimal() else None
+            place = ledger.find(number_of(job_id))
             record = ledger.record(place) if place is not None else None
             return record.history if record is not None else []
 
@@ -225,7 +225,11 @@ class GitQueue:
                             waiting.set_exception(error)
                     continue
                 for (_, waiting), answer in zip(batch, answers, strict=True):
-                    if not waiting.done():
+                    if waiting.done():
+                        continue
+                    if isinstance(answer, Refused):
+                        waiting.set_exception(answer.reason)
+                    else:
                         waiting.set_result(answer)
         finally:
             self._rounds = None

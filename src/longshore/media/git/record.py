@@ -113,8 +113,8 @@ def place_of(path: str, oid: str) -> Place | None:
         holder=found["holder"] if held else "",
         oid=oid,
     )
-    # Only the one true spelling counts; else a second file could claim to be the same job.
-    return place if place.path == path else None
+    # Only the one true spelling counts; else a second file could claim to be the same job. Numbers begin at one.
+    return place if place.path == path and place.number else None
 
 
 class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -141,8 +141,8 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
     history: list[Attempt] = []
 
     @classmethod
-    def of(cls, job: NewJob, now: float, parent: Record | None = None) -> Record:
-        """A new job's; `parent` is that of the job whose settlement brings it."""
+    def of(cls, job: NewJob, now: float) -> Record:
+        """A new job's."""
         return cls(
             run=job.run,
             kind=job.kind,
@@ -151,10 +151,18 @@ class Record(msgspec.Struct, kw_only=True, omit_defaults=True):
             priority=job.priority,
             partition=job.partition,
             host=job.host,
-            parent=None if parent is None else JobName(parent.kind, parent.key),
-            depth=0 if parent is None else min(parent.depth + 1, DEEPEST),
             max_attempts=job.max_attempts,
             not_before=job.not_before,
+            submitted_at=now,
+        )
+
+    def born_of(self, parent: Record, now: float) -> Record:
+        """This new job's, brought by the settlement of another and so a part of its run."""
+        return msgspec.structs.replace(
+            self,
+            run=parent.run,
+            parent=JobName(parent.kind, parent.key),
+            depth=min(parent.depth + 1, DEEPEST),
             submitted_at=now,
         )
 
@@ -278,6 +286,8 @@ def decoded(content: bytes, kind: type[T]) -> T:
         return msgspec.json.decode(content, type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError("it is nested too deeply") from error
+    except UnicodeDecodeError as error:
+        raise msgspec.DecodeError(f"it is no text: {error}") from error
 
 
 def meta_of(content: bytes) -> Meta:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from longshore.job import State
+from longshore.job import State, number_of
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.record import Place, Record
 from longshore.queue import Selection
@@ -17,7 +17,7 @@ def selected(
     asked = selection.states if states is None else states
     if states is not None and selection.states is not None:
         asked = states & selection.states
-    numbers = None if selection.ids is None else {int(each) for each in selection.ids if each.isdecimal()}
+    numbers = None if selection.ids is None else {number_of(each) for each in selection.ids}
     if numbers is not None and len(numbers) < 100:
         found = [place for number in numbers if (place := ledger.find(number)) is not None]
         candidates = [place for place in found if asked is None or place.state in asked]

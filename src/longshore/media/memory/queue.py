@@ -14,10 +14,11 @@ import msgspec
 from longshore.clock import Clock, SystemClock
 from longshore.errors import CrashedError, Failure
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
-from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
+from longshore.stored import check_texts, encode
 from longshore.transfer import Carried
 
 
@@ -64,17 +65,19 @@ class MemoryQueue:
             )
             self._holders[job.id] = want.worker
             # A copy, for what a handler does to its payload must not reach the next attempt.
-            own = msgspec.structs.replace(claimed, payload=_through_json(claimed.payload))
+            own = msgspec.structs.replace(claimed, payload=msgspec.json.decode(msgspec.json.encode(claimed.payload)))
             leases.append(Lease(own, want.worker, deadline))
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        self._deadlines[worker] = self._clock.now() + lease.total_seconds()
+        self._deadlines[worker] = self._clock.now() + lease_seconds(lease)
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        self._about[worker] = _through_json(dict(about))
-        return await self.renew(worker, lease)
+        words = _through_json(dict(about), "What a worker says of itself")
+        held = await self.renew(worker, lease)
+        self._about[worker] = words
+        return held
 
     async def sign_out(self, worker: WorkerId) -> None:
         self._about.pop(worker, None)
@@ -106,6 +109,7 @@ class MemoryQueue:
         return Reaped(returned, failed)
 
     async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The run")
         numbers: defaultdict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: dict.fromkeys(State, 0))
         for job in self._jobs.values():
             if run is None or job.run == run:
@@ -116,7 +120,7 @@ class MemoryQueue:
         ]
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        return self._select(selection, after=int(after or 0))[:limit]
+        return self._select(selection, after=page_start(after, limit))[:limit]
 
     async def history(self, job_id: str) -> list[Attempt]:
         return list(self._history.get(job_id, ()))
@@ -295,25 +299,32 @@ class MemoryQueue:
             self._waiters.discard(change)
 
 
-def _through_json(value: Any) -> Any:
+def _through_json(value: Any, what: str) -> Any:
     """As every other medium would give it back. Raises where no medium could store it."""
-    return msgspec.json.decode(msgspec.json.encode(value))
+    return msgspec.json.decode(encode(value, what))
 
 
 def _stored(job: NewJob) -> NewJob:
-    return msgspec.structs.replace(job, payload=_through_json(job.payload))
+    return msgspec.structs.replace(job, payload=_through_json(job.payload, "A job's payload"))
 
 
 def _carried(carried: Carried) -> tuple[Job, list[Attempt]]:
     """A job as it arrives: nobody holds it here."""
     job = carried.job
-    here = {"payload": _through_json(job.payload), "result": _through_json(job.result)}
+    here = {
+        "payload": _through_json(job.payload, "A job's payload"),
+        "result": _through_json(job.result, "A result"),
+    }
+    for failure in (job.failure, *(attempt.failure for attempt in carried.history)):
+        encode(failure, "A failure")
     if job.state is State.CLAIMED:
         here |= {"state": State.PENDING, "worker": None, "not_before": None}
     return msgspec.structs.replace(job, **here), list(carried.history)
 
 
 def _storable(outcome: Outcome) -> Outcome:
+    if isinstance(outcome, Failed):
+        encode(outcome.failure, "A failure")
     if not isinstance(outcome, Completed):
         return outcome
-    return Completed(_through_json(outcome.result), tuple(_stored(job) for job in outcome.jobs))
+    return Completed(_through_json(outcome.result, "A result"), tuple(_stored(job) for job in outcome.jobs))

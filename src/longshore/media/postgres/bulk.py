@@ -16,9 +16,10 @@ from typing import Any
 import asyncpg
 
 from longshore.job import NewJob
-from longshore.media.postgres.columns import Lanes, encode, priority_of
+from longshore.media.postgres.columns import Lanes
 from longshore.media.postgres.connections import CALL_TIMEOUT, Session
 from longshore.media.postgres.location import Location
+from longshore.stored import encode
 
 WORTH_IT = 500
 """Below so many jobs the further round trips cost more than COPY saves."""
@@ -86,13 +87,13 @@ def _job_rows(
             number,
             family,
             lane,
-            priority_of(job),
+            job.priority,
             job.max_attempts,
             due,
             _digest(key),
             key,
             job.host,
-            encode(job.payload).decode(),
+            encode(job.payload, "A job's payload").decode(),
         )
 
 

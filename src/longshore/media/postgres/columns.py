@@ -8,17 +8,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from longshore.errors import Failure, UsageError
-from longshore.job import Job, JobName, NewJob, State
+from longshore.errors import Failure
+from longshore.job import Job, JobName, NewJob, State, number_of
 from longshore.lease import Lease
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Selection
+from longshore.stored import BIGGEST, encode
 
-encode = msgspec.json.encode
 _decode = msgspec.json.decode
 _failure = msgspec.json.Decoder(Failure)
 _job_name = msgspec.json.Decoder(JobName)
-_BIGGEST_INT = 2**31 - 1
 
 
 class BatchLease(Lease, frozen=True):
@@ -42,13 +41,6 @@ class Lanes:
     def columns(self) -> list[list[str]]:
         """Runs, kinds and partitions, in the order of the numbers."""
         return unzipped(self._numbers, 3)
-
-
-def priority_of(job: NewJob | Job) -> int:
-    """The priority, if it fits its column."""
-    if not -_BIGGEST_INT <= job.priority <= _BIGGEST_INT:
-        raise UsageError(f"Priority {job.priority} is out of range. Fix: stay within ±{_BIGGEST_INT}")
-    return job.priority
 
 
 class NewJobs(NamedTuple):
@@ -78,8 +70,8 @@ class NewJobs(NamedTuple):
             (
                 lanes.number(job),
                 job.key,
-                encode(job.payload).decode(),
-                priority_of(job),
+                encode(job.payload, "A job's payload").decode(),
+                job.priority,
                 job.host,
                 job.not_before,
                 job.max_attempts,
@@ -164,7 +156,7 @@ def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
     for place, (lease, outcome, seconds) in enumerate((s.lease, s.outcome, s.seconds) for s in settlements):
         job = lease.job
         name = (job.id, job.epoch)
-        if name in seen or not job.id.isdecimal() or not 0 < job.epoch <= _BIGGEST_INT:
+        if name in seen or not number_of(job.id) or not 0 < job.epoch <= BIGGEST:
             continue
         seen.add(name)
         if isinstance(lease, BatchLease):
@@ -172,7 +164,7 @@ def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
         else:
             incarnations.add(lease.worker.incarnation)
         if isinstance(outcome, Completed):
-            completed.append((int(job.id), job.epoch, encode(outcome.result).decode(), seconds))
+            completed.append((int(job.id), job.epoch, encode(outcome.result, "A result").decode(), seconds))
             completed_at.append(place)
             if outcome.jobs:
                 follow_ons.extend(msgspec.structs.replace(follow_on, run=job.run) for follow_on in outcome.jobs)
@@ -205,7 +197,7 @@ def encode_failure(failure: Failure) -> str:
         for name in ("error_type", "message", "exception", "traceback")
         if "\0" in (value := getattr(failure, name))
     }
-    return encode(msgspec.structs.replace(failure, **clean) if clean else failure).decode()
+    return encode(msgspec.structs.replace(failure, **clean) if clean else failure, "A failure").decode()
 
 
 def decode_failure(text: str) -> Failure:
@@ -252,7 +244,7 @@ def selection_columns(selection: Selection) -> tuple[Any, ...]:
     s = selection
     return (
         s.run,
-        None if s.ids is None else sorted(int(i) for i in s.ids if i.isdecimal() and len(i) < 19),
+        None if s.ids is None else sorted(number_of(job_id) for job_id in s.ids),
         None if s.kinds is None else sorted(s.kinds),
         None if s.partitions is None else sorted(s.partitions),
         None if s.states is None else sorted(s.states),

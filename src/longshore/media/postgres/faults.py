@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 import asyncpg
 
@@ -39,6 +40,8 @@ def fault(error: BaseException, location: Location) -> LongshoreError | None:
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
         return QueueUnavailableError(f"The database at {where} did not answer in time")
     if isinstance(error, OSError):
+        if (encryption := _encryption_fault(error, where)) is not None:
+            return encryption
         return QueueUnavailableError(
             f"The database at {where} cannot be reached: {_reason(error)}. Fix: check host and port, and that the "
             "server runs and lets this machine in"
@@ -54,10 +57,31 @@ def fault(error: BaseException, location: Location) -> LongshoreError | None:
     return None
 
 
+def _encryption_fault(error: OSError, where: str) -> LongshoreError | None:
+    """Our error where the two sides do not agree on encryption, which no waiting mends; None for any other."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return QueueError(
+            f"The certificate of the server at {where} is not trusted: {error.verify_message}. Fix: name the "
+            "certificate of who signed it (sslrootcert=FILE), or ask for less than sslmode=verify-full"
+        )
+    # The driver has no class of its own for it.
+    if "rejected SSL upgrade" in str(error):
+        return QueueError(
+            f"The server at {where} does not encrypt connections, and sslmode (or PGSSLMODE) asks for it. Fix: switch "
+            "on ssl in the server; or, on a network that you trust, write sslmode=prefer or sslmode=disable"
+        )
+    return None
+
+
 def _server_fault(error: asyncpg.PostgresError, location: Location) -> LongshoreError:
     where, code, reason = location.shown, error.sqlstate or "", _reason(error)
     schema = location.schema
     match code:
+        case "28000" if "no encryption" in reason:
+            return QueueError(
+                f"The database at {where} refuses the login: {reason}. Fix: if pg_hba.conf lets this user in only "
+                "when the connection is encrypted (hostssl), write sslmode=require"
+            )
         case "28P01" | "28000":
             return QueueError(
                 f"The database at {where} refuses the login: {reason}. Fix: check user and password in the URL "

@@ -15,8 +15,8 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
-from longshore.job import Attempt, Job, NewJob, State
-from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.job import Attempt, Job, NewJob, State, number_of
+from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.postgres.bulk import WORTH_IT, copy_in
 from longshore.media.postgres.columns import (
     BatchLease,
@@ -24,7 +24,6 @@ from longshore.media.postgres.columns import (
     Settlements,
     decode_failure,
     decode_parent,
-    encode,
     job_of,
     selection_columns,
     sort_settlements,
@@ -37,8 +36,9 @@ from longshore.media.postgres.schema import bring_up_to_date
 from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.wake import Bell, Ear, announce
 from longshore.outcome import Settlement
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
+from longshore.stored import check_texts, encode
 from longshore.transfer import Carried
 
 FOLD_EVERY = 200
@@ -155,7 +155,7 @@ class PostgresQueue:
         return await self._renewed(worker, lease, None)
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        return await self._renewed(worker, lease, encode(about).decode())
+        return await self._renewed(worker, lease, encode(dict(about), "What a worker says of itself").decode())
 
     async def sign_out(self, worker: WorkerId) -> None:
         await self._call("sign_out", worker.incarnation, repeatable=True)
@@ -165,7 +165,7 @@ class PostgresQueue:
         return [Present(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
 
     async def _renewed(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
-        arguments = (worker.incarnation, worker.label, lease.total_seconds(), about)
+        arguments = (worker.incarnation, worker.label, lease_seconds(lease), about)
         rows = await self._call("renew", *arguments, repeatable=True)
         return [Held(str(row[0]), row[1]) for row in rows]
 
@@ -196,17 +196,16 @@ class PostgresQueue:
         return Reaped(row["returned"], row["failed"])
 
     async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The run")
         return [Count(**row) for row in await self._call("stats", run, repeatable=True)]
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        page = (int(after or 0), limit)
+        page = (page_start(after, limit), limit)
         rows = await self._call("selected", *selection_columns(selection), *page, repeatable=True)
         return [job_of(row) for row in rows]
 
     async def history(self, job_id: str) -> list[Attempt]:
-        if not job_id.isdecimal():
-            return []
-        rows = await self._call("history", int(job_id), repeatable=True)
+        rows = await self._call("history", number_of(job_id), repeatable=True)
         return [Attempt(**{**row, "failure": decode_failure(row["failure"])}) for row in rows]
 
     async def retry(self, selection: Selection) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from longshore.job import State
-from longshore.media.postgres.columns import Lanes, encode, encode_failure, priority_of, unzipped
+from longshore.media.postgres.columns import Lanes, encode_failure, unzipped
+from longshore.stored import encode
 from longshore.transfer import Carried
 
 
@@ -74,8 +75,8 @@ def _columns(item: Carried) -> tuple[Any, ...]:
     held = job.state is State.CLAIMED
     return (
         job.key,
-        encode(job.payload).decode(),
-        priority_of(job),
+        encode(job.payload, "A job's payload").decode(),
+        job.priority,
         job.host,
         None if held else job.not_before,
         job.max_attempts,
@@ -88,7 +89,7 @@ def _columns(item: Carried) -> tuple[Any, ...]:
         job.settled_at,
         job.seconds,
         None if held else job.worker,
-        encode(job.result).decode() if job.state is State.COMPLETED else None,
+        encode(job.result, "A result").decode() if job.state is State.COMPLETED else None,
         # Where there is a history, the failure is its last.
         None if job.failure is None or item.history else encode_failure(job.failure),
     )

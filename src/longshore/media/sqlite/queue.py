@@ -9,11 +9,9 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from longshore.clock import Clock
 from longshore.job import Attempt, Job, NewJob
-from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.sqlite import lanes, select, workers
 from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
 from longshore.media.sqlite.database import Database
@@ -21,8 +19,9 @@ from longshore.media.sqlite.settle import Batch
 from longshore.media.sqlite.submit import NewRows
 from longshore.media.sqlite.transfer import CarriedRows
 from longshore.outcome import Settlement
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
+from longshore.stored import check_texts, encode
 from longshore.transfer import Carried
 
 
@@ -42,25 +41,26 @@ class SqliteQueue:
         return Submitted(new, len(jobs) - new)
 
     async def claim(self, want: Want) -> list[Lease]:
-        now = self._clock.now()
+        now, seconds = self._clock.now(), want.lease.total_seconds()
 
         def claim(db: sqlite3.Connection) -> Taken | None:
-            worker = workers.keep(db, want.worker, now, want.lease)
+            worker = workers.keep(db, want.worker, now, seconds)
             return take(db, want, worker) if promote(db, now) else None
 
         while (taken := await self._database.write(claim)) is None:
             pass
-        return taken.leases(want.worker, now + want.lease.total_seconds())
+        return taken.leases(want.worker, now + seconds)
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        now = self._clock.now()
-        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, now, lease)))
+        now, seconds = self._clock.now(), lease_seconds(lease)
+        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, now, seconds)))
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        now, words = self._clock.now(), msgspec.json.encode(dict(about))
+        now, seconds = self._clock.now(), lease_seconds(lease)
+        words = encode(dict(about), "What a worker says of itself")
 
         def sign_in(db: sqlite3.Connection) -> list[Held]:
-            number = workers.keep(db, worker, now, lease)
+            number = workers.keep(db, worker, now, seconds)
             workers.sign_in(db, number, words)
             return workers.holdings(db, number)
 
@@ -84,11 +84,12 @@ class SqliteQueue:
         return await self._database.write(lambda db: workers.reap(db, now))
 
     async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The run")
         return await self._database.read(lambda db: lanes.stats(db, run))
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        now = self._clock.now()
-        return await self._database.read(lambda db: select.jobs(db, selection, now, after, limit))
+        now, start = self._clock.now(), page_start(after, limit)
+        return await self._database.read(lambda db: select.jobs(db, selection, now, start, limit))
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._database.read(lambda db: select.history(db, job_id))

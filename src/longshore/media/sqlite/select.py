@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure
-from longshore.job import Attempt, Job, JobName
+from longshore.job import Attempt, Job, JobName, number_of
 from longshore.media.sqlite import lanes
 from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
-from longshore.media.sqlite.settle import row_number
 from longshore.media.sqlite.statements import statements
 from longshore.queue import Selection
 
@@ -23,9 +22,9 @@ _decode = msgspec.json.Decoder().decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
-def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: str, limit: int) -> list[Job]:
+def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, limit: int) -> list[Job]:
     """A page of the jobs selected, oldest first."""
-    values = _values(selection, now) | {"after": row_number(after), "limit": limit}
+    values = _values(selection, now) | {"after": after, "limit": limit}
     return [_job(row) for row in db.execute(_statement("jobs", selection), values)]
 
 
@@ -33,7 +32,7 @@ def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
     """The failed and expired attempts of a job, oldest first."""
     return [
         Attempt(epoch=epoch, worker=worker, ended_at=ended_at, failure=_decode_failure(failure), seconds=seconds)
-        for epoch, worker, ended_at, failure, seconds in db.execute(_SQL["history"], (row_number(job_id),))
+        for epoch, worker, ended_at, failure, seconds in db.execute(_SQL["history"], (number_of(job_id),))
     ]
 
 
@@ -102,7 +101,7 @@ def _values(selection: Selection, now: float) -> dict[str, Any]:
     s = selection
     return {
         "run": s.run,
-        "ids": None if s.ids is None else json_list(frozenset(row_number(job_id) for job_id in s.ids)),
+        "ids": None if s.ids is None else json_list(frozenset(number_of(job_id) for job_id in s.ids)),
         "kinds": json_list(s.kinds),
         "partitions": json_list(s.partitions),
         "states": None

@@ -9,26 +9,21 @@ from datetime import timedelta
 
 import msgspec
 
-from longshore.job import NewJob
+from longshore.job import NewJob, number_of
 from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
 from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.submit import NewRows, Origin
 from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
+from longshore.stored import encode
 
 _SQL = statements("settle")
-_encode = msgspec.json.Encoder().encode
 
 Held = tuple[int, int, int]
 """A claimed job: its number, epoch and lane."""
 
 Ending = tuple[int, float, float | None, str, bytes | None]
 """A row of `settlement`: the job's number, when, how long, by whom, with which result."""
-
-
-def row_number(job_id: str) -> int:
-    """The row of a job, or one that never exists for an id that is none of ours."""
-    return int(job_id) if job_id.isdecimal() and len(job_id) < 19 else 0
 
 
 class Batch:
@@ -61,9 +56,11 @@ class Batch:
 
 def _prepare(settlement: Settlement, now: float) -> tuple[Settlement, Ending]:
     outcome = settlement.outcome
-    result = _encode(outcome.result) if isinstance(outcome, Completed) and outcome.result is not None else None
+    result = (
+        encode(outcome.result, "A result") if isinstance(outcome, Completed) and outcome.result is not None else None
+    )
     lease = settlement.lease
-    return settlement, (row_number(lease.job.id), now, settlement.seconds, lease.worker.label, result)
+    return settlement, (number_of(lease.job.id), now, settlement.seconds, lease.worker.label, result)
 
 
 class _Rows:
@@ -99,7 +96,7 @@ class _Rows:
             case Failed():
                 attempts += 1
                 limit = outcome.max_attempts or max_attempts
-                worker, failure = settlement.lease.worker.label, _encode(outcome.failure)
+                worker, failure = settlement.lease.worker.label, encode(outcome.failure, "A failure")
                 self._failures.append((number, epoch, worker, self._now, settlement.seconds, failure))
                 if outcome.failure.retryable and attempts < limit:
                     self._give_back(lane, priority, number, attempts, limit, outcome.retry_in)

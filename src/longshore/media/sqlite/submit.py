@@ -16,9 +16,9 @@ import msgspec
 from longshore.job import Job, NewJob
 from longshore.media.sqlite.lanes import DELAYED, READY, Moves
 from longshore.media.sqlite.statements import statements
+from longshore.stored import encode
 
 _SQL = statements("submit")
-_encode = msgspec.json.Encoder().encode
 
 _ROWS_AT_ONCE = 50
 
@@ -36,7 +36,7 @@ class NewRows:
         self._now = now
         self._origins = origins
         self._identities = identities(jobs)
-        self._payloads = [_encode(job.payload) for job in jobs]
+        self._payloads = [encode(job.payload, "A job's payload") for job in jobs]
 
     def write(self, db: sqlite3.Connection) -> int:
         """Add the jobs that are not known yet, in order, and say how many those were."""
@@ -138,7 +138,7 @@ def identities(jobs: Sequence[NewJob] | Sequence[Job]) -> list[bytes]:
 
 
 def _digest_of(names: tuple[str, str]) -> blake2b:
-    return blake2b(_encode(names), digest_size=16)
+    return blake2b(msgspec.json.encode(names), digest_size=16)
 
 
 def _identity(names: blake2b, key: str) -> bytes:

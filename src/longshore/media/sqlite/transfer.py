@@ -6,19 +6,16 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import count
 
-import msgspec
-
-from longshore.errors import QueueError
 from longshore.job import FINISHED, Job, State
 from longshore.media.sqlite.lanes import CANCELLED, COMPLETED, DELAYED, FAILED, READY
 from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.submit import Row, add_jobs, find_lanes, identities, insert, next_job, without
+from longshore.stored import encode
 from longshore.transfer import Carried
 
 _ADD_JOB = statements("transfer")["add_job"]
 _ADD_CONTENT = statements("submit")["add_descended_content"]
 _SETTLE = statements("settle")
-_encode = msgspec.json.Encoder().encode
 
 _ENDINGS = {State.COMPLETED: COMPLETED, State.FAILED: FAILED, State.CANCELLED: CANCELLED}
 _BEFORE_ANY_CLAIM = 0
@@ -76,24 +73,19 @@ class CarriedRows:
 
 def _content(job: Job) -> Row:
     parent = (None, None) if job.parent is None else (job.parent.kind, job.parent.key)
-    return (job.key, job.host, _encode(job.payload), *parent, job.depth)
+    return (job.key, job.host, encode(job.payload, "A job's payload"), *parent, job.depth)
 
 
 def _ending(job: Job) -> Row | None:
     if job.state not in FINISHED:
         return None
     settled_at = job.submitted_at if job.settled_at is None else job.settled_at
-    return (settled_at, job.seconds, job.worker, None if job.result is None else _encode(job.result))
+    return (settled_at, job.seconds, job.worker, None if job.result is None else encode(job.result, "A result"))
 
 
 def _failures(carried: Carried) -> list[Row]:
-    job, epochs = carried.job, [entry.epoch for entry in carried.history]
-    if epochs != sorted({*epochs}) or not all(0 < epoch <= job.epoch for epoch in epochs):
-        raise QueueError(
-            f"The job {job.run}/{job.kind}/{job.key} cannot be taken over: the epochs of its history ({epochs}) do not "
-            f"rise from 1 to its own ({job.epoch}). Leave it out, or its history."
-        )
-    entries = [(a.epoch, a.worker, a.ended_at, a.seconds, _encode(a.failure)) for a in carried.history]
+    job = carried.job
+    entries = [(a.epoch, a.worker, a.ended_at, a.seconds, encode(a.failure, "A failure")) for a in carried.history]
     if entries or job.failure is None:
         return entries
-    return [(_BEFORE_ANY_CLAIM, "", job.submitted_at, None, _encode(job.failure))]
+    return [(_BEFORE_ANY_CLAIM, "", job.submitted_at, None, encode(job.failure, "A failure"))]

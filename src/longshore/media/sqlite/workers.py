@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from datetime import timedelta
 
 import msgspec
 
@@ -22,9 +21,8 @@ SLACK = 1.0
 """Seconds by which the clocks that two processes read may seem to run backwards without anyone having set them."""
 
 
-def keep(db: sqlite3.Connection, worker: WorkerId, now: float, lease: timedelta) -> int:
-    """Let all leases of the worker last for a lease length from now, and say its number."""
-    seconds = lease.total_seconds()
+def keep(db: sqlite3.Connection, worker: WorkerId, now: float, seconds: float) -> int:
+    """Let all leases of the worker last for so many seconds from now, and say its number."""
     (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, now + seconds, seconds)).fetchone()
     return int(number)
 

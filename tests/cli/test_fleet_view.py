@@ -1,0 +1,130 @@
+"""The live view of a fleet: fits its screen, whatever the fleet."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from longshore.cli.fleet_board import Board
+from longshore.cli.fleet_view import fleet_view, picture, progress_line
+from longshore.clock import ManualClock
+from longshore.fleet.supervisor import Ending, Phase, Post, WorkerCommand
+from longshore.queue import Count
+from longshore.worker.standing import Standing
+
+
+def board(workers: int, *, partitions: int = 5, **standing: Any) -> Board:
+    """A fleet in the middle of its work, each worker with this to say."""
+    clock = ManualClock()
+    posts: dict[str, Post] = {}
+    for number in range(workers):
+        command = WorkerCommand(f"worker {number}", (), Path(f"logs/worker_{number}.log"), {})
+        process = cast("Any", SimpleNamespace(pid=1000 + number))
+        posts[command.name] = Post(Ending(command), phase=Phase.RUNNING, process=process)
+    names = tuple(f"P{number}" for number in range(partitions))
+    shown = Board(clock, posts, dict.fromkeys(posts, names), "Run states", workers)
+    shown.counted(Count(pending=800, completed=200))
+    said: dict[str, Any] = {"job": "https://a.org/", "under_way": 1} | standing
+    report = Standing(partitions=names[:10], owned=partitions, **said)
+    for name in posts:
+        shown.hear(name, msgspec.json.encode(report))
+    return shown
+
+
+def drawn(shown: Board, width: int = 100, height: int = 30) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
+    console.print(picture(shown, width, height))
+    return cast("io.StringIO", console.file).getvalue().splitlines()
+
+
+@pytest.mark.parametrize("workers", [1, 10, 60])
+@pytest.mark.parametrize("size", [(100, 30), (80, 24), (100, 12)])
+def test_it_fits_the_screen(workers: int, size: tuple[int, int]) -> None:
+    width, height = size
+    long = {"job": "https://a.org/" + "long/" * 50, "completed": 1_234_567, "failed": 123_456}
+    lines = drawn(board(workers, partitions=60, **long), width, height)
+    assert max(map(len, lines)) <= width
+    assert len(lines) < height
+    assert any("a." in line for line in lines)
+
+
+def test_what_does_not_fit_is_counted() -> None:
+    lines = drawn(board(60))
+    shown = sum("a.org" in line for line in lines)
+    assert shown >= 15
+    assert f"and {60 - shown} more" in [line.strip() for line in lines]
+
+
+def test_a_worker_is_shown_with_all_its_figures() -> None:
+    fleet = board(1, completed=41, failed=2, under_way=8, job="https://a.org/x")
+    fleet.posts["worker 0"].ending.restarts = 3
+    fleet.memory[1000] = 83 * 2**20
+    row = next(line for line in drawn(fleet) if "a.org/x" in line)
+    assert row.split() == ["0", "P0", "P1", "P2", "P3", "P4", "a.org/x", "+7", "41", "2", "3", "83", "MB"]
+
+
+def test_of_a_long_address_both_ends_are_shown() -> None:
+    row = next(line for line in drawn(board(1, job=f"https://a.org/{'long/' * 50}0017")) if "a.org" in line)
+    assert "a.org/long" in row
+    assert "/0017 " in row
+
+
+def test_names_that_do_not_fit_are_counted() -> None:
+    row = next(line for line in drawn(board(1, partitions=60)) if "a.org" in line)
+    assert "P0 P1 P2 P3 P4 +55 " in row
+
+
+def test_what_was_done_before_a_restart_still_counts() -> None:
+    fleet = board(1, completed=5)
+    post = fleet.posts["worker 0"]
+    post.process = cast("Any", SimpleNamespace(pid=2000))
+    fleet.hear("worker 0", msgspec.json.encode(Standing(completed=2)))
+    assert fleet.rows()[0].done == 7
+
+
+def test_trouble_is_shown_instead_of_the_job() -> None:
+    assert any("the VPN check fails" in line for line in drawn(board(1, trouble="the VPN check fails: no tun0")))
+
+
+def test_a_worker_that_does_not_run_shows_why() -> None:
+    fleet = board(3)
+    for post, phase in zip(fleet.posts.values(), (Phase.WAITING, Phase.RESTARTING, Phase.GIVEN_UP), strict=True):
+        post.phase, post.process = phase, None
+    lines = "\n".join(drawn(fleet))
+    assert all(word in lines for word in ("waiting", "restarting", "given up"))
+    assert "a.org" not in lines
+
+
+def test_the_head_says_how_far_it_is_how_fast_and_how_long() -> None:
+    fleet = board(2)
+    cast("ManualClock", fleet.clock).advance(10.0)
+    fleet.counted(Count(pending=700, completed=290, failed=10))
+    head = drawn(fleet)[0]
+    for fact in ("Run states", "300/1,000", "30 %", "10/s", "1 min 10 s left"):
+        assert fact in head
+
+
+def test_a_line_in_a_pipe_says_it_all() -> None:
+    fleet = board(2)
+    cast("ManualClock", fleet.clock).advance(10.0)
+    fleet.counted(Count(pending=700, completed=290, failed=10))
+    assert progress_line(fleet) == "300 of 1,000 done, 10 failed, 10/s, 1 min 10 s left, 2 workers"
+
+
+def test_in_a_pipe_there_is_a_line_every_ten_seconds_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("longshore.cli.fleet_view.time.monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), soft_wrap=True)
+    with fleet_view(console) as view:
+        for second in range(25):
+            now[0] = float(second)
+            view.show(board(2))
+        view.say("worker 1 was killed")
+    lines = cast("io.StringIO", console.file).getvalue().splitlines()
+    assert lines == ["200 of 1,000 done, 2 workers"] * 2 + ["worker 1 was killed"]
