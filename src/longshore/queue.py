@@ -55,6 +55,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Completed jobs can be packed away; see `archive`."""
     counts_races: bool = False
     """It knows how many claims were lost to faster workers; see `races`."""
+    sets_aside: bool = False
+    """What lies in the place of a job and is none is put elsewhere, for a person to look at; see `rejects`."""
 
 
 class Submitted(msgspec.Struct, frozen=True):

@@ -22,8 +22,8 @@ _SCHEME = r"[a-z][a-z0-9+.-]+"  # two letters at least: one is a drive, or a use
 _WHOLE = re.compile(rf"\s*(?P<scheme>{_SCHEME})://", re.IGNORECASE)
 # Slashes or a colon short of a URL: `postgresql:/`, `postgres//`.
 _MISTYPED = re.compile(rf"\s*{_SCHEME}(:/|//)/*", re.IGNORECASE)
-# What is before the first colon is shown as the user's name only where it can be nothing else.
-_NAMED = re.compile(r"[^/?#@:\s]*:(?!(x-oauth-basic)?@)")
+# What is before the first colon is shown as the user's name, unless what follows says that it may be a token.
+_NAMED = re.compile(r"[^/?#@:\s]*:(?!(x-oauth-basic)?@|[/?#])")
 _IN_FILES = {"sqlite", "dir", "file", "git+file", "memory"}
 _PAGES = {"http", "https"}
 _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)

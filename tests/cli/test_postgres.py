@@ -30,10 +30,21 @@ def execute(server: PostgresServer, statements: str) -> None:
     asyncio.run(run())
 
 
-def refusal(shell: Shell, url: str, *arguments: str) -> str:
+def has_schema(server: PostgresServer, name: str) -> bool:
+    async def ask() -> bool:
+        connection = await asyncpg.connect(server.url)
+        try:
+            return bool(await connection.fetchval("select exists (select from pg_namespace where nspname = $1)", name))
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+def refusal(shell: Shell, url: str, *arguments: str, code: int = 1) -> str:
     """The one message; it shows no password and no traceback."""
-    done = shell(*arguments, LONGSHORE_QUEUE=url)
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = shell(*arguments, LONGSHORE_QUEUE=url) if url else shell(*arguments)
+    assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "Traceback" not in done.stderr
@@ -65,6 +76,54 @@ def test_a_host_that_does_not_answer(shell: Shell, command: tuple[str, ...]) -> 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_database_that_is_not_there(shell: Shell, server: PostgresServer, command: tuple[str, ...]) -> None:
     assert "nowhere" in refusal(shell, server.url_of("nowhere"), *command)
+
+
+LOOKING = [
+    ("status",),
+    ("jobs",),
+    ("show", "1"),
+    ("retry", "1", "--yes"),
+    ("cancel", "1", "--yes"),
+    ("prune", "--state", "completed", "--yes"),
+    ("work", "pages.py", "--until-done"),
+]
+
+
+@pytest.mark.parametrize("command", LOOKING, ids=" ".join)
+def test_a_command_that_only_looks_makes_no_queue(
+    shell: Shell, server: PostgresServer, command: tuple[str, ...]
+) -> None:
+    told = refusal(shell, f"{server.url}?schema=typo", *command, code=2)
+    assert "There is no queue at" in told
+    assert "`longshore submit` makes one." in told
+    assert not has_schema(server, "typo")
+
+
+def test_a_copy_from_a_queue_that_is_not_there_makes_neither(shell: Shell, server: PostgresServer) -> None:
+    told = refusal(shell, "", "copy", f"{server.url}?schema=typo", "sqlite:///copy.db", code=2)
+    assert "which FROM names" in told
+    assert not has_schema(server, "typo")
+    assert not (shell.folder / "copy.db").exists()
+
+
+def test_doctor_makes_no_queue(shell: Shell, server: PostgresServer) -> None:
+    done = shell("doctor", LONGSHORE_QUEUE=f"{server.url}?schema=typo")
+    assert "schema=typo is not there yet; the first `submit` makes it." in done.stdout
+    assert not has_schema(server, "typo")
+
+
+@pytest.mark.parametrize("command", [("migrate",), COMMANDS[1]], ids=" ".join)
+def test_a_command_that_is_to_make_a_queue_makes_it(
+    shell: Shell, server: PostgresServer, command: tuple[str, ...]
+) -> None:
+    schema = f"made_by_{command[0]}"
+    assert shell(*command, LONGSHORE_QUEUE=f"{server.url}?schema={schema}").returncode == 0
+    assert has_schema(server, schema)
+
+
+def test_a_mistyped_parameter(shell: Shell, server: PostgresServer) -> None:
+    told = refusal(shell, f"{server.url}?shema=mine", "status", code=2)
+    assert "unknown parameter 'shema'; did you mean schema?" in told
 
 
 def test_a_user_who_may_not_make_the_tables(shell: Shell, server: PostgresServer) -> None:

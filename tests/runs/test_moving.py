@@ -359,6 +359,21 @@ async def test_what_is_cancelled_on_its_way_arrives_cancelled(source: Cut, clock
     assert await states(target) == {"a": State.CANCELLED}
 
 
+async def test_what_is_retried_and_completed_on_its_way_is_kept_in_both(source: Cut, clock: ManualClock) -> None:
+    await submit(source, "a")
+    await settle(source, FOR_GOOD)
+    target = Meanwhile(clock)
+
+    async def do_it_after_all() -> None:
+        await source.retry(Selection())
+        await settle(source, Completed("after all"))
+
+    target.happens = do_it_after_all
+    assert (await move(source, target)).moved == 0
+    assert (await only(source)).result == "after all"
+    assert (await move(source, target)).differing == 1
+
+
 async def test_what_stood_there_in_its_own_right_is_not_withdrawn(source: Cut, clock: ManualClock) -> None:
     await submit(source, "a")
     clock.advance(1)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from longshore.errors import NotFoundError, UnknownSchemeError
-from longshore.media import full_url, open_queue, scheme_of
+from longshore.media import exists, open_queue, scheme_of
 from longshore.queue import Count, Queue
 from longshore.settings import DEFAULT, Settings
 from longshore.url import mask_url
-
-# Where opening makes something out of nothing without a word; a server that is not there says so itself.
-_IN_FILES = {"sqlite": "longshore.media.sqlite.location", "dir": "longshore.media.directory.location"}
 
 
 @asynccontextmanager
@@ -33,7 +29,7 @@ async def opened_existing(settings: Settings) -> AsyncIterator[Queue]:
 
     The default queue that is not there yet is an empty one; one that somebody named is a mistake: `NotFoundError`.
     """
-    if not missing(settings):
+    if not await missing(settings):
         async with opened(settings) as queue:
             yield queue
         return
@@ -51,12 +47,10 @@ def check_shared(settings: Settings) -> None:
         )
 
 
-def missing(settings: Settings) -> bool:
+async def missing(settings: Settings) -> bool:
     """Whether the queue is the default one and not there yet. `NotFoundError` where another was named and is not."""
     check_shared(settings)
-    url = full_url(settings.queue)
-    module = _IN_FILES.get(scheme_of(url))
-    if module is None or importlib.import_module(module).path_of(url).exists():
+    if await exists(settings.queue):
         return False
     if settings.source("queue") == DEFAULT:
         return True

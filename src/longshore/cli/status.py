@@ -13,6 +13,7 @@ from longshore.cli import options
 if TYPE_CHECKING:
     from longshore.queue import Count
     from longshore.races import CountsRaces
+    from longshore.rejects import Rejects, SetsAside
     from longshore.settings import Settings
 
 NO_RUN = "(no run)"
@@ -29,31 +30,35 @@ def status(
 
     Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
     completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
-    where the queue counts it.
+    where the queue counts it. Set aside: files in the place of jobs that were damaged or did not belong, where the queue
+    keeps them.
     """
     from longshore.cli.output import write_json
     from longshore.queue import totals
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
-    counts, claims = asyncio.run(_look(settings, run))
+    counts, claims, rejects = asyncio.run(_look(settings, run))
     rates = _rates(totals(counts), claims)
     if json:
         parts = [count_json(count) for count in (counts if run else _by_run(counts))]
         head = {"run": run} if run else {}
-        write_json({**head, **numbers(totals(counts)), **rates, ("lanes" if run else "runs"): parts})
+        aside = {} if rejects is None else {"set_aside": rejects.count}
+        write_json({**head, **numbers(totals(counts)), **rates, **aside, ("lanes" if run else "runs"): parts})
     else:
         _show(run, counts, rates, settings)
+        _show_rejects(rejects)
 
 
-async def _look(settings: Settings, run: str | None) -> tuple[list[Count], float | None]:
-    """The counts, and the claim success rate where the queue knows it."""
+async def _look(settings: Settings, run: str | None) -> tuple[list[Count], float | None, Rejects | None]:
+    """The counts; and the claim success rate and what was set aside, where the queue knows them."""
     from longshore.cli.opened import counts_of, opened_existing
 
     async with opened_existing(settings) as queue:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("CountsRaces", queue).claim_success_rate() if queue.traits.counts_races else None
-        return counts, claims
+        rejects = await cast("SetsAside", queue).set_aside() if queue.traits.sets_aside else None
+        return counts, claims, rejects
 
 
 def _rates(count: Count, claims: float | None) -> dict[str, float]:
@@ -102,6 +107,13 @@ def _show(run: str | None, counts: list[Count], rates: dict[str, float], setting
         cut=("done",),
     )
     write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in rates.items()))
+
+
+def _show_rejects(rejects: Rejects | None) -> None:
+    from longshore.cli.output import write
+
+    if rejects is not None and rejects.count:
+        write(f"set aside: {rejects.count:,} (damaged, or none of the queue's; see {rejects.where})")
 
 
 def _percent(rate: float) -> str:

@@ -155,20 +155,19 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
     from longshore.observe.logs import bind_worker
     from longshore.url import mask_url
 
-    if until_done and run is None and missing(settings):
-        note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
-        return False
-    if run is not None:
-        # A queue that does not answer now is the worker's to wait for.
-        with suppress(QueueUnavailableError):
-            if until_done:
-                async with opened_existing(settings) as queue:
-                    await counts_of(queue, run, settings)
-            else:
-                async with opened(settings) as queue:
-                    if not await queue.stats(run):
-                        bind_worker(worker.label)
-                        structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
+    # A queue that does not answer now is the worker's to wait for.
+    with suppress(QueueUnavailableError):
+        if until_done and run is None and await missing(settings):
+            note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
+            return False
+        if until_done and run is not None:
+            async with opened_existing(settings) as queue:
+                await counts_of(queue, run, settings)
+        elif run is not None:
+            async with opened(settings) as queue:
+                if not await queue.stats(run):
+                    bind_worker(worker.label)
+                    structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
     return True
 
 

@@ -14,7 +14,8 @@ from longshore.url import mask_url
 __all__ = ["full_url", "migrate", "open_queue", "scheme_of"]
 
 # scheme -> module with `async def open_queue(url, clock) -> Queue`; imported on use, for a medium may need a library.
-# One that keeps its jobs in tables also has `async def migrate(url)`; see below for what it returns.
+# One that keeps its jobs in tables also has `async def migrate(url)`; see below for what it returns. One that makes
+# something when it is opened also has `async def exists(url) -> bool`, which makes nothing.
 _MEDIA = {
     "memory": "longshore.media.memory",
     "sqlite": "longshore.media.sqlite",
@@ -36,6 +37,10 @@ class _WithSchema(_Medium, Protocol):
     async def migrate(self, url: str) -> tuple[int, int]: ...
 
 
+class _Looks(_Medium, Protocol):
+    async def exists(self, url: str) -> bool: ...
+
+
 async def open_queue(url: str, *, clock: Clock | None = None) -> Queue:
     """Open the queue a URL, a plain path or a plain git remote names. Where there is none yet it is made,
     by some media only with the first write.
@@ -45,6 +50,16 @@ async def open_queue(url: str, *, clock: Clock | None = None) -> Queue:
     """
     spelled = full_url(url)
     return await _medium(spelled).open_queue(spelled, clock or SystemClock())
+
+
+async def exists(url: str) -> bool:
+    """Whether there is a queue already. Makes nothing. True as well where opening makes nothing either, and will tell.
+
+    Raises as `open_queue` does.
+    """
+    spelled = full_url(url)
+    medium = _medium(spelled)
+    return await cast("_Looks", medium).exists(spelled) if hasattr(medium, "exists") else True
 
 
 async def migrate(url: str) -> tuple[int, int] | None:

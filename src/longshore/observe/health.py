@@ -28,6 +28,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     errors_in_a_row: int
     queue_error: str = ""
     """Why the queue cannot be reached now; empty while it can."""
+    queue_silence: float = 0.0
+    """For how many seconds the queue has owed an answer; 0 while that is nothing to speak of."""
     memory_percent: float = 0.0
     """Of the machine."""
     memory_bytes: int = 0
@@ -56,6 +58,8 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
         faults = []
         if self.queue_error:
             faults.append(f"the queue is out of reach ({self.queue_error})")
+        elif self.queue_silence:
+            faults.append(f"the queue does not answer (for {self.queue_silence:.0f} s now)")
         if self.errors_in_a_row >= _ERRORS_IN_A_ROW:
             faults.append(f"the last {self.errors_in_a_row} attempts all failed")
         if self.memory_percent >= _MEMORY_PERCENT:

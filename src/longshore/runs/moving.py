@@ -132,7 +132,7 @@ class Move:
             self._given_up += twins.keys() - {lease.held for lease in going}
             leases = going
         answers = await self._source.settle([Settlement(lease, self._gone) for lease in leases])
-        await self._prune([lease.job for lease, gone in zip(leases, answers, strict=True) if gone])
+        await self._prune([lease.job.id for lease, gone in zip(leases, answers, strict=True) if gone], State.COMPLETED)
         await self._withdraw([lease.job for lease, gone in zip(leases, answers, strict=True) if not gone])
 
     async def _withdraw(self, jobs: Sequence[Job]) -> None:
@@ -168,7 +168,8 @@ class Move:
             staying = {job.id for job in coming if not await self._has(there.get(_name(job)), job)}
             self._differing += len(staying)
             gone = [job for job in page if job.id not in staying]
-        await self._prune(gone)
+        for state in FINISHED:
+            await self._prune([job.id for job in gone if job.state is state], state)
 
     async def _has(self, twin: Job | None, job: Job) -> bool:
         """Whether nothing is lost if the target keeps its job and the finished one of the source goes."""
@@ -185,9 +186,10 @@ class Move:
             case _:
                 return (twin.state, twin.failure) == (job.state, job.failure)
 
-    async def _prune(self, jobs: Sequence[Job]) -> None:
-        if jobs:
-            self._moved += await self._source.prune(Selection(ids=frozenset(job.id for job in jobs)))
+    async def _prune(self, ids: Sequence[str], state: State) -> None:
+        # Only in the state that was carried: what somebody retried since, and completed, is not what the target has.
+        if ids:
+            self._moved += await self._source.prune(Selection(ids=frozenset(ids), states=frozenset({state})))
 
 
 def mover(source: str, target: str, run: str | None) -> WorkerId:

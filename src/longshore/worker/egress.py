@@ -29,6 +29,8 @@ NO_CHECK = (
     "Set egress_interface, or egress_check_url with egress_allowed or egress_forbidden; or set vpn to false.",
 )
 """What there is to say, and what to do about it, where a required VPN cannot be checked."""
+NOBODY_ASKED = "No VPN is checked for: no egress setting says how."
+"""All there is to say where it is required by default only."""
 _LONGEST_ANSWER = 4096
 
 log = structlog.get_logger()
@@ -38,6 +40,8 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
     """What is required of the way out. Nothing is, unless a VPN is required."""
 
     required: bool
+    chosen: bool = True
+    """Whether a person chose that, by `vpn` or by a profile, rather than left it at what it is by default."""
     interface: str = ""
     """The interface that must be up."""
     allowed: tuple[Network, ...] = ()
@@ -68,6 +72,7 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
             )
         return cls(
             required=True,
+            chosen=not settings.sources.keys().isdisjoint({"vpn", "profile"}),
             interface=settings.egress_interface or "",
             allowed=allowed,
             forbidden=forbidden,
@@ -84,12 +89,12 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
 class EgressGuard:
     """The gate that is closed while the machine's way out is not as it must be.
 
-    Where nothing says how to check that, it warns once and stays open.
+    Where nothing says how to check that, it says so once and stays open; it warns where the VPN was asked for.
     """
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
-        self._warned = False
+        self._said = False
 
     @property
     def every(self) -> timedelta:
@@ -97,9 +102,11 @@ class EgressGuard:
 
     async def closed(self) -> str | None:
         if not self._egress.checkable:
-            if not self._warned:
+            if not self._said and self._egress.chosen:
                 log.warning(" ".join(NO_CHECK))
-            self._warned = True
+            elif not self._said:
+                log.info(NOBODY_ASKED)
+            self._said = True
             return None
         fault = await fault_of(self._egress)
         return None if fault is None else f"the VPN check fails: {fault}"

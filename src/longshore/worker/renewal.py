@@ -52,6 +52,12 @@ log = structlog.get_logger()
 class Listener(Protocol):
     """Who wants to know what renewal learns. Called in the worker's event loop."""
 
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        """The queue is out of reach; it is tried again after `wait` seconds."""
+
+    def available(self) -> None:
+        """The queue answered."""
+
     def lost(self, leases: Sequence[Lease]) -> None:
         """These leases are not ours any more."""
 
@@ -78,9 +84,15 @@ class Renewal:
             try:
                 await self.renew(queue)
             except QueueUnavailableError as error:
-                log.warning("Queue unavailable while renewing leases", error=str(error))
+                self.unavailable(error, self.interval)
             except QueueError as error:
                 self._loop.call_soon_threadsafe(self.listener.fatal, error)
+            else:
+                self._loop.call_soon_threadsafe(self.listener.available)
+
+    def unavailable(self, error: QueueError, wait: float) -> None:
+        """The queue is out of reach. From any thread."""
+        self._loop.call_soon_threadsafe(self.listener.unavailable, "renewing leases", error, wait)
 
     async def renew(self, queue: Queue) -> None:
         """Renew once, and act on the answer."""
@@ -170,8 +182,9 @@ class RenewalThread:
             try:
                 queue = await self._open_queue(self._config.queue_url)
             except QueueUnavailableError as error:
-                log.warning("Queue unavailable while renewing leases", error=str(error))
-                await asyncio.sleep(min(self._renewal.interval, 5.0))
+                wait = min(self._renewal.interval, 5.0)
+                self._renewal.unavailable(error, wait)
+                await asyncio.sleep(wait)
             except QueueError as error:
                 self._main.call_soon_threadsafe(self._renewal.listener.fatal, error)
                 return

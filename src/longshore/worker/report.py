@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import cast
@@ -16,6 +17,9 @@ from longshore.observe.statistics import final_statistics, per_hour
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Queue
 from longshore.races import CountsRaces
+
+_ANSWER_SECONDS = 2.0
+"""What the queue is given to tell the claim success rate: nobody waits for it in order to leave."""
 
 log = structlog.get_logger()
 
@@ -96,8 +100,8 @@ class Tally(msgspec.Struct):
         self.busy_seconds += verdicts.seconds
         return verdicts
 
-    def vitals(self, uptime: float, queue_error: str) -> Vitals:
-        """How the worker is now."""
+    def vitals(self, uptime: float, queue_error: str, queue_silence: float) -> Vitals:
+        """How the worker is now, with a queue that refused with this error, or has not answered for so long."""
         return Vitals(
             uptime=uptime,
             claimed=self.claimed,
@@ -107,6 +111,7 @@ class Tally(msgspec.Struct):
             busy_seconds=self.busy_seconds,
             errors_in_a_row=self.errors_in_a_row,
             queue_error=queue_error,
+            queue_silence=queue_silence,
             memory_percent=health.memory_percent(),
             memory_bytes=health.memory_bytes(),
             cpu_percent=health.cpu_percent(),
@@ -165,11 +170,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_success_rate(queue: Queue) -> float | None:
-    """That of the queue; None where it does not count races, or does not answer any more."""
+    """That of the queue; None where it does not count races, or does not answer (soon) any more."""
     if not queue.traits.counts_races:
         return None
     try:
-        return await cast("CountsRaces", queue).claim_success_rate()
-    except QueueError as error:
-        log.info("The claim success rate is not known", error=str(error))
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return await cast("CountsRaces", queue).claim_success_rate()
+    except (QueueError, TimeoutError) as error:
+        log.info("The claim success rate is not known", error=str(error) or "the queue does not answer")
         return None

@@ -28,6 +28,8 @@ from longshore.worker.stop import MaxEmptyPolls, MaxIdle, MaxWork, Snapshot, spa
 
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
+_FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
+"""Seconds between two lines about a queue that is out of reach: at first, and when it has been so for long."""
 
 
 class Reporter:
@@ -45,7 +47,7 @@ class Reporter:
         self._finished = 0
         self._lost = 0
         self._failures: dict[tuple[str, ...], _Fold] = {}
-        self._unavailable = False
+        self._outage: _Outage | None = None
         self._target = next((c.limit for c in config.stop if isinstance(c, MaxWork)), None)
 
     def initialized(self, kinds: Sequence[str]) -> None:
@@ -81,7 +83,7 @@ class Reporter:
             self._completed += len(settlements)
             return
         for number, settlement in enumerate(settlements, ended - len(settlements) + 1):
-            said = {**_named(settlement.lease), "seconds": settlement.seconds, **self._share(number)}
+            said = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
             self._log.info("Completed work", **said)
 
     def failed(self, settlement: Settlement, ended: int, *, again: bool) -> None:
@@ -97,7 +99,8 @@ class Reporter:
             return
         say = self._log.warning if again else self._log.error
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
-        plan |= {"attempt": settlement.lease.job.attempt, "seconds": settlement.seconds, **self._share(ended)}
+        plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
+        plan |= self._share(ended)
         say("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
@@ -127,14 +130,22 @@ class Reporter:
         self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
-        self._unavailable = True
-        self._log.warning(f"Queue unavailable while {doing}; next try in {wait:.1f} s", error=short(str(error)))
+        """The queue is out of reach. Every cause is said in full once; that it lasts, more and more rarely."""
+        now, cause = self._clock.monotonic(), short(str(error))
+        outage = self._outage = self._outage or _Outage(now)
+        if now < outage.next_line:
+            return
+        since = f"for {spans(timedelta(seconds=now - outage.began))} now" if outage.causes else f"while {doing}"
+        full = {} if cause in outage.causes else {"error": cause}
+        outage.said(now, cause)
+        self._log.warning(f"Queue unavailable {since}; next try in {wait:.1f} s", **full)
 
     def available(self) -> None:
         """The queue answers; says so where it did not before."""
-        if self._unavailable:
-            self._unavailable = False
-            self._log.info("The queue answers again")
+        if self._outage is not None:
+            lasted = timedelta(seconds=self._clock.monotonic() - self._outage.began)
+            self._outage = None
+            self._log.info(f"The queue answers again, after {spans(lasted)}")
 
     def paused(self, reason: str) -> None:
         self._log.warning(f"PAUSED: {reason}. Nothing new begins; work goes on by itself once this is put right")
@@ -145,9 +156,11 @@ class Reporter:
     def may_sleep(self) -> None:
         self._log.info("The machine may go to sleep: nothing here can prevent it")
 
-    def progress(self, vitals: Vitals, under_way: int, remaining: int | None) -> None:
-        """How far it is. `remaining` jobs of its run (of all runs, without one) are unfinished, where that is known."""
+    def progress(self, vitals: Vitals, under_way: int, unwritten: int, remaining: int | None) -> None:
+        """How far it is. `unwritten` outcomes wait; `remaining` jobs of its run (of all runs, without one) are
+        unfinished, where that is known."""
         known: dict[str, Any] = {"retried": vitals.retried} if vitals.retried else {}
+        known |= {"unwritten": unwritten} if unwritten else {}
         known |= {} if remaining is None else {"remaining": remaining}
         self._log.info(
             "Progress",
@@ -165,6 +178,15 @@ class Reporter:
     def stopping(self, reason: str) -> None:
         self.flush()
         self._log.info(f"STOPPING: {reason}")
+
+    def stopping_in_failure(self, reason: str) -> None:
+        """It stops because it cannot go on, which someone has to see to."""
+        self.flush()
+        self._log.error(f"STOPPING: {reason}")
+
+    def failed_while_stopping(self, reason: str) -> None:
+        """It was stopping for another reason when this came on top."""
+        self._log.error(f"The worker cannot end as it should: {reason}")
 
     def hint(self, text: str) -> None:
         self._log.info(text)
@@ -223,6 +245,27 @@ class _Fold:
         self.lease = lease
         self.outcome = outcome
         self.count = 0
+
+
+class _Outage:
+    """One time of a queue out of reach: what has been said of it, and when there is to be a line again."""
+
+    __slots__ = ("_gap", "began", "causes", "next_line")
+
+    def __init__(self, now: float) -> None:
+        self.began = self.next_line = now
+        self.causes: set[str] = set()
+        self._gap = _FIRST_GAP
+
+    def said(self, now: float, cause: str) -> None:
+        """There has been a line of this cause."""
+        self.causes.add(cause)
+        self.next_line = now + self._gap
+        self._gap = min(2 * self._gap, _LONGEST_GAP)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
 
 
 def _named(lease: Lease) -> dict[str, Any]:

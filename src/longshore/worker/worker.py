@@ -14,7 +14,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
@@ -30,29 +30,29 @@ from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
 from longshore.scrape.http import Http
 from longshore.settings import Settings
+from longshore.worker.attended import Attended
 from longshore.worker.awake import awake
 from longshore.worker.backoff import Backoff
 from longshore.worker.children import Children
 from longshore.worker.claimer import Claimer
 from longshore.worker.config import WorkerConfig
 from longshore.worker.crew import Crew
+from longshore.worker.ending import LEAVE_SECONDS, Ending
 from longshore.worker.gate import Gate, Gatekeeper
 from longshore.worker.hand import Hand
 from longshore.worker.hangup import Hangup
 from longshore.worker.live import LiveSettings
+from longshore.worker.progress import Progress
 from longshore.worker.reaper import Reaper
 from longshore.worker.renewal import Renewal, RenewalThread
-from longshore.worker.report import Exit, Report, Tally
+from longshore.worker.report import Exit, Report, Tally, claim_success_rate
 from longshore.worker.reporter import Reporter
 from longshore.worker.runner import Interruption, Runner
 from longshore.worker.settler import Settler
 from longshore.worker.signals import Signals
-from longshore.worker.standing import Watcher, standing
+from longshore.worker.standing import Watcher
 from longshore.worker.stop import MaxWork, stop_conditions_in
 from longshore.worker.tempo import Tempo
-
-_PROGRESS_SECONDS = 30.0
-_LEAVE_SECONDS = 5.0
 
 log = structlog.get_logger()
 
@@ -134,21 +134,17 @@ class _Worker:
         self._config = config
         self._clock = clock
         self._handlers = handlers
-        self._queue = queue
+        attended = Attended(queue, clock)
+        self._queue = queue = cast("Queue", attended)
         self._reporter = reporter
         self._tally = Tally()
         self._started = clock.monotonic()
         self._started_at = clock.now()
-        self._reason = ""
-        self._exit = Exit.OK
-
-        self._queue_error = self._pause_reason = ""
-        self._watcher = watcher
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
         self._hand = Hand()
         self._http = Http()
         self._children = Children(config.handler_file, level=config.log_level)
-        self._settler = Settler(queue, self._hand, clock, config.batch_size, self, self._patience)
+        self._settler = Settler(queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience)
         self._live = live
         self._tempo = Tempo(config.concurrency, config.delay, clock)
         self._crew = Crew(self._hand, self._runner, self._service)
@@ -169,21 +165,36 @@ class _Worker:
             reporter,
             self,
         )
-        self._left = asyncio.Event()
+        self._ending = Ending(self._claimer.stopping, reporter, self._hand, self._settler, config.lease)
+        self._progress = Progress(
+            config,
+            clock,
+            attended,
+            queue,
+            reporter,
+            self._tally,
+            self._hand,
+            self._settler,
+            self._crew,
+            self._claimer.scope,
+            watcher,
+        )
 
     async def live(self, *, renew_in_thread: bool) -> Report:
         """From `initialized` to the final statistics."""
-        with Signals(self._signalled) as signals:
+        with Signals(self._ending.signalled) as signals:
             self._reporter.initialized(sorted(self._handlers))
             renewal = Renewal(self._config, self._hand, self._settler, self)
             thread = self._renewal_thread(renewal, signals) if renew_in_thread else None
             with awake(self._config.keep_awake, self._reporter.may_sleep), prints_to_log():
                 await self._work(renewal, thread)
-            return self._final()
+            # A queue in trouble is not asked for a mere figure.
+            healthy = not self._ending.code and not self._progress.queue_error
+            return self._final(await claim_success_rate(self._queue) if healthy else None)
 
     async def _follow(self, live: LiveSettings) -> None:
         """Take on what changes in the settings."""
-        with Hangup(asked=live.ask, terminal_gone=self._terminal_gone):
+        with Hangup(asked=live.ask, terminal_gone=self._ending.terminal_gone):
             await live.watch(self._clock, self._change)
 
     def _change(self, settings: Settings) -> None:
@@ -195,12 +206,9 @@ class _Worker:
             self.unwanted(self._hand.take_back())
         self._crew.resize(settings.concurrency)
 
-    def _terminal_gone(self) -> None:
-        self.stop(f"the terminal was closed; finishing {self._hand.under_way} jobs under way")
-
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
-        services = [claiming, self._service(self._reaper.run()), self._service(self._speak_now_and_then())]
+        services = [claiming, self._service(self._reaper.run()), self._service(self._progress.run())]
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
             services.append(self._service(self._follow(self._live)))
@@ -229,7 +237,7 @@ class _Worker:
 
     async def _sign_out(self) -> None:
         try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
+            async with asyncio.timeout(LEAVE_SECONDS):
                 await self._claimer.scope.close()
         except (QueueError, TimeoutError) as error:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
@@ -257,7 +265,7 @@ class _Worker:
         self.unwanted(self._hand.close())
         self._tempo.look_up()
         ended = asyncio.ensure_future(asyncio.wait(tasks))
-        left = asyncio.ensure_future(self._left.wait())
+        left = asyncio.ensure_future(self._ending.at_once.wait())
         await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
         left.cancel()
         if not ended.done():
@@ -267,7 +275,7 @@ class _Worker:
         """The second signal: end what is under way, give it back, be gone in seconds."""
         for runner in self._crew.runners:
             runner.interrupt(Interruption.LEAVE)
-        await asyncio.wait([ended], timeout=_LEAVE_SECONDS)
+        await asyncio.wait([ended], timeout=LEAVE_SECONDS)
         if ended.done():
             return
         # A handler that ignores being cancelled cannot keep us: what it holds is given back, and the process ends.
@@ -275,7 +283,7 @@ class _Worker:
         held = list(self._hand.held.values())
         settlements = [*self._settler.outstanding, *(Settlement(lease, Released()) for lease in held)]
         try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
+            async with asyncio.timeout(LEAVE_SECONDS):
                 await self._queue.settle(settlements)
         except (QueueError, TimeoutError) as error:
             log.warning("What was in hand could not be given back; it comes back with its lease", error=str(error))
@@ -283,12 +291,12 @@ class _Worker:
         self._tally.released += len(held)
         self._final()
         sys.stderr.flush()
-        os._exit(int(self._exit))
+        os._exit(int(self._ending.code))
 
-    def _final(self) -> Report:
+    def _final(self, claim_success: float | None = None) -> Report:
         if unwritten := self._settler.unwritten + self._settler.busy:
             self._reporter.unwritten(unwritten, self._config.lease)
-            self._exit = self._exit or Exit.FAILED
+            self._ending.code = self._ending.code or Exit.FAILED
         tally = self._tally
         report = Report(
             worker=self._config.worker.label,
@@ -303,12 +311,13 @@ class _Worker:
             started=self._started_at,
             ended=self._clock.now(),
             seconds=self._clock.monotonic() - self._started,
-            reason=self._reason,
-            exit_code=int(self._exit),
+            reason=self._ending.reason,
+            exit_code=int(self._ending.code),
             target=min((c.limit for c in self._conditions if isinstance(c, MaxWork)), default=None),
+            claim_success_rate=claim_success,
         )
         self._reporter.final(report)
-        self._show()
+        self._progress.show()
         return report
 
     def _service(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -319,51 +328,23 @@ class _Worker:
         try:
             await coroutine
         except LongshoreError as error:
-            self._fail(str(error))
+            self._ending.fail(str(error))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            self._fail(f"{type(error).__name__}: {error}")
+            self._ending.fail(f"{type(error).__name__}: {error}")
             log.exception("The worker failed")
 
-    # What stops it
+    # What the parts tell it
 
     def stop(self, reason: str) -> None:
-        """Drain, for this reason. The first reason counts."""
-        if not self._claimer.stopping.is_set():
-            self._reason = reason
-            # First the deed, then the word: a log that cannot be written must not keep the worker from stopping.
-            self._claimer.stopping.set()
-            self._reporter.stopping(reason)
+        """A stop condition holds."""
+        self._ending.stop(reason)
 
     def fatal(self, error: QueueError) -> None:
         """The queue is lost for good."""
-        self._queue_error = str(error)
-        self._fail(str(error))
-
-    def _fail(self, reason: str) -> None:
-        if self._exit is Exit.OK:
-            self._exit = Exit.FAILED
-        self.stop(reason)
-
-    def _signalled(self, name: str, count: int) -> None:
-        if count == 1:
-            self.stop(f"{name} received; finishing {self._hand.under_way} jobs under way")
-            self._reporter.hint("Once more to give them back and leave at once")
-        elif not self._left.is_set():
-            self._exit = Exit.INTERRUPTED
-            self._reason = f"{name} received twice; everything in hand is given back"
-            self._claimer.stopping.set()
-            self._left.set()
-            self._reporter.stopping(self._reason)
-
-    def _patience(self) -> float | None:
-        """Seconds of trouble: while there is work, any; when stopping, what a lease lasts; when leaving, hardly any."""
-        if not self._claimer.stopping.is_set():
-            return None
-        return _LEAVE_SECONDS if self._left.is_set() else self._config.lease.total_seconds()
-
-    # What the parts tell it
+        self._progress.queue_error = str(error)
+        self._ending.fail(str(error))
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The settler has written these."""
@@ -410,50 +391,19 @@ class _Worker:
 
     def paused(self, reason: str) -> None:
         """The gate has closed: what is not begun is given back, for others may be able to work on it."""
-        self._pause_reason = reason
+        self._progress.pause_reason = reason
         self.unwanted(self._hand.take_back())
         self._reporter.paused(reason)
 
     def resumed(self) -> None:
         """The gate is open again."""
-        self._pause_reason = ""
+        self._progress.pause_reason = ""
         self._reporter.resumed()
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
-        self._queue_error = str(error)
+        self._progress.queue_error = str(error)
         self._reporter.unavailable(doing, error, wait)
 
     def available(self) -> None:
-        self._queue_error = ""
+        self._progress.queue_error = ""
         self._reporter.available()
-
-    async def _speak_now_and_then(self) -> None:
-        said_at, ended = self._clock.monotonic(), 0
-        while True:
-            await self._clock.sleep(1.0)
-            self._reporter.flush()
-            self._show()
-            now = self._clock.monotonic()
-            if now - said_at < _PROGRESS_SECONDS:
-                continue
-            said_at = now
-            if self._tally.ended == ended and not self._hand.held:
-                continue  # idle, which has lines of its own
-            ended = self._tally.ended
-            vitals = self._tally.vitals(now - self._started, self._queue_error)
-            self._reporter.progress(vitals, self._hand.under_way, await self._remaining())
-
-    def _show(self) -> None:
-        if self._watcher is None:
-            return
-        under_way = sorted((r for r in self._crew.runners if r.lease is not None), key=lambda r: r.started)
-        leases = [runner.lease for runner in under_way if runner.lease is not None]
-        trouble = self._pause_reason or self._queue_error
-        limits = self._config.partitions
-        self._watcher(standing(self._tally, self._claimer.scope, leases, trouble=trouble, limited_to=limits))
-
-    async def _remaining(self) -> int | None:
-        try:
-            return sum(count.remaining for count in await self._queue.stats(self._config.run))
-        except QueueError:
-            return None  # whoever claims says so aloud

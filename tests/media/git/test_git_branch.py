@@ -298,6 +298,34 @@ async def test_machines_with_mirrors_of_their_own_lose_no_work_of_one_another(re
     assert_every_commit_is_legal(remote)
 
 
+async def test_a_claim_gets_what_it_asked_for_though_numbers_were_given_anew(remote: Path, tmp_path: Path) -> None:
+    here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
+    await here.submit([NewJob(run="r", kind="page", key="0", payload={})])
+    await there.submit([NewJob(run="r", kind="secret", key="1", payload={})])
+    await here.submit([NewJob(run="r", kind="page", key="2", payload={})])  # as number 2, refused, and as number 3
+    want = Want(worker=WorkerId.new(), limit=5, kinds=frozenset({"page"}))
+    assert [lease.job.key for lease in await here.claim(want)] == ["0", "2"]
+    assert [lease.job.key for lease in await here.claim(Want(worker=WorkerId.new(), limit=5))] == ["1"]
+    await here.close()
+    await there.close()
+    assert_every_commit_is_legal(remote)
+
+
+async def test_lanes_that_are_numbered_anew_stay_one_each(remote: Path, tmp_path: Path) -> None:
+    here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
+    kinds = [f"k{n}" for n in range(8)]
+    await here.submit([NewJob(run="r", kind="first", key="0", payload={})])
+    # Both begin lanes of the same words in another order: those of the second one are thrown away and made again.
+    await there.submit([NewJob(run="r", kind=kind, key="there", payload={}) for kind in reversed(kinds)])
+    for key in ("here", "again"):
+        await here.submit([NewJob(run="r", kind=kind, key=key, payload={}) for kind in kinds])
+    counted = [(count.kind, count.pending) for count in await here.stats()]
+    assert counted == [("first", 1), *((kind, 3) for kind in kinds)]
+    await here.close()
+    await there.close()
+    assert_every_commit_is_legal(remote)
+
+
 async def test_calls_that_arrive_together_share_a_push(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     before = queue.traffic.pushes

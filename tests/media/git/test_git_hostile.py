@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import SystemClock
-from longshore.job import NewJob
+from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
-from longshore.media.git import GitQueue, archive, objects, record
+from longshore.media.git import GitQueue, archive, contents, objects, record
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection, totals
 from longshore.roll import Present
@@ -119,6 +119,8 @@ NESTED = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
         "a bracket": b"{",
         "half a job": b'{"run":"r"}',
         "no text": b"\xff\xfe",
+        "no text within": BAD % b'{"a":"\xff"}',
+        "a number without end": BAD % b'{"a":1e999}',
         "brackets": b"[" * 100_000,
         "a payload without end": BAD % NESTED,
         "a parent that is a word": BAD % b'{},"parent":"list"',
@@ -240,6 +242,37 @@ async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkey
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
     put(remote, path, b" " * 200_000)
     await still_works(queue)
+
+
+async def test_a_job_that_would_not_fit_when_written_again_is_set_aside_and_the_others_are_moved(
+    queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (objects, contents):
+        monkeypatch.setattr(module, "LARGEST", 100_000)
+    remote = tmp_path / "remote.git"
+    await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("good", "bad")])
+    folder = git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines()
+    path = max(path for path in folder if path.startswith("available_work/"))
+    put(remote, path, BAD % (b'{"a":[%s]}' % b",".join([b"1"] * 40_000)))
+    assert await queue.cancel(Selection()) == 1
+    assert [(job.key, job.state) for job in await queue.jobs(Selection())] == [("good", State.CANCELLED)]
+    assert "rejected_work/" in git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
+    await queue.close()
+
+
+async def test_a_job_that_was_settled_in_no_year_at_all_is_archived_with_the_others(
+    queue: GitQueue, tmp_path: Path
+) -> None:
+    remote = tmp_path / "remote.git"
+    await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("bad", "good")])
+    leases = await queue.claim(Want(worker=WorkerId.new(), limit=2))
+    await queue.settle([Settlement(lease, Completed()) for lease in leases])
+    folder = git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines()
+    path = min(path for path in folder if path.startswith("completed_work/"))
+    put(remote, path, BAD % b'{},"settled_at":1e300')
+    assert await queue.archive(Selection()) == 2
+    assert [job.key for job in await queue.jobs(Selection())] == ["bad", "good"]
+    await queue.close()
 
 
 async def test_a_line_of_the_archive_that_is_nested_without_end_is_left_alone(queue: GitQueue, tmp_path: Path) -> None:

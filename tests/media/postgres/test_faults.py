@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+
 import asyncpg
 import pytest
 
@@ -45,6 +47,7 @@ def test_each_error_of_the_server_has_a_word(kind: type[asyncpg.PostgresError]) 
         (asyncpg.UndefinedTableError("x"), ForeignQueueError),
         (asyncpg.InvalidPasswordError("x"), QueueError),
         (asyncpg.InsufficientPrivilegeError("x"), QueueError),
+        (ssl.SSLCertVerificationError("x"), QueueError),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
@@ -59,3 +62,18 @@ def test_a_fault_of_our_own_making_passes_as_it_is() -> None:
 def test_only_what_the_server_undid_is_known_to_be_undone() -> None:
     assert was_undone(asyncpg.DeadlockDetectedError("x"))
     assert not was_undone(asyncpg.ConnectionDoesNotExistError("x"))
+
+
+@pytest.mark.parametrize(
+    ("error", "fix"),
+    [
+        (ConnectionError('PostgreSQL server at "h:5432" rejected SSL upgrade'), "sslmode=disable"),
+        (ssl.SSLCertVerificationError(1, "self-signed certificate"), "sslrootcert"),
+        (asyncpg.InvalidAuthorizationSpecificationError("no pg_hba.conf entry, no encryption"), "sslmode=require"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_who_disagrees_about_encryption_is_told_which_parameter_it_is(error: Exception, fix: str) -> None:
+    told = fault(error, WHERE)
+    assert type(told) is QueueError
+    assert fix in str(told).partition("Fix: ")[2]

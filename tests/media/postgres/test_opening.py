@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 import asyncpg
@@ -20,8 +21,8 @@ from longshore.errors import (
 )
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
-from longshore.media import open_queue
-from longshore.media.postgres import PostgresQueue, migrate
+from longshore.media import exists, open_queue
+from longshore.media.postgres import PostgresQueue, connections, migrate, schema
 from longshore.media.postgres.location import locate
 from longshore.media.postgres.schema import VERSION, statements
 from longshore.outcome import Completed, Settlement
@@ -45,6 +46,61 @@ async def refusal(url: str, kind: type[QueueError]) -> str:
     assert type(raised.value) is kind
     assert PASSWORD not in str(raised.value)
     return str(raised.value)
+
+
+async def schemas(server: PostgresServer) -> set[str]:
+    connection = await asyncpg.connect(server.url)
+    try:
+        return {row[0] for row in await connection.fetch("select nspname from pg_namespace")}
+    finally:
+        await connection.close()
+
+
+async def test_who_asks_whether_there_is_a_queue_makes_none(url: str, server: PostgresServer) -> None:
+    assert not await exists(url)
+    assert locate(url).schema not in await schemas(server)
+    await migrate(url)
+    assert await exists(url)
+
+
+async def test_a_schema_with_other_tables_has_no_queue_yet(url: str) -> None:
+    name = locate(url).quoted_schema
+    await run(url, f"create schema {name}; create table {name}.orders (id int)")
+    assert not await exists(url)
+
+
+async def test_a_schema_that_cannot_become_a_queue_says_so_to_who_only_asks(url: str) -> None:
+    name = locate(url).quoted_schema
+    await run(url, f"create schema {name}; create table {name}.job (id int)")
+    with pytest.raises(ForeignQueueError, match="something else in our place"):
+        await exists(url)
+
+
+@pytest.mark.parametrize("ask", [exists, open_queue, migrate])
+async def test_a_server_that_lets_us_in_and_says_nothing_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], Awaitable[object]]
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE", 0.05)
+    monkeypatch.setattr(schema, "PATIENCE", 0.05)
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    async with silent:
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(QueueUnavailableError, match=r"did not answer in time\. Fix:"):
+            await ask(f"postgresql://me:{PASSWORD}@127.0.0.1:{port}/x")
+
+
+async def test_several_hosts_each_with_its_port(server: PostgresServer) -> None:
+    url = server.url.replace("127.0.0.1", f"127.0.0.1:{free_port()},127.0.0.1")
+    assert not await exists(f"{url}?schema=nowhere")
+
+
+async def test_a_server_that_does_not_encrypt(server: PostgresServer) -> None:
+    assert "sslmode=prefer" in await refusal(f"{server.url}?sslmode=require", QueueError)
 
 
 async def test_eight_who_open_a_new_queue_at_once_make_it_once(url: str) -> None:

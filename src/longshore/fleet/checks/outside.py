@@ -7,13 +7,15 @@ import importlib
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.checks.finding import Finding, Scene, Verdict, cause_and_fix, known
-from longshore.media import full_url, open_queue, scheme_of
+from longshore.media import exists, full_url, open_queue, scheme_of
 from longshore.observe import machine
 from longshore.queue import totals
+from longshore.rejects import SetsAside
 from longshore.url import mask_url
 from longshore.worker.egress import NO_CHECK, Egress, fault_of
 
@@ -40,6 +42,8 @@ async def check_queue(scene: Scene) -> Finding:
         what = f"{shown} is not there, and cannot be made: {above} may not be written to."
         return Finding(name, Verdict.FAIL, what, f"Allow it, or name another place; {source} names this one.")
     try:
+        if not await exists(url):
+            return Finding(name, Verdict.OK, f"{shown} is not there yet; the first `submit` makes it.")
         queue = await open_queue(url)
     except QueueUnavailableError as error:
         what, fix = cause_and_fix(error)
@@ -47,8 +51,13 @@ async def check_queue(scene: Scene) -> Finding:
         return Finding(name, Verdict.FAIL, what, f"{fix} {source} names it.")
     try:
         count = totals(await queue.stats())
+        rejects = await cast("SetsAside", queue).set_aside() if queue.traits.sets_aside else None
     finally:
         await queue.close()
+    if rejects is not None and rejects.count:
+        what = f"{shown} answers, and has set {rejects.count:,} files aside, which were damaged or did not belong."
+        fix = f"See what they are in {rejects.where}, submit again what was a job, and remove them there."
+        return Finding(name, Verdict.WARN, what, fix)
     return Finding(name, Verdict.OK, f"{shown} answers: {count.remaining:,} jobs to do, {count.total:,} in all.")
 
 

@@ -7,7 +7,12 @@ from longshore.media.directory.location import path_of
 from longshore.media.directory.queue import DirectoryQueue
 from longshore.queue import Queue
 
-__all__ = ["DirectoryQueue", "open_queue"]
+__all__ = ["DirectoryQueue", "exists", "open_queue"]
+
+
+async def exists(url: str) -> bool:
+    """Whether the folder is there."""
+    return path_of(url).exists()
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:

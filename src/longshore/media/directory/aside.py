@@ -6,6 +6,7 @@ import os
 
 from longshore.media.directory import disk
 from longshore.media.directory.entry import new_id
+from longshore.media.directory.rejects import REASON, tell
 
 NOT_OURS = "Only Longshore puts files here. To add a job, submit it."
 NO_NAME = "Its name is not one that Longshore gives to a job's file."
@@ -15,9 +16,11 @@ def set_aside(root: str, path: str, reason: str) -> None:
     """Move something that is none of ours into rejected/, with the reason beside it."""
     target = f"{root}/rejected/{new_id()}~{path.rpartition('/')[2][:150]}"
     disk.make_folder(f"{root}/rejected")
-    disk.write(f"{target}.reason.txt", reason_text(path, reason))
-    if not disk.move(f"{root}/{path}", target):
-        disk.remove(f"{target}.reason.txt")
+    disk.write(f"{target}{REASON}", reason_text(path, reason))
+    if disk.move(f"{root}/{path}", target):
+        tell(path, reason)
+    else:
+        disk.remove(f"{target}{REASON}")
 
 
 def make_way(root: str, path: str) -> None:

@@ -164,7 +164,7 @@ class Journal:
         if not whole:
             raise QueueError(
                 f"The volume under the queue '{self.root}' cannot give a file the name it should have. What could not "
-                "be put in its place lies in rejected/, with the reason beside it. Use a volume that takes longer names."
+                "be put in its place lies in rejected/, with the reason beside it. Use a volume with longer names."
             )
         return True
 

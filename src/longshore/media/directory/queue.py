@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from longshore.clock import Clock
 from longshore.errors import QueueError
 from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
-from longshore.media.directory import disk, folder, listing, select, wake
+from longshore.media.directory import disk, folder, listing, rejects, select, wake
 from longshore.media.directory.claim import Claim, can_take, next_due, promote
 from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import Slot
@@ -26,6 +27,7 @@ from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.media.directory.workers import Workers
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
+from longshore.rejects import Rejects
 from longshore.roll import Present
 from longshore.stored import check_texts
 from longshore.transfer import Carried
@@ -43,6 +45,7 @@ class DirectoryQueue:
         wakes=True,
         takes_over=True,
         keeps_roll=True,
+        sets_aside=True,
     )
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -145,6 +148,10 @@ class DirectoryQueue:
         chooser, start = self._chooser(selection), page_start(after, limit)
         return await self._look(lambda: chooser.page(start, limit), [])
 
+    async def set_aside(self) -> Rejects:
+        where = f"{self._root}/rejected"
+        return Rejects(await self._look(lambda: rejects.count(self._root), 0), where)
+
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._look(lambda: select.history(self._journal, job_id), [])
 
@@ -245,7 +252,9 @@ class DirectoryQueue:
             raise QueueError(f"The queue '{self._root}' was closed. Open it again to use it.")
         if os.getpid() != self._process:
             raise QueueError(f"The queue '{self._root}' was opened before a fork. Open it in the new process.")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
+        # With the caller's context: a line that is logged there is the caller's.
+        run = contextvars.copy_context().run
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run, self._do, work)
 
     def _do(self, work: Callable[[], T]) -> T:
         with disk.in_words(self._root):

@@ -12,6 +12,7 @@ from longshore.media.directory.entry import Head
 from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import Slot, place_of
 from longshore.media.directory.record import DamagedError, encode, read
+from longshore.media.directory.rejects import REASON, tell
 from longshore.media.directory.roll import Roll
 from longshore.media.directory.settle import Verdict, expire, put
 from longshore.media.directory.submit import owner_of
@@ -45,21 +46,23 @@ def reject(journal: Journal, damaged: DamagedError) -> None:
         return
     place = found
 
-    def decide(draft: Draft, head: Head) -> None:
+    def decide(draft: Draft, head: Head) -> bool:
         # Others may have moved the job, or set the file aside, since it was read.
         if place.lane not in head.lanes or not os.path.lexists(journal.path(path)):
-            return
+            return False
         there = listing.counts(journal, place.lane)
         target = f"rejected/{draft.id}~{place.file}"
         (text,) = draft.stage([reason_text(path, reason)])
-        draft.move(text, f"{target}.reason.txt")
+        draft.move(text, f"{target}{REASON}")
         draft.move(path, target)
         draft.free_keys()
         # Counted, not reckoned: a file that a person put there was never counted in.
         for slot, counted in zip(Slot, there, strict=True):
             draft.count(place.lane, slot, counted - (slot is place.slot) - head.lanes[place.lane].counts[slot])
+        return True
 
-    journal.transact("reject", decide)
+    if journal.transact("reject", decide):
+        tell(path, reason)
 
 
 def recount(journal: Journal, lanes: set[str]) -> None:

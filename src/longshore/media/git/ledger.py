@@ -299,6 +299,12 @@ class Ledger:
         self.move(place, None)
         self._changes[f"{files.REJECTED}/{files.shard(place.number)}/{place.path.rpartition('/')[2]}"] = place.oid
 
+    @property
+    def rejected(self) -> int:
+        """How many files were set aside."""
+        shards = self.tree.folder(files.REJECTED, self._objects).entries(self._objects).values()
+        return sum(len(shard.entries(self._objects)) for shard in shards if isinstance(shard, Tree))
+
     def keep_alive(self, worker: WorkerId, lease_seconds: float, about: Mapping[str, Any] | None = None) -> None:
         """Write the worker's next heartbeat. With words it is on the roll from then on; without, it stays as it is."""
         self._write_beat(files.stem_of(worker), self.heartbeats.following(worker, lease_seconds, about))

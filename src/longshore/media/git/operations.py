@@ -7,7 +7,8 @@ what the caller gave (a payload JSON cannot say) fails when the operation is mad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 
 from longshore.errors import CrashedError, Failure, UsageError
 from longshore.job import Attempt, NewJob, State, number_of
-from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.git import record as files
 from longshore.media.git.contents import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
 from longshore.media.git.ledger import Ledger
@@ -108,7 +109,7 @@ class Renew(Operation[list[Held]]):
 
     def __init__(self, worker: WorkerId, lease: timedelta) -> None:
         self._worker = worker
-        self._seconds = lease.total_seconds()
+        self._seconds = lease_seconds(lease)
 
     def apply(self, ledger: Ledger, now: float) -> list[Held]:
         del now
@@ -125,7 +126,7 @@ class SignIn(Operation[list[Held]]):
 
     def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
         self._worker = worker
-        self._seconds = lease.total_seconds()
+        self._seconds = lease_seconds(lease)
         words = storable(dict(about), "What a worker says of itself")
         if len(bytes(words)) > ROOM:
             raise UsageError(f"What a worker says of itself may have {ROOM} bytes, not {len(bytes(words))}")
@@ -210,13 +211,10 @@ class Reap(Operation[Reaped]):
                     continue
                 record.worker = ledger.holder(place)
                 crash = CrashedError(f"worker {record.worker} went silent and its lease expired")
-                try:
+                with _set_aside_if_unfit(ledger, place):
                     ended = _fail(ledger, place, record, Failed(Failure.of(crash)), now, None)
-                except UsageError:
-                    ledger.set_aside(place)
-                    continue
-                failed += ended is State.FAILED
-                returned += ended is State.PENDING
+                    failed += ended is State.FAILED
+                    returned += ended is State.PENDING
             ledger.bury(stem)
         return Reaped(returned, failed)
 
@@ -231,12 +229,14 @@ class Retry(Operation[int]):
 
     def apply(self, ledger: Ledger, now: float) -> int:
         states = frozenset({State.FAILED, State.CANCELLED})
-        chosen = list(selected(ledger, self._selection, now, states=states))
-        for place, record in chosen:
+        retried = 0
+        for place, record in list(selected(ledger, self._selection, now, states=states)):
             record.attempts, record.not_before, record.settled_at = 0, None, None
             record.worker = record.seconds = None
-            ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), rewritten(record))
-        return len(chosen)
+            with _set_aside_if_unfit(ledger, place):
+                ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), rewritten(record))
+                retried += 1
+        return retried
 
 
 class Cancel(Operation[int]):
@@ -249,13 +249,15 @@ class Cancel(Operation[int]):
 
     def apply(self, ledger: Ledger, now: float) -> int:
         states = frozenset({State.PENDING, State.CLAIMED})
-        chosen = list(selected(ledger, self._selection, now, states=states))
-        for place, record in chosen:
+        cancelled = 0
+        for place, record in list(selected(ledger, self._selection, now, states=states)):
             if place.state is State.CLAIMED:
                 record.worker = ledger.holder(place)
             record.not_before, record.settled_at = None, now
-            _finish(ledger, place, record, State.CANCELLED)
-        return len(chosen)
+            with _set_aside_if_unfit(ledger, place):
+                _finish(ledger, place, record, State.CANCELLED)
+                cancelled += 1
+        return cancelled
 
 
 class Prune(Operation[int]):
@@ -292,6 +294,15 @@ class Archive(Operation[int]):
 
 def _held(ledger: Ledger, stem: str) -> list[Held]:
     return [Held(str(place.number), place.epoch) for place in ledger.held.get(stem, {}).values()]
+
+
+@contextmanager
+def _set_aside_if_unfit(ledger: Ledger, place: Place) -> Iterator[None]:
+    """Where a job cannot be moved, which can only be one that none of us wrote, the others are moved all the same."""
+    try:
+        yield
+    except UsageError:
+        ledger.set_aside(place)
 
 
 def _fail(ledger: Ledger, place: Place, record: Record, outcome: Failed, now: float, seconds: float | None) -> State:

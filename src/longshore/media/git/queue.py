@@ -35,9 +35,11 @@ from longshore.media.git.operations import (
     Submit,
     TakeOver,
 )
+from longshore.media.git.record import REJECTED
 from longshore.media.git.selecting import selected
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
+from longshore.rejects import Rejects
 from longshore.roll import Present
 from longshore.transfer import Carried
 
@@ -50,7 +52,7 @@ ASK_FIRST, ASK_SLOWEST = 0.5, 8.0
 
 
 class GitQueue:
-    """See `longshore.queue.Queue` for what each method promises, `archive` and `races` for those beside it, and
+    """See `longshore.queue.Queue` for what each method promises, `archive`, `races` and `rejects` for those beside it, and
     `exchange` for how it is kept."""
 
     traits = Traits(
@@ -62,6 +64,7 @@ class GitQueue:
         keeps_roll=True,
         archives=True,
         counts_races=True,
+        sets_aside=True,
     )
 
     def __init__(self, exchange: Exchange, thread: ThreadPoolExecutor, clock: Clock) -> None:
@@ -103,6 +106,9 @@ class GitQueue:
     async def claim_success_rate(self) -> float:
         meta = await self._look(lambda ledger: ledger.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
+
+    async def set_aside(self) -> Rejects:
+        return Rejects(await self._look(lambda ledger: ledger.rejected), f"{REJECTED}/ of its branch")
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         return await self._do(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)

@@ -6,16 +6,16 @@ from longshore.clock import Clock
 from longshore.errors import QueueError
 from longshore.queue import Queue
 
-__all__ = ["PostgresQueue", "migrate", "open_queue"]
+__all__ = ["PostgresQueue", "exists", "migrate", "open_queue"]
 
 try:
     from longshore.media.postgres.queue import PostgresQueue
-    from longshore.media.postgres.schema import migrate
+    from longshore.media.postgres.schema import exists, migrate
 except ModuleNotFoundError as error:
     if error.name != "asyncpg":
         raise
     raise QueueError(
-        "A queue in PostgreSQL needs the driver asyncpg. Fix: pip install 'longshore[postgres]'"
+        "A queue in PostgreSQL needs the driver asyncpg. Fix: pip install '.[postgres]' where Longshore was cloned"
     ) from error
 
 

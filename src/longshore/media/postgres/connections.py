@@ -21,7 +21,8 @@ from longshore.media.postgres.location import Location
 SIZE = 4
 """Claim, settle and submit may be under way at once, and one to spare."""
 PATIENCE = 5.0
-"""How long a lost database is waited for before the caller is told (seconds); the worker has its own patience."""
+"""How long a database that is lost or silent is waited for before the caller is told (seconds); the worker has its own
+patience."""
 CALL_TIMEOUT = 40.0
 """When a call without an answer is given up (seconds); past the server's own limit, which ends it more cleanly."""
 
@@ -45,15 +46,20 @@ class Session:
         self._prepared: dict[str, asyncpg.prepared_stmt.PreparedStatement[Row]] | None = None
 
     @classmethod
-    async def open(cls, location: Location, *, timeout: float = 5.0) -> Session:
-        """Connect. Raises what the driver raises."""
-        # The driver's own cache is off: it would name statements on whatever server a pooler picks.
-        connection = await asyncpg.connect(location.dsn, timeout=timeout, statement_cache_size=0, command_timeout=None)
+    async def open(cls, location: Location) -> Session:
+        """Connect, and be ready for calls, within `PATIENCE` in all. Raises what the driver raises."""
+        async with asyncio.timeout(PATIENCE):
+            # The driver's own cache is off: it would name statements on whatever server a pooler picks.
+            connection = await asyncpg.connect(location.dsn, statement_cache_size=0, command_timeout=None)
+            return await cls._made_ready(connection)
+
+    @classmethod
+    async def _made_ready(cls, connection: asyncpg.Connection[Row]) -> Session:
         session = cls(connection)
         try:
             # A pooler answers with a process id of its own making.
-            if await connection.fetchval("select pg_backend_pid()", timeout=timeout) == connection.get_server_pid():
-                await connection.execute(_SESSION, timeout=timeout)
+            if await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid():
+                await connection.execute(_SESSION)
                 session._prepared = {}
             else:
                 await _learn_types(connection)

@@ -38,7 +38,10 @@ def fault(error: BaseException, location: Location) -> LongshoreError | None:
     if isinstance(error, asyncpg.PostgresError):
         return _server_fault(error, location)
     if isinstance(error, TimeoutError | asyncio.TimeoutError):
-        return QueueUnavailableError(f"The database at {where} did not answer in time")
+        return QueueUnavailableError(
+            f"The database at {where} did not answer in time. Fix: check that its machine is up and not overloaded, "
+            "and that no firewall is in between"
+        )
     if isinstance(error, OSError):
         if (encryption := _encryption_fault(error, where)) is not None:
             return encryption
@@ -61,7 +64,7 @@ def _encryption_fault(error: OSError, where: str) -> LongshoreError | None:
     """Our error where the two sides do not agree on encryption, which no waiting mends; None for any other."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return QueueError(
-            f"The certificate of the server at {where} is not trusted: {error.verify_message}. Fix: name the "
+            f"The certificate of the server at {where} is not trusted: {_reason(error)}. Fix: name the "
             "certificate of who signed it (sslrootcert=FILE), or ask for less than sslmode=verify-full"
         )
     # The driver has no class of its own for it.

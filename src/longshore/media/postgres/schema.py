@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.resources import files
 
 from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
-from longshore.media.postgres.connections import Session, open_session
+from longshore.media.postgres.connections import CALL_TIMEOUT, PATIENCE, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 
@@ -39,10 +40,32 @@ async def migrate(url: str) -> tuple[int, int]:
         await session.close()
 
 
+async def exists(url: str) -> bool:
+    """Whether there is a queue in the schema the URL names. Makes nothing, and knows within `PATIENCE` or raises.
+
+    Raises what `migrate` raises, where something else is there or the server does not let us look.
+    """
+    location = locate(url)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            session = await Session.open(location)
+            try:
+                found = await _version(session, location)
+            except BaseException:
+                # No goodbye: it would have to wait for a server that does not answer.
+                session.connection.terminate()
+                raise
+    except DRIVER_ERRORS as error:
+        raise fault(error, location) or error from error
+    await session.close()
+    return found > 0
+
+
 async def bring_up_to_date(session: Session, location: Location) -> tuple[int, int]:
     """What `migrate` does, on a session that is there: look, and write only where something is missing."""
     try:
-        found = await _version(session, location)
+        async with asyncio.timeout(CALL_TIMEOUT):
+            found = await _version(session, location)
         if found < VERSION:
             found = await _apply(session, location)
     except DRIVER_ERRORS as error:

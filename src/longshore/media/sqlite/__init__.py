@@ -10,7 +10,7 @@ from longshore.media.sqlite.queue import SqliteQueue
 from longshore.media.sqlite.select import prepare
 from longshore.queue import Queue
 
-__all__ = ["SqliteQueue", "migrate", "open_queue"]
+__all__ = ["SqliteQueue", "exists", "migrate", "open_queue"]
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
@@ -19,6 +19,11 @@ async def open_queue(url: str, clock: Clock) -> Queue:
     Raises `SettingsError` for a URL that names no file, and a `QueueError` that says why the file cannot be used.
     """
     return SqliteQueue(await Database.open(path_of(url), prepare), clock)
+
+
+async def exists(url: str) -> bool:
+    """Whether the file is there."""
+    return path_of(url).exists()
 
 
 async def migrate(url: str) -> tuple[int, int]:
