@@ -5,7 +5,7 @@ Who would have which states, and then the work itself:
     longshore assign --workers 10 --partitions us-states
     longshore submit register --jobs-file examples/us_states.jsonl --run states
     longshore assign --workers 10 --run states
-    longshore work examples/us_states.py --run states --until-done
+    longshore fleet examples/us_states.py --workers 10 --run states --until-done
     longshore status states
 
 As a program it prints the jobs of the JSONL file, a line each, with the partition beside the payload.
@@ -16,7 +16,9 @@ import json
 import random
 
 from longshore import Job, handler
+from longshore.fleet.us_states import US_STATES
 
+PARTITIONS = list(US_STATES)
 REGISTERS = ("births", "companies", "courts", "lands", "licences")
 
 
@@ -28,8 +30,6 @@ async def register(job: Job) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    from longshore.fleet.us_states import US_STATES
-
     for code, name in US_STATES.items():
         for what in REGISTERS:
             print(json.dumps({"payload": {"state": name, "register": what}, "partition": code}))

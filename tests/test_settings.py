@@ -104,6 +104,25 @@ def test_two_names_that_mean_the_same_queue_are_no_conflict(folder: Path) -> Non
     assert settle(folder, environ).queue == "dir:///srv/queue"
 
 
+@pytest.mark.parametrize(
+    ("ours", "variable", "theirs"),
+    [
+        ("./q", "QUEUE_DIR", "./q"),
+        ("./q", "QUEUE_DIR", "q"),
+        ("dir://q/", "QUEUE_DIR", "./q"),
+        ("{here}/q", "QUEUE_DIR", "q"),
+        ("https://h/a/b.git", "GITHUB_REPO_URL", "https://h/a/b.git"),
+        ("git+https://h/a/b.git", "GITHUB_REPO_URL", "https://h/a/b.git/"),
+        ("git@h:a/b.git", "GITHUB_REPO_URL", "git@h:a/b.git"),
+    ],
+)
+def test_two_spellings_of_one_queue_are_no_conflict(folder: Path, ours: str, variable: str, theirs: str) -> None:
+    ours = ours.format(here=Path.cwd())
+    assert settle(folder, {"LONGSHORE_QUEUE": ours, variable: theirs}).queue == ours
+    with pytest.raises(SettingsError, match="name the queue differently"):
+        settle(folder, {"LONGSHORE_QUEUE": ours, variable: f"{theirs}2"})
+
+
 def test_the_environment_may_name_another_queue_than_the_toml_file(folder: Path) -> None:
     (folder / "longshore.toml").write_text('[longshore]\nqueue = "sqlite:///file.db"\n')
     assert settle(folder, {"LONGSHORE_QUEUE": "sqlite:///env.db"}).queue == "sqlite:///env.db"

@@ -61,7 +61,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_texts(
-            (self.run, self.kind, self.key, self.partition, self.host), "A job's run, kind, key and other names"
+            (self.run, self.kind, self.key, self.partition, self.host), "A job's run, kind, key, partition and host"
         )
         check_payload(self.payload, "A job's payload")
         check_whole(self.priority, -BIGGEST, BIGGEST, "A job's priority")

@@ -1,4 +1,4 @@
-"""What a medium set aside: files in the place of its own that hold no job. They stop nobody, and someone should know."""
+"""What a medium set aside: files in the place of its own that hold no job. They stop nobody; someone should know."""
 
 from __future__ import annotations
 

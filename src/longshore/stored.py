@@ -6,8 +6,8 @@ written, by a `UsageError` that names it, before anything of it is stored.
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
@@ -35,6 +35,7 @@ _TEXT = re.compile(rb'"[^"]*"')
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
+_NUMBER = (int, float)  # named once: a union would be made anew with every call
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
@@ -85,7 +86,7 @@ def check_whole(number: int, least: int, most: int, what: str) -> None:
 
 def check_instant(instant: float, what: str) -> None:
     """Raises `UsageError` for what is no instant between the years 1970 and 9999."""
-    if not isinstance(instant, int | float) or not 0 <= instant <= LATEST:
+    if not isinstance(instant, _NUMBER) or not 0 <= instant <= LATEST:
         raise UsageError(
             f"{what} must be an instant between the years 1970 and 9999, in seconds since 1970, not {_shown(instant)}"
         )
@@ -93,7 +94,7 @@ def check_instant(instant: float, what: str) -> None:
 
 def check_seconds(seconds: float, what: str) -> None:
     """Raises `UsageError` for a number of seconds that is none."""
-    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+    if not isinstance(seconds, _NUMBER) or not abs(seconds) <= sys.float_info.max:
         raise UsageError(f"{what} must be a finite number, not {_shown(seconds)}")
 
 

@@ -24,6 +24,9 @@ _WHOLE = re.compile(rf"\s*(?P<scheme>{_SCHEME})://", re.IGNORECASE)
 _MISTYPED = re.compile(rf"\s*{_SCHEME}(:/|//)/*", re.IGNORECASE)
 # What is before the first colon is shown as the user's name, unless what follows says that it may be a token.
 _NAMED = re.compile(r"[^/?#@:\s]*:(?!(x-oauth-basic)?@|[/?#])")
+# Where a password has a place of its own, who stands alone is a user; elsewhere it may be a token.
+_LOGINS = {"postgresql", "postgres", "ssh", "git+ssh"}
+_LONE = re.compile(r"[^/?#@:\s]+")
 _IN_FILES = {"sqlite", "dir", "file", "git+file", "memory"}
 _PAGES = {"http", "https"}
 _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
@@ -89,9 +92,9 @@ def host_of(url: str) -> str:
 def mask_url(url: str) -> str:
     """The URL with what is secret in it replaced by `***`, for logs, errors and screens.
 
-    Secret are a password, a user name that stands alone (a token), and parameters named like one. The text may be
-    mistyped: whatever may be part of a password is hidden, up to the last `@`. In the address of a page an `@` behind
-    the host is part of the path and hides nothing.
+    Secret are a password, parameters named like one, and a user name that stands alone, for it may be a token: but not
+    that of a database, or of ssh. The text may be mistyped: whatever may be part of a password is hidden, up to the
+    last `@`. In the address of a page an `@` behind the host is part of the path and hides nothing.
     """
     secrets = [found.span("secret") for found in _SECRET_PARAMETER.finditer(url) if found["secret"]]
     if (credentials := _credentials(url)) is not None:
@@ -132,7 +135,7 @@ def _credentials(url: str) -> tuple[int, int] | None:
         if found is None or found.end() == begin:
             return None
         last = found.end() - 1
-    if url[begin:last] == "git":
+    if url[begin:last] == "git" or (scheme in _LOGINS and _LONE.fullmatch(url, begin, last)):
         return None
     return _after_name(url, begin, last)
 

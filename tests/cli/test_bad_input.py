@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from longshore.cli import main
+from longshore.fleet.checks import Plan, Verdict, examine
 
 from .conftest import SMALLEST
 
@@ -154,6 +155,57 @@ def test_an_unknown_scheme_is_answered_with_the_known_ones(here: Path, refused: 
     assert "sqlite://" in error
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:pa/S3cr3t@h/db",
+        "postgresql://u:S3cr3t/pa@h/db",
+        "postgresql://u:12/S3cr3t@h/db",
+        "postgresql://u:12?S3cr3t@h/db",
+        "postgresql://u:\u2100S3cr3t@h/db",
+        "postgresql:/u:S3cr3t@h/db",
+        "postgres//u:S3cr3t@h/db",
+        "redis://u:pa/S3cr3t@h/db",
+        "u:S3cr3t@h:q.git",
+        "git+https://S3cr3t/x@h/q.git",
+        "https://S3cr3t/x@h/q.git",
+        "git+https://u:\u2100S3cr3t@h/q.git",
+        "dir://postgres://u:S3cr3t@h/db",
+    ],
+)
+def test_a_password_in_a_mistyped_queue_is_shown_by_no_command_and_nothing_is_made_or_asked(
+    here: Path, refused: Refused, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    (here / "urls.txt").write_text("https://a.org/\n")
+    for command in (["status"], ["submit", "page", "--urls-file", "urls.txt"]):
+        assert "s3cr3t" not in refused(*command, "--queue", url).lower()
+    assert main(["config", "--queue", url]) == 0
+    assert "s3cr3t" not in "".join(capsys.readouterr()).lower()
+    assert [path.name for path in here.iterdir()] == ["urls.txt"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "git+https://S3cr3t/x@h/q.git",
+        "postgresql://u:12/S3cr3t@h/db",
+        "postgresql://u:\u2100S3cr3t@h/db",
+        "postgres//u:S3cr3t@h/db",
+    ],
+)
+async def test_nor_does_the_doctor_take_a_part_of_a_password_for_a_host(
+    here: Path, monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    async def unresolved(host: str) -> str:
+        return f"The name {host} cannot be resolved."
+
+    monkeypatch.setattr("longshore.fleet.checks.outside._unresolved", unresolved)
+    findings = {finding.name: finding for finding in await examine(Plan(said={"queue": url}))}
+    assert findings["queue"].verdict is Verdict.FAIL
+    assert "check itself failed" not in str(findings)
+    assert "s3cr3t" not in str(findings).lower()
+
+
 def test_two_settings_that_name_the_queue_differently(
     here: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +258,20 @@ def test_a_mistyped_setting_gets_one_warning_and_the_command_goes_on(
         (["cancel", "--state", "failed"], "cannot be changed by cancel"),
         (["work", "x.py", "--concurrency", "0"], "--concurrency cannot be '0': it takes a whole number of at least 1"),
         (["work", "x.py", "--concurrency", "many"], "--concurrency cannot be 'many': it takes a whole number"),
+        (["work", "x.py", "--concurrency", "9" * 20], "it takes a whole number of at least 1 and at most 10,000."),
+        (["work", "x.py", "--lease-seconds", "1e300"], "--lease-seconds cannot be '1e300': it takes a number of"),
+        (["work", "x.py", "--poll-interval", "1e300"], "--poll-interval cannot be '1e300': it takes a number of"),
+        (["work", "x.py", "--max-idle-hours", "1e300"], "--max-idle-hours cannot be '1e300': it takes a number of"),
+        (["work", "x.py", "--min-delay-seconds", "1e300"], "--min-delay-seconds cannot be '1e300': it takes a number"),
+        (["work", "x.py", "--batch-size", "100001"], "--batch-size cannot be '100001': it takes a whole number of"),
+        (["run", "x.py", "--workers", "1001"], "--workers cannot be '1001': it takes a whole number of at least 1 and"),
+        (["fleet", "x.py", "--autoscale", "1:1001"], "--autoscale cannot be '1:1001': a machine has 1,000 workers"),
+        (["prune", "--older-than", "999999999999d"], "--older-than cannot be '999999999999d': it takes 3650d"),
+        (["prune", "--older-than", "9" * 400 + "s"], "it takes 3650d (ten years) at most."),
+        (["archive", "--older-than", "3651d"], "--older-than cannot be '3651d': it takes 3650d (ten years) at most."),
+        (["copy", "a.db", "b.db", "--claim", "1", "--hold", "999999999999d"], "--hold cannot be '999999999999d': it"),
+        (["copy", "a.db", "b.db", "--claim", "1", "--hold", "soon"], "--hold cannot be 'soon': it takes a number and"),
+        (["submit", "page", "--urls-file", "urls.txt", "--priority", "2147483648"], "--priority cannot be 2147483648"),
         (["status", "nowhen"], "There is no run 'nowhen'"),
         (["jobs", "--run", "nowhen"], "There is no run 'nowhen'"),
         (["retry", "--run", "nowhen", "--yes"], "There is no run 'nowhen'"),

@@ -62,6 +62,13 @@ def test_settings_that_cannot_be_read_are_a_finding_like_others(shell: Any) -> N
     assert (found["settings"], found["handlers"], found["queue"]) == ("fail", "ok", "ok")
 
 
+@pytest.mark.parametrize("queue", ["postgres//ann:geheim@h/db", "ann:geheim@h:q.git"])
+def test_the_report_shows_no_password_of_a_mistyped_queue(shell: Any, queue: str) -> None:
+    done = shell("doctor", "--report", "-", "--queue", queue)
+    assert "--queue" in done.stdout
+    assert "geheim" not in done.stdout + done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal")
 def test_on_a_terminal_nothing_is_wider_than_it(shell: Any) -> None:
     shell.write("proxies.txt", "nonsense\n")

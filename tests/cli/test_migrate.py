@@ -95,14 +95,14 @@ def test_the_documented_roles_are_enough_to_work_and_not_to_change_tables(server
     execute(server.url, documented("create schema"))
     owner, crew = (server.url_of("postgres", user=name, password="secret") for name in ("harbour", "crew"))
 
-    early = shell("status", "--queue", crew)
+    urls = shell.urls(20)
+    early = shell("submit", "page", "--urls-file", urls, "--queue", crew)
     assert early.returncode == 1
     assert "let the owner run 'longshore migrate' once" in early.stderr
     made = shell("migrate", "--queue", owner)
     assert "secret" not in made.stdout
     assert made.stdout.endswith(f" was made: version {VERSION}.\n")
 
-    urls = shell.urls(20)
     assert shell("submit", "page", "--urls-file", urls, "--run", "r", "--queue", crew).returncode == 0
     assert shell("work", "pages.py", "--until-done", "--queue", crew).returncode == 0
     assert shell.json("status", "r", "--json", "--queue", crew)["completed"] == 20

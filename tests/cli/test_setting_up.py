@@ -86,6 +86,7 @@ def test_init_overwrites_nothing(shell: Shell) -> None:
     [
         ("smallest.py", "--urls-file", "urls.txt", 5),
         ("documents.py", "--jobs-file", "documents.jsonl", 3),
+        ("us_states.py", "--jobs-file", "us_states.jsonl", 255),
     ],
 )
 def test_the_examples_run_as_they_are(shell: Shell, file: str, option: str, jobs: str, count: int) -> None:

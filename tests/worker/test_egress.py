@@ -217,6 +217,24 @@ class TestTheSettings:
         assert [await gate.closed(), await gate.closed()] == [None, None]
         assert said.getvalue().count("WARNING A VPN is required") == 1
 
+    async def test_a_vpn_that_nobody_asked_for_is_one_short_line_and_no_warning(
+        self, tmp_path: Path, said: io.StringIO
+    ) -> None:
+        gate = guard(self.settings(tmp_path))
+        assert gate is not None
+        assert [await gate.closed(), await gate.closed()] == [None, None]
+        (line,) = said.getvalue().splitlines()
+        assert "INFO" in line
+        assert "No VPN is checked for" in line
+
+    async def test_choosing_the_profile_that_requires_it_is_asking_for_it(
+        self, tmp_path: Path, said: io.StringIO
+    ) -> None:
+        gate = guard(self.settings(tmp_path, profile="production"))
+        assert gate is not None
+        await gate.closed()
+        assert "WARNING A VPN is required" in said.getvalue()
+
     async def test_a_required_vpn_with_a_check_is_guarded(self, tmp_path: Path) -> None:
         gate = guard(self.settings(tmp_path, vpn="true", egress_interface="tun99"))
         assert gate is not None

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+from typing import Any
+
+import pytest
+
 from longshore.errors import QueueUnavailableError
+from longshore.handlers.handler import handler
+from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
+from longshore.observe.logs import configure
 from longshore.queue import Traits
+from longshore.worker import report as reporting
 from longshore.worker.report import Report, claim_success_rate
 
 
@@ -52,3 +62,25 @@ async def test_a_queue_that_counts_no_races_or_is_gone_leaves_it_out() -> None:
     assert await claim_success_rate(MemoryQueue()) is None
     assert await claim_success_rate(Racing(None)) is None
     assert report(None).summary == "2 completed, 0 failed, runtime 0:01:00, 120 jobs/hour"
+
+
+async def test_a_queue_that_hangs_keeps_nobody_from_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hanging(Racing):
+        async def claim_success_rate(self) -> float:
+            return await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(reporting, "_ANSWER_SECONDS", 0.0)
+    assert await claim_success_rate(Hanging(1.0)) is None
+
+
+async def test_the_last_line_of_a_worker_names_it(run_worker: Any) -> None:
+    @handler("echo")
+    async def echo(job: Any) -> None:
+        return None
+
+    stream = io.StringIO()
+    configure(format="text", stream=stream)
+    queue = Racing(0.9)
+    await queue.submit([new_job("echo", {})])
+    assert (await run_worker(queue, echo)).claim_success_rate == 0.9
+    assert "Final statistics: 1 completed, 0 failed, claim success rate 90.0%, runtime" in stream.getvalue()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.errors import Failure
+from longshore.errors import Failure, QueueUnavailableError
 from longshore.job import Job
 from longshore.lease import Lease, WorkerId
 from longshore.observe import configure
@@ -54,6 +54,12 @@ def test_few_jobs_get_a_line_each(reporter: Reporter, said: io.StringIO) -> None
     claimed, completed = entries(said)
     assert (claimed["message"], claimed["job_id"], claimed["url"]) == ("Claimed work", "1", "https://example.org/1")
     assert (completed["message"], completed["job_id"], completed["seconds"]) == ("Completed work", "1", 0.25)
+
+
+def test_seconds_are_rounded_to_what_can_be_read(reporter: Reporter, said: io.StringIO) -> None:
+    reporter.completed([Settlement(lease(1), Completed(), 0.12345678901)], 1)
+    reporter.failed(Settlement(lease(2), Failed(Failure("processing", "no")), 1 / 3), 2, again=True)
+    assert [entry["seconds"] for entry in entries(said)] == [0.123457, 0.333333]
 
 
 def test_a_flood_is_folded_into_one_line_a_second(reporter: Reporter, said: io.StringIO, clock: ManualClock) -> None:
@@ -140,3 +146,35 @@ def test_folded_lines_say_how_many_are_done_and_how_fast(
     reporter.flush()
     (folded,) = entries(said)
     assert (folded["jobs"], folded["done"], folded["jobs_per_hour"]) == (50, 50, 18_000)
+
+
+def test_an_outage_is_said_in_full_once_then_more_and_more_rarely_and_its_end_in_one_line(
+    reporter: Reporter, said: io.StringIO, clock: ManualClock
+) -> None:
+    began = clock.monotonic()
+    while clock.monotonic() - began < 600:
+        for doing in ("looking for work", "writing outcomes"):
+            reporter.unavailable(doing, QueueUnavailableError("connection refused by the server"), 1.0)
+        clock.advance(1.0)
+    reporter.available()
+    reporter.available()
+    first, *later, back = entries(said)
+    assert first["message"] == "Queue unavailable while looking for work; next try in 1.0 s"
+    assert first["error"] == "connection refused by the server"
+    assert [entry["message"] for entry in later] == [
+        f"Queue unavailable for {span} now; next try in 1.0 s" for span in ("10 s", "30 s", "70 s", "150 s", "310 s")
+    ] or len(later) == 6
+    assert not any("error" in entry for entry in later)
+    assert back["message"].startswith("The queue answers again, after ")
+
+
+def test_another_cause_within_an_outage_and_the_next_outage_are_said_in_full(
+    reporter: Reporter, said: io.StringIO, clock: ManualClock
+) -> None:
+    for cause in ("refused", "refused", "starting up", "starting up"):
+        reporter.unavailable("looking for work", QueueUnavailableError(cause), 1.0)
+        clock.advance(100.0)
+    reporter.available()
+    reporter.unavailable("looking for work", QueueUnavailableError("refused"), 1.0)
+    causes = [entry.get("error") for entry in entries(said) if entry["level"] == "warning"]
+    assert causes == ["refused", None, "starting up", None, "refused"]

@@ -19,6 +19,7 @@ from longshore.observe import machine
 from longshore.observe.masking import MASK, is_secret_name, mask_text
 from longshore.scrape.proxy_file import read_proxies
 from longshore.settings import DOTENV, TABLE, Settings, read_dotenv
+from longshore.url import mask_url
 
 LOG_FILES = 5
 """Of so many log files, those written to last, the end is shown."""
@@ -47,7 +48,7 @@ async def report(plan: Plan, findings: Sequence[Finding]) -> str:
     lines = [
         "Longshore report",
         _line("written", datetime.now(UTC).isoformat(timespec="seconds")),
-        _line("command", shlex.join(["longshore", *sys.argv[1:]])),
+        _line("command", shlex.join(["longshore", *map(mask_url, sys.argv[1:])])),
         _line("folder", str(plan.folder.absolute())),
         *_heading("Machine"),
         _line("system", machine.system()),

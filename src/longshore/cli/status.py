@@ -30,8 +30,8 @@ def status(
 
     Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
     completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
-    where the queue counts it. Set aside: files in the place of jobs that were damaged or did not belong, where the queue
-    keeps them.
+    where the queue counts it. Set aside: files in the place of jobs that were damaged or did not belong, where there
+    are any.
     """
     from longshore.cli.output import write_json
     from longshore.queue import totals

@@ -133,7 +133,9 @@ class Settings:
         at_least=0,
         at_most=_YEARS_IN_HOURS,
     )
-    workers: int = _setting(2, "How many worker processes `run` starts.", "WORKER_COUNT", at_least=1, at_most=1000)
+    workers: int = _setting(
+        2, "How many worker processes `run` and `fleet` start.", "WORKER_COUNT", at_least=1, at_most=1000
+    )
     stagger: Span = _setting(  # noqa: RUF009 - a field like the others
         Span(2.0, 5.0),
         "Seconds between the starts of two workers of a fleet: a number, or a range to draw from.",

@@ -76,7 +76,8 @@ class Progress:
                     continue  # idle, which has lines of its own
                 ended = self._tally.ended
                 remaining = await self._remaining()
-                vitals = self._tally.vitals(self._clock.monotonic() - self._started, self.queue_error, self._silence)
+                uptime, cause = self._clock.monotonic() - self._started, self.queue_error.partition(" Fix: ")[0]
+                vitals = self._tally.vitals(uptime, cause, self._silence)
                 self._reporter.progress(vitals, self._hand.under_way, self._settler.busy, remaining)
         finally:
             if self._asking is not None:

@@ -17,6 +17,7 @@ from longshore.media.directory import DirectoryQueue, journal
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Entry
 from longshore.media.directory.journal import Journal
+from longshore.media.directory.submit import Arrival, Arrivals
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, Submitted, totals
 
@@ -146,7 +147,7 @@ async def test_a_change_that_was_made_and_not_carried_out_is_carried_out_by_the_
     await dying.close()
 
 
-def _die(entry: Entry) -> None:
+def _die(entry: Entry) -> bool:
     raise KeyboardInterrupt
 
 
@@ -169,3 +170,54 @@ async def test_a_lost_journal_is_rebuilt_from_the_jobs_that_are_there(tmp_path: 
     assert await queue.submit([job("a"), job("z")]) == Submitted(new=1, duplicates=1)
     assert len({found.id for found in await queue.jobs(ALL)}) == len(before) + 1
     await queue.close()
+
+
+@pytest.mark.parametrize("digits", [220, 300], ids=["file", "folder"])
+@pytest.mark.parametrize("not_before", [None, 1e10], ids=["ready", "delayed"])
+async def test_a_change_that_no_volume_can_carry_out_is_set_aside_and_stops_nobody(
+    tmp_path: Path, digits: int, not_before: float | None
+) -> None:
+    queue = await opened(tmp_path)
+    await queue.submit([job("good")])
+    dying = Journal(str(tmp_path))
+    dying.open()
+    dying._carry_out = _die  # type: ignore[method-assign]
+    arrivals = Arrivals([_with_a_long_name(job("bad", not_before=not_before), digits), Arrival.new(job("mate"), 0.0)])
+    with pytest.raises(KeyboardInterrupt):
+        dying.transact("submit", lambda draft, head: arrivals.join(dying, draft, head))
+    assert [found.key for found in await queue.jobs(ALL)] == ["good", "mate"]
+    (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
+    assert "cannot be put where it belongs" in reason.read_text()
+    assert '"bad"' in reason.with_name(reason.name.removesuffix(".reason.txt")).read_text()
+    assert totals(await queue.stats()).pending == 2
+    other = await opened(tmp_path)
+    assert await other.submit([job("bad")]) == Submitted(new=1, duplicates=0)
+    assert [lease.job.key for lease in await other.claim(WANT)] == ["good", "mate", "bad"]
+    assert files(tmp_path, "staging") == []
+    await queue.close()
+    await other.close()
+
+
+async def test_who_makes_a_change_that_the_volume_cannot_carry_out_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = await opened(tmp_path)
+    await queue.submit([job("good")])
+    with monkeypatch.context() as patch:
+        patch.setattr(Arrival, "new", lambda job, _: _with_a_long_name(job, 220))
+        with pytest.raises(QueueError, match="lies in rejected/"):
+            await queue.submit([job("bad")])
+    assert len(list((tmp_path / "rejected").glob("*.reason.txt"))) == 1
+    assert totals(await queue.stats()).pending == 1
+    assert await queue.submit([job("bad")]) == Submitted(new=1, duplicates=0)
+    assert [lease.job.key for lease in await queue.claim(WANT)] == ["good", "bad"]
+    await queue.close()
+
+
+_arrival = Arrival.new
+
+
+def _with_a_long_name(new: NewJob, digits: int) -> Arrival:
+    """As a version of Longshore let it in that knew no bounds."""
+    arrival = _arrival(new, 0.0)
+    return arrival._replace(file=arrival.file._replace(priority=10**digits))

@@ -49,6 +49,7 @@ def test_hosts_and_ports_as_they_may_be_written(hosts: str) -> None:
         "postgresql://host:port/x",
         "postgresql://host:0/x",
         "postgresql://host:70000/x",
+        f"postgresql://host:{'9' * 5000}/x",
         "postgresql://a:1,b:x/x",
         "postgresql://[::1]5432/x",
         "postgresql://host/x?port=many",
@@ -70,6 +71,11 @@ def test_a_password_with_a_character_that_must_be_encoded_is_never_shown(charact
     told = refusal(url)
     assert "%40" in told
     assert "SECRET" not in told
+
+
+@pytest.mark.parametrize("password", ["12?SECRET=x", "12?SECRET&x", "12?x&SECRET="])
+def test_nor_what_looks_like_a_parameter_behind_it(password: str) -> None:
+    assert "SECRET" not in refusal(f"postgresql://anna:{password}@db/x")
 
 
 def test_a_comma_too_many() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from itertools import count
 
@@ -82,14 +83,9 @@ async def test_a_server_that_lets_us_in_and_says_nothing_is_given_up(
 ) -> None:
     monkeypatch.setattr(connections, "PATIENCE", 0.05)
     monkeypatch.setattr(schema, "PATIENCE", 0.05)
-
-    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
-    async with silent:
-        port = silent.sockets[0].getsockname()[1]
+    # The system lets callers in; nobody is there to talk to them.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
         with pytest.raises(QueueUnavailableError, match=r"did not answer in time\. Fix:"):
             await ask(f"postgresql://me:{PASSWORD}@127.0.0.1:{port}/x")
 

@@ -79,7 +79,7 @@ async def test_a_settlement_is_true_with_the_users_own_write(queue: PostgresQueu
 async def test_no_reaper_waits_for_a_users_transaction(queue: PostgresQueue, mine: Any) -> None:
     await queue.submit(JOBS[:1])
     (lease,) = await queue.claim(WANT)
-    await queue.renew(WANT.worker, timedelta(seconds=-1))
+    await queue.renew(WANT.worker, timedelta(microseconds=1))
     async with mine.transaction():
         assert await queue.settle_in(mine, [Settlement(lease, Completed())]) == [True]
         assert (await queue.reap()).returned == 0

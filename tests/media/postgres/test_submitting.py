@@ -86,8 +86,3 @@ async def test_text_that_cannot_be_stored_is_refused_and_nothing_is_added(queue:
     with pytest.raises(UsageError, match="NUL"):
         await queue.submit([*jobs(0, number), new_job("page", {"n": -1}, run="run", key="a\0b")])
     assert await queue.jobs(Selection()) == []
-
-
-async def test_a_priority_out_of_range_is_refused(queue: PostgresQueue) -> None:
-    with pytest.raises(UsageError, match="out of range"):
-        await queue.submit([new_job("page", {}, priority=2**31)])

@@ -69,7 +69,7 @@ async def test_a_settlement_that_adds_work_wakes(
 async def test_a_reap_wakes(queue: PostgresQueue, other: PostgresQueue, url: str) -> None:
     await other.submit([new_job("page", {"n": 1})])
     await other.claim(WANT)
-    await other.renew(WANT.worker, timedelta(seconds=-1))
+    await other.renew(WANT.worker, timedelta(microseconds=1))
     assert await woken_by(queue, url, other.reap)
 
 

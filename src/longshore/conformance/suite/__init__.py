@@ -11,6 +11,7 @@ from longshore.conformance.suite.inspecting import InspectingTests
 from longshore.conformance.suite.killing import KillingTests
 from longshore.conformance.suite.leases import LeaseTests
 from longshore.conformance.suite.operating import OperatingTests
+from longshore.conformance.suite.refusing import RefusingTests
 from longshore.conformance.suite.roll import RollTests
 from longshore.conformance.suite.selecting import SelectingTests
 from longshore.conformance.suite.settling import SettlingTests
@@ -37,6 +38,7 @@ class ConformanceTests(
     InspectingTests,
     WaitingTests,
     ValueTests,
+    RefusingTests,
     TransferringTests,
     RollTests,
     ComparisonTests,

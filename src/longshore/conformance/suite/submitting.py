@@ -20,12 +20,12 @@ from longshore.conformance.suite.scene import (
     seen,
     settle,
 )
-from longshore.errors import LongshoreError
+from longshore.errors import UsageError
 from longshore.job import State
 from longshore.outcome import Completed, Failed, Released
 from longshore.queue import Queue, Selection, Submitted
 
-CANNOT_BE_STORED = (TypeError, ValueError, LongshoreError)
+CANNOT_BE_STORED = UsageError
 
 
 class SubmittingTests(Scene):

@@ -41,6 +41,7 @@ from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.rejects import Rejects
 from longshore.roll import Present
+from longshore.stored import check_texts
 from longshore.transfer import Carried
 
 T = TypeVar("T")
@@ -52,8 +53,8 @@ ASK_FIRST, ASK_SLOWEST = 0.5, 8.0
 
 
 class GitQueue:
-    """See `longshore.queue.Queue` for what each method promises, `archive`, `races` and `rejects` for those beside it, and
-    `exchange` for how it is kept."""
+    """See `longshore.queue.Queue` for what each method promises, `archive`, `races` and `rejects` for those beside it,
+    and `exchange` for how it is kept."""
 
     traits = Traits(
         name="git",
@@ -138,6 +139,7 @@ class GitQueue:
         return await self._do(Reap())
 
     async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The run")
         return await self._look(lambda ledger: _counts(ledger, run))
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:

@@ -112,7 +112,7 @@ def _check_hosts(url: str, parts: SplitResult) -> None:
 
 
 def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and 0 < int(text) < 65536
+    return re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) < 65536
 
 
 def _refuse_port(url: str) -> NoReturn:
@@ -123,7 +123,8 @@ def _refuse_port(url: str) -> NoReturn:
 
 
 def _refuse_parameter(url: str, name: str) -> NoReturn:
-    if "@" in name or not name.isprintable():
+    before, _, behind = url.partition("?")
+    if "@" in behind and "@" not in before:  # the ? is one of the password
         raise SettingsError(f"'{mask_url(url)}' has a ? in a place where none can be. Fix: {_ENCODE}")
     near = difflib.get_close_matches(name.lower(), PARAMETERS, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
