@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ import pytest
 from longshore.clock import ManualClock
 from longshore.errors import InputFileError, QueueFullError, UsageError
 from longshore.job import NewJob
-from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
 from longshore.runs.inputs import Format, Input
@@ -115,24 +113,6 @@ async def test_a_run_id_is_the_time_with_a_number_where_it_is_taken(tmp_path: Pa
     for taken in ("20231114_221320", "20231114_221320_2"):
         await submit_file(queue, file_of(tmp_path, "https://a.org/"), Plan(run=taken, kind="page"))
     assert await new_run_id(queue, clock) == "20231114_221320_3"
-
-
-@pytest.mark.parametrize("url", ["sqlite:///{0}/q.db", "dir://{0}/q"])
-async def test_those_who_ask_for_a_run_id_in_one_second_get_one_each(tmp_path: Path, url: str) -> None:
-    clock = ManualClock()
-    queues = [await open_queue(url.format(tmp_path), clock=clock) for _ in range(4)]
-    assert await new_run_id(queues[0], clock) == "20231114_221320"
-    ids = await asyncio.gather(*(new_run_id(queue, clock) for queue in queues))
-    assert len({*ids, "20231114_221320"}) == 5
-    assert all(check_run_id(run).startswith("20231114_221320_") for run in ids)
-    for queue in queues:
-        await queue.close()
-
-
-async def test_of_two_who_ask_at_once_one_at_most_gets_the_plain_run_id() -> None:
-    clock, queue = ManualClock(), MemoryQueue()
-    one, other = await asyncio.gather(new_run_id(queue, clock), new_run_id(queue, clock))
-    assert one != other
 
 
 @pytest.mark.parametrize("run", ["", "../up", "a b", "-x", "x" * 101, "a/b", "ü"])

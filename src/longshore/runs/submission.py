@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
-import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from typing import cast
+from datetime import UTC, datetime
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import InputFileError, QueueError, UsageError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob, new_job
-from longshore.lease import WorkerId
 from longshore.queue import Queue
-from longshore.roll import KeepsRoll
 from longshore.runs.inputs import Entry, Input
 
 BATCH = 5000
 """Jobs to a call: as many as bring no more speed."""
-_ABOUT_TO_START = timedelta(minutes=1)
-_STARTS = "starts_run"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
 
@@ -111,24 +105,9 @@ def check_run_id(run: str) -> str:
 
 
 async def new_run_id(queue: Queue, clock: Clock) -> str:
-    """An id that no run of the queue has: the time (UTC), with a number behind it where that is taken.
-
-    Where others ask in the same moment, and nobody has submitted yet, chance tells them apart.
-    """
+    """An id that no run of the queue has: the time (UTC), with a number behind it where that is taken."""
     stem = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y%m%d_%H%M%S")
-    numbered = itertools.chain([stem], (f"{stem}_{n}" for n in itertools.count(2)))
-    while await queue.stats(run := next(numbered)):
-        pass
-    return run if await _alone(queue, run) else f"{run}_{secrets.token_hex(3)}"
-
-
-async def _alone(queue: Queue, run: str) -> bool:
-    """Whether nobody else is about to start a run of that id. Of two that ask at once at least one sees the other.
-
-    The word on the roll lapses by itself: long after the first jobs were submitted, and the second is over.
-    """
-    if not queue.traits.keeps_roll:
-        return True
-    roll, me = cast("KeepsRoll", queue), WorkerId.new("submission")
-    await roll.sign_in(me, _ABOUT_TO_START, {_STARTS: run})
-    return not any(each.worker != me and each.about.get(_STARTS) == run for each in await roll.present())
+    for suffix in itertools.chain([""], (f"_{n}" for n in itertools.count(2))):
+        if not await queue.stats(stem + suffix):
+            return stem + suffix
+    raise AssertionError("unreachable")
