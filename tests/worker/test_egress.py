@@ -224,7 +224,7 @@ class TestTheSettings:
         assert gate is not None
         assert [await gate.closed(), await gate.closed()] == [None, None]
         (line,) = said.getvalue().splitlines()
-        assert "INFO" in line
+        assert "WARNING" not in line
         assert "No VPN is checked for" in line
 
     async def test_choosing_the_profile_that_requires_it_is_asking_for_it(

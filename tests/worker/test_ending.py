@@ -14,7 +14,6 @@ from longshore.errors import QueueError, QueueFullError
 from longshore.handlers.handler import handler
 from longshore.media.memory import MemoryQueue
 from longshore.observe.logs import configure
-from longshore.worker import MaxWork
 
 FULL = "The disk under the queue is full. Make room."
 
@@ -55,7 +54,7 @@ async def test_a_queue_that_is_lost_is_an_error_and_code_1(
     queue = Failing(clock, method, QueueFullError(FULL))
     # Of two kinds: the other's jobs keep it running until its leases are renewed.
     await queue.submit([*some_jobs("echo", 3), *some_jobs("other", 1)])
-    report = await advance(asyncio.create_task(run_worker(queue, echo, clock=clock)), clock)
+    report = await advance(asyncio.create_task(run_worker(queue, echo, clock=clock)), clock, limit=2000)
     assert (report.exit_code, report.reason) == (1, FULL)
     assert errors(said)[0] == f"STOPPING: {FULL}"
 
@@ -74,17 +73,19 @@ async def test_a_queue_that_is_lost_while_it_stops_for_another_reason_is_an_erro
     await queue.submit(some_jobs("slow", 1))
     stops: list[str] = []
 
-    class WhenTold(MaxWork):
+    class WhenTold:
         def check(self, snapshot: Any) -> str | None:
             return stops[0] if stops else None
 
-    task = asyncio.create_task(run_worker(queue, slow, clock=clock, stop=(WhenTold(5),)))
+    task = asyncio.create_task(run_worker(queue, slow, clock=clock, stop=(WhenTold(),)))
     await begun.wait()
     stops.append("told so")
     while "STOPPING: told so" not in said.getvalue():
+        assert clock.monotonic() < 60, "it does not stop"
+        clock.advance(0.5)
         await asyncio.sleep(0.001)
     go.set()
-    report = await advance(task, clock)
+    report = await advance(task, clock, limit=2000)
     assert (report.exit_code, report.reason) == (1, "told so")
     assert errors(said)[0] == f"The worker cannot end as it should: {FULL}"
     assert len(errors(said)) == 2  # said once, however often it was tried; and how many outcomes were lost

@@ -87,8 +87,7 @@ async def test_whoever_stops_a_worker_whose_queue_hangs_is_told_what_waits_to_be
     task = asyncio.create_task(run_worker(queue, echo, clock=clock))
     await queue.asked.wait()
     signal.raise_signal(signal.SIGINT)
-    while not said("STOPPING"):
-        await asyncio.sleep(0)
+    await pass_time(clock, 1)
     (line,) = said("STOPPING")
     assert line["message"] == ("STOPPING: SIGINT received; finishing 0 jobs under way, 3 outcomes wait to be written")
     await pass_time(clock, 35)

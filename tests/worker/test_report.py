@@ -67,7 +67,8 @@ async def test_a_queue_that_counts_no_races_or_is_gone_leaves_it_out() -> None:
 async def test_a_queue_that_hangs_keeps_nobody_from_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(Racing):
         async def claim_success_rate(self) -> float:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            return 1.0
 
     monkeypatch.setattr(reporting, "_ANSWER_SECONDS", 0.0)
     assert await claim_success_rate(Hanging(1.0)) is None

@@ -161,9 +161,9 @@ def test_an_outage_is_said_in_full_once_then_more_and_more_rarely_and_its_end_in
     first, *later, back = entries(said)
     assert first["message"] == "Queue unavailable while looking for work; next try in 1.0 s"
     assert first["error"] == "connection refused by the server"
-    assert [entry["message"] for entry in later] == [
-        f"Queue unavailable for {span} now; next try in 1.0 s" for span in ("10 s", "30 s", "70 s", "150 s", "310 s")
-    ] or len(later) == 6
+    assert [entry["message"].split("; ")[0] for entry in later] == [
+        f"Queue unavailable for {span} now" for span in ("10 s", "30 s", "70 s", "150 s", "310 s")
+    ]
     assert not any("error" in entry for entry in later)
     assert back["message"].startswith("The queue answers again, after ")
 

@@ -20,6 +20,7 @@ from longshore.cli import (
     init,
     jobs,
     migrate,
+    proxies,
     prune,
     retry,
     run,
@@ -79,6 +80,9 @@ app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make or update the qu
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
 app.command(cls=doctor.Doctor, rich_help_panel=_SETUP, short_help="What stands in the way of work, and the fix.")(
     doctor.doctor
+)
+app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Which proxies work, and what is wrong with the others.")(
+    proxies.proxies
 )
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
 app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)

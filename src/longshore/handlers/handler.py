@@ -29,6 +29,8 @@ DEFAULT_BACKOFF = 1.0
 LONGEST_BACKOFF = 300.0
 """Seconds; no retry waits longer."""
 
+_MOST_RETRIES = 1_000_000
+
 GIVEN = frozenset({"job", "kit"})
 """Parameters that are given rather than declared."""
 
@@ -162,8 +164,10 @@ def _checked_timeout(kind: str, timeout: float | timedelta) -> timedelta:
 
 
 def _checked_retries(kind: str, retries: int | None) -> int | None:
-    if retries is not None and (not isinstance(retries, int) or isinstance(retries, bool) or retries < 0):
-        raise HandlerFileError(f"The handler of '{kind}' has retries={retries!r}. Give it a whole number from 0 up.")
+    if retries is not None and (type(retries) is not int or not 0 <= retries <= _MOST_RETRIES):
+        raise HandlerFileError(
+            f"The handler of '{kind}' has retries={retries!r}. Give it a whole number from 0 to {_MOST_RETRIES:,}."
+        )
     return retries
 
 

@@ -143,7 +143,7 @@ class Settings:
     )
     strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
     proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE")
-    vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, warn once and work.")
+    vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, say so once and work.")
     egress_interface: str | None = _setting(
         None, "Egress check: this network interface must be there and up (tun0, wg0)."
     )

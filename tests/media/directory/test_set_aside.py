@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +20,7 @@ from longshore.media.directory import DirectoryQueue, open_queue
 from longshore.media.directory.layout import lane_of
 from longshore.media.directory.reap import reject
 from longshore.media.directory.record import DamagedError
+from longshore.media.directory.rejects import LINES_A_MINUTE, Teller
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, Submitted, each_job, totals
 
@@ -233,3 +235,46 @@ async def test_odd_names_never_leave_the_folder(queue: Queue, folder: Path) -> N
     assert await queue.settle([Settlement(lease, Completed(odd))]) == [True]
     assert set(folder.parent.iterdir()) == before
     assert not list(folder.parent.parent.glob("*escape*"))
+
+
+async def test_what_was_set_aside_is_counted_until_someone_removes_it(queue: DirectoryQueue, folder: Path) -> None:
+    assert (await queue.set_aside()).count == 0
+    cut_off(only(folder / "pending", "*.json", "b"))
+    (only(folder / "pending", "*.json", "a").parent / "notes.txt").write_text("mine")
+    await claim(queue)
+    found = await queue.set_aside()
+    assert (found.count, found.where) == (2, str(folder / "rejected"))
+    shutil.rmtree(folder / "rejected")
+    assert (await queue.set_aside()).count == 0
+
+
+async def test_whoever_sets_something_aside_logs_its_name_and_the_reason_once(
+    queue: DirectoryQueue, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell = Teller().tell  # one that has not spoken yet
+    monkeypatch.setattr("longshore.media.directory.aside.tell", tell)
+    monkeypatch.setattr("longshore.media.directory.reap.tell", tell)
+    victim = only(folder / "pending", "*.json", "b")
+    cut_off(victim)
+    (victim.parent / "notes.txt").write_text("mine")
+    with caplog.at_level(logging.WARNING):
+        await claim(queue)
+        await queue.reap()
+    said = sorted(record.getMessage() for record in caplog.records)
+    assert len(said) == 2
+    assert all(line.startswith("Set aside in rejected/: 'pending/") for line in said)
+    assert any(victim.name in line and "It has no seal at its end" in line for line in said)
+    assert any("notes.txt" in line for line in said)
+
+
+def test_a_flood_of_strangers_is_a_few_lines_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = [0.0]
+    teller = Teller(lambda: now[0])
+    with caplog.at_level(logging.WARNING):
+        for number in range(1000):
+            teller.tell(f"pending/{number}", "It is none of ours.")
+        assert len(caplog.records) == LINES_A_MINUTE
+        now[0] = 60.0
+        teller.tell("pending/last", "It is none of ours.")
+    assert len(caplog.records) == LINES_A_MINUTE + 1
+    assert f"({1000 - LINES_A_MINUTE} more before it)" in caplog.records[-1].getMessage()

@@ -30,7 +30,6 @@ Failures
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
 from collections import Counter
@@ -45,7 +44,6 @@ from longshore.errors import QueueError, QueueUnavailableError
 from longshore.media.git.branches import POINTER, Branches
 from longshore.media.git.commit import commit_of, field_of
 from longshore.media.git.crowd import Crowd
-from longshore.media.git.faults import disk_full
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.mirror import CONFIRMED, TIP, Mirror, now
 from longshore.media.git.objects import MissingError
@@ -110,10 +108,6 @@ class Exchange:
             return self._perform(operations)
         except QueueUnavailableError:
             self._blind = True
-            raise
-        except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise disk_full(self.mirror.folder) from error
             raise
 
     def look(self) -> Ledger:

@@ -7,27 +7,30 @@ to push. Only who holds the commit lock moves it. The push lock is taken first w
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import secrets
 import shutil
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
-from longshore.errors import ReadOnlyQueueError
-from longshore.media.git.faults import disk_full, lost_race, translate
+from longshore.errors import QueueUnavailableError
+from longshore.media.git.faults import lost_race, translate, unanswered, unusable
 from longshore.media.git.location import Location
 from longshore.media.git.lock import FileLock
 from longshore.media.git.objects import Objects
-from longshore.media.git.program import Program
+from longshore.media.git.program import SILENCE, Program
+from longshore.media.git.turn import Turn, instant_in
 
 CONFIRMED, TIP = "refs/longshore/confirmed", "refs/longshore/tip"
 _FETCHED = "refs/longshore/fetched"
 _OID = re.compile(r"[0-9a-f]{40}")
 _MANY_LOOSE = 40
 """Files in one of the 256 folders of loose objects, above which the mirror is packed."""
+_SILENCE_AGAIN = timedelta(seconds=4)
+"""A remote that was given up a moment ago is asked once more, and is given up sooner."""
 
 
 class Mirror:
@@ -37,12 +40,15 @@ class Mirror:
         self.location = location
         self.folder = location.mirror(cache)
         self._git = Program(self.folder, location)
-        self._make(cache)
-        self.name = (self.folder / "longshore-ready").read_text()
-        """What this mirror is called in the commits that are made in it."""
+        try:
+            self._make(cache)
+            self.name = (self.folder / "longshore-ready").read_text()
+            """What this mirror is called in the commits that are made in it."""
+            self.commit_lock = FileLock(self.folder / "longshore-commit.lock")
+            self.push_lock = Turn(self.folder)
+        except OSError as error:
+            raise unusable(self.folder, error) from error
         self.objects = Objects(self._git)
-        self.commit_lock = FileLock(self.folder / "longshore-commit.lock")
-        self.push_lock = FileLock(self.folder / "longshore-push.lock")
 
     def close(self) -> None:
         """Let go of files and processes."""
@@ -53,29 +59,18 @@ class Mirror:
     def _make(self, cache: Path) -> None:
         if (self.folder / "longshore-ready").exists():
             return
+        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Made aside and renamed, so that a mirror is there whole or not at all, whoever makes it at the same time.
+        aside = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
         try:
-            cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Made aside and renamed, so that a mirror is there whole or not at all, whoever makes it at the same time.
-            aside = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
             Program(aside, self.location).run("init", "--quiet", "--bare", "--initial-branch=unused", "--", str(aside))
             (aside / "refs" / "longshore").mkdir()
             (aside / "longshore-ready").write_text(f"{secrets.token_hex(6)}@longshore")
-            try:
-                aside.rename(self.folder)
-            except OSError:
-                if not (self.folder / "longshore-ready").exists():
-                    raise
-                shutil.rmtree(aside)
-        except OSError as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: OSError) -> ReadOnlyQueueError | Exception:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            return disk_full(self.folder)
-        return ReadOnlyQueueError(
-            f"The mirror of '{self.location.shown}' cannot be kept in '{self.folder}' ({error.strerror}). Give "
-            "yourself the right to write there, or set XDG_CACHE_HOME to a folder of your own."
-        )
+            aside.rename(self.folder)
+        except BaseException as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            if not isinstance(error, OSError) or not (self.folder / "longshore-ready").exists():
+                raise
 
     # Marks
 
@@ -114,10 +109,7 @@ class Mirror:
     @property
     def contact(self) -> float:
         """When the remote was last asked, with an answer that `confirmed` shows: monotonic, shared by the machine."""
-        try:
-            return float((self.folder / "longshore-contact").read_text())
-        except (FileNotFoundError, ValueError):
-            return float("-inf")
+        return instant_in(self.folder / "longshore-contact")
 
     def set_contact(self, began: float) -> None:
         """The remote was asked at this instant, and `confirmed` shows its answer."""
@@ -135,9 +127,9 @@ class Mirror:
         """The commit at the head of a branch of the remote, brought here with all it needs; None if there is none."""
         # Without the history before it the first time, and only what is new from then on.
         shallow = () if self.mark(CONFIRMED) else ("--depth=1",)
-        code, said = self._git.attempt(
+        code, said = self._talk(
             "fetch",
-            "--quiet",
+            "--progress",
             "--no-tags",
             "--no-write-fetch-head",
             *shallow,
@@ -148,7 +140,7 @@ class Mirror:
         if code != 0:
             if "couldn't find remote ref" in said:
                 return None
-            raise translate(said, self.location)
+            raise translate(said, self.location, into=self.folder)
         return self.mark(_FETCHED)
 
     def push(self, oid: str, branch: str, expected: str) -> bool:
@@ -158,8 +150,9 @@ class Mirror:
         history. The lease is stricter than a plain push: that would make a branch anew which others have left.
         """
         ref = f"refs/heads/{branch}"
-        code, said = self._git.attempt(
+        code, said = self._talk(
             "push",
+            "--progress",
             "--porcelain",
             "--no-verify",
             f"--force-with-lease={ref}:{expected}",
@@ -179,9 +172,22 @@ class Mirror:
 
     def heads(self, pattern: str) -> dict[str, str]:
         """The branches of the remote whose names fit, and their heads."""
-        said = self._git.run("ls-remote", "--heads", "--quiet", "--", self.location.git_url, f"refs/heads/{pattern}")
+        code, said = self._talk("ls-remote", "--heads", "--quiet", "--", self.location.git_url, f"refs/heads/{pattern}")
+        if code != 0:
+            raise translate(said, self.location, into=self.folder)
         rows = (line.split("\t") for line in said.splitlines() if "\trefs/heads/" in line)
         return {ref.removeprefix("refs/heads/"): oid for oid, ref in rows if _OID.fullmatch(oid)}
+
+    def _talk(self, *arguments: str) -> tuple[int, str]:
+        """What git has to say after a conversation with the remote. Held: the push lock."""
+        if self.push_lock.in_vain:
+            raise unanswered(self.location, SILENCE.total_seconds())
+        self._git.patience = _SILENCE_AGAIN if self.push_lock.unanswered else SILENCE
+        try:
+            return self._git.attempt(*arguments)
+        except QueueUnavailableError:
+            self.push_lock.give_up()
+            raise
 
     def glance(self, branch: str) -> str | None:
         """The head of a branch of a repository on this machine, without asking git; None where that cannot be told."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-import errno
 import os
+import queue
+import re
+import signal
 import subprocess
+import threading
+import time
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
+from typing import IO
 
-from longshore.errors import QueueUnavailableError
-from longshore.media.git.faults import disk_full, no_git, translate
+from longshore.media.git.faults import no_git, translate, unanswered
 from longshore.media.git.location import Location
 
-PATIENCE = timedelta(minutes=2)
-"""After this long a conversation with the remote is given up. A push is a few kilobytes."""
+SILENCE = timedelta(seconds=15)
+"""A remote that has not begun to answer after this long is given up."""
+SILENCE_AT_WORK = timedelta(seconds=60)
+"""So is one that falls silent for this long later: it may have to unpack and check what it was sent."""
+LONGEST = timedelta(minutes=30)
+"""No command takes longer than this, whatever is transferred."""
+_TALKS = frozenset({"fetch", "push", "ls-remote"})
+"""The commands that talk to the remote."""
 
 # Whatever a repository or a configuration says: no hook, no program named by a URL, no work done behind our back, and
 # no time lost on deltas between small files.
@@ -28,8 +38,9 @@ _SETTINGS = (
     "push.recurseSubmodules=no",
     "push.gpgSign=false",
     "pack.window=0",
-    "http.lowSpeedLimit=100",
-    "http.lowSpeedTime=60",
+    # A server that works keeps the line alive with a few bytes every five seconds.
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=20",
 )
 _OPTIONS = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 # Set by git for its own hooks; they would lead us into another repository.
@@ -45,45 +56,97 @@ _MISLEADING = (
 )
 
 
+# What git and the remote's git tell of how far they are: a sign of life, and no part of what they say.
+_PROGRESS = re.compile(
+    r"(remote: )?([A-Z][a-z]+( [a-z]+)*: +\d.*|Total \d+ \(.*|Delta compression using .*)?\s*", re.ASCII
+)
+
+
 class Program:
     """git, at work in one folder for one remote."""
 
     def __init__(self, folder: Path, location: Location) -> None:
         self.folder = folder
         self.location = location
+        self.patience = SILENCE
+        """For how long the remote may be silent before its first word."""
 
     def run(self, *arguments: str) -> str:
         """What the command says. Raises what `faults.translate` makes of its complaint when it fails."""
         code, said = self.attempt(*arguments)
         if code != 0:
-            raise translate(said, self.location)
+            raise translate(said, self.location, into=self.folder)
         return said
 
     def attempt(self, *arguments: str) -> tuple[int, str]:
-        """The command's exit code, and all that it says."""
+        """The command's exit code, and all that it says. `QueueUnavailableError` if the remote falls silent."""
         try:
-            done = subprocess.run(  # noqa: S603 - a list of arguments, never a shell
+            process = subprocess.Popen(  # noqa: S603 - a list of arguments, never a shell
                 command(self.folder, *arguments),
                 env=environment(),
                 stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 # Ctrl-C on the terminal is for the worker, which drains; it must not cut off a push.
                 start_new_session=True,
-                capture_output=True,
-                check=False,
-                timeout=PATIENCE.total_seconds(),
             )
         except FileNotFoundError as error:
             raise no_git() from error
-        except subprocess.TimeoutExpired as error:
-            raise QueueUnavailableError(
-                f"'{self.location.shown}' took longer than {PATIENCE.total_seconds():.0f} s to answer. "
-                "Check the network; it will be tried again."
-            ) from error
-        except OSError as error:
-            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                raise disk_full(self.folder) from error
-            raise
-        return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+        first, later = (self.patience, SILENCE_AT_WORK) if arguments[0] in _TALKS else (LONGEST, LONGEST)
+        try:
+            answer, told = _listen(process, first.total_seconds(), later.total_seconds())
+        except TimeoutError as error:
+            _end(process)
+            raise unanswered(self.location, float(str(error))) from None
+        process.wait()
+        lines = (line for line in re.split(r"[\r\n]", told) if not _PROGRESS.fullmatch(line))
+        return process.returncode, answer + "\n".join(lines)
+
+
+def _listen(process: subprocess.Popen[bytes], first: float, later: float) -> tuple[str, str]:
+    """What a process writes, to its end. `TimeoutError` with the seconds of its silence if that lasts too long."""
+    chunks: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    for number, stream in enumerate(streams):
+        threading.Thread(target=_pump, args=(number, stream, chunks), daemon=True).start()
+    heard = [b"", b""]
+    last, until, allowed = time.monotonic(), time.monotonic() + LONGEST.total_seconds(), first
+    while streams:
+        try:
+            number, chunk = chunks.get(timeout=0.5)
+        except queue.Empty:
+            silence = time.monotonic() - last
+            if process.poll() is not None:
+                break  # something that it left in the background has its streams
+            if silence > allowed or time.monotonic() > until:
+                raise TimeoutError(silence) from None
+            continue
+        if chunk:
+            heard[number] += chunk
+            last, allowed = time.monotonic(), later
+        else:
+            streams.pop()
+    return heard[0].decode(errors="replace"), heard[1].decode(errors="replace")
+
+
+def _pump(number: int, stream: IO[bytes], into: queue.SimpleQueue[tuple[int, bytes]]) -> None:
+    with stream:
+        while chunk := os.read(stream.fileno(), 1 << 16):
+            into.put((number, chunk))
+    into.put((number, b""))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and the programs it has started. It is asked first, for it takes its lock files away."""
+    if os.name != "posix":
+        process.kill()
+    else:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
@@ -104,6 +167,9 @@ def environment() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
     own |= {"GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never", "LC_ALL": "C", "LANGUAGE": "C"}
     if not _ssh_is_chosen():
-        # Without this ssh asks for a passphrase on the terminal, and a worker would wait for it unseen.
-        own["GIT_SSH_COMMAND"] = "ssh -oBatchMode=yes"
+        # Without the first ssh asks for a passphrase on the terminal, and a worker would wait for it unseen; without
+        # the others it waits for a server that has gone for as long as the system does.
+        own["GIT_SSH_COMMAND"] = (
+            "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=5 -oServerAliveCountMax=4"
+        )
     return own

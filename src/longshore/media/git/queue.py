@@ -17,6 +17,7 @@ from longshore.job import Attempt, Job, NewJob, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.git import mirror as mirrors
 from longshore.media.git.exchange import Exchange, Refused, Traffic
+from longshore.media.git.faults import unusable
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.location import Location
 from longshore.media.git.mirror import Mirror
@@ -87,8 +88,10 @@ class GitQueue:
             exchange = Exchange(Mirror(location, cache), clock)
             try:
                 exchange.open()
-            except BaseException:
+            except BaseException as error:
                 exchange.mirror.close()
+                if isinstance(error, OSError):
+                    raise unusable(exchange.mirror.folder, error) from error
                 raise
             return exchange
 
@@ -246,7 +249,11 @@ class GitQueue:
         return await self._in_thread(lambda: at(self._exchange.look()))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+        except OSError as error:
+            # The files that are read and written in there are those of the mirror.
+            raise unusable(self._exchange.mirror.folder, error) from error
 
     async def _sleep(self, seconds: float, signs: tuple[str, str | None], ask: float) -> float:
         """Until someone may have pushed, or that many seconds of the clock. Returns when to ask the remote then."""

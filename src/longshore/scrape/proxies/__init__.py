@@ -1,0 +1,25 @@
+"""Proxies: which one makes the next request, which ones rest, and why."""
+
+from __future__ import annotations
+
+from longshore.scrape.proxies.blame import Blame, blame_of
+from longshore.scrape.proxies.changes import Change, ChangeLog, What
+from longshore.scrape.proxies.health import Limits
+from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Standing, Trouble, Turn
+from longshore.scrape.proxies.strategies import Strategy, share
+
+__all__ = [
+    "Blame",
+    "Change",
+    "ChangeLog",
+    "Limits",
+    "NoProxyError",
+    "ProxyPool",
+    "Standing",
+    "Strategy",
+    "Trouble",
+    "Turn",
+    "What",
+    "blame_of",
+    "share",
+]

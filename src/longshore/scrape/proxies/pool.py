@@ -1,0 +1,298 @@
+"""The pool: a proxy for every request, and a rest for those that fail.
+
+Whoever fetches takes a turn for each try, and says how it went:
+
+    async with pool.turn(host_of(url)) as turn:
+        response = await http.get(url, proxy=turn.url)
+
+An error that leaves the block is the verdict, and so is leaving it without one; `turn.answered(status)` says it where
+an answer of 403 raises nothing, `turn.blocked("captcha")` where a page of 200 is none. Where every proxy rests, a turn
+waits; no request ever goes out without one. A pool belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import msgspec
+
+from longshore.clock import Clock, SystemClock
+from longshore.errors import ConnectionFailedError
+from longshore.scrape.proxies.blame import Blame, blame_for_status, blame_of, in_words, status_in_words, status_of
+from longshore.scrape.proxies.changes import Change, What
+from longshore.scrape.proxies.health import EVERYWHERE, Ailment, Health, Limits
+from longshore.scrape.proxies.strategies import Strategy, chooser
+from longshore.scrape.proxy_file import Proxy
+
+
+class NoProxyError(ConnectionFailedError):
+    """Every proxy rests, and none will be back in time. Worth another try after `retry_in`."""
+
+    def __init__(self, message: str, retry_in: timedelta) -> None:
+        super().__init__(message)
+        self.retry_in = retry_in
+
+    def __reduce__(self) -> tuple[type[NoProxyError], tuple[str, timedelta]]:
+        return NoProxyError, (str(self), self.retry_in)
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a proxy does not serve somewhere, or may soon not."""
+
+    host: str
+    """Empty for every host: it is the proxy's own trouble."""
+    state: str
+    """`serving`, `resting` or `probation`."""
+    failures: int
+    """In a row."""
+    why: str
+    until: float | None = None
+    """When its rest ends, in seconds since 1970."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How a proxy has done so far."""
+
+    proxy: str
+    """With its password masked."""
+    requests: int
+    succeeded: int
+    failed: int
+    troubles: tuple[Trouble, ...]
+
+
+class _Tally(msgspec.Struct):
+    requests: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class ProxyPool:
+    """Gives out proxies by a strategy, and keeps count of how each does at each host."""
+
+    def __init__(
+        self,
+        proxies: Sequence[Proxy],
+        *,
+        strategy: Strategy = Strategy.ROUND_ROBIN,
+        limits: Limits | None = None,
+        tell: Callable[[Change], None] | None = None,
+        clock: Clock | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
+        """`tell` is called with every change, such as a `ChangeLog`."""
+        self.proxies = tuple(dict.fromkeys(proxies))
+        if not self.proxies:
+            raise ValueError("A pool needs at least one proxy.")
+        # No secret hangs on which one is chosen.
+        chance = chance or random.Random()  # noqa: S311
+        self._chooser = chooser(strategy, [proxy.url for proxy in self.proxies], chance)
+        self._health = Health(limits or Limits())
+        self._tell = tell
+        self._clock = clock or SystemClock()
+        self._all = tuple(range(len(self.proxies)))
+        self._tallies = [_Tally() for _ in self.proxies]
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._dry: set[str] = set()
+
+    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> Turn:
+        """A turn with a proxy for one request to this host (`host_of(url)`). The caller must end it, with a verdict.
+
+        Waits while every proxy rests. `within` bounds the wait: `NoProxyError` as soon as it is certain that none will
+        be back in time. `session` is what the sticky strategy sticks to.
+        """
+        deadline = math.inf if within is None else self._clock.monotonic() + within.total_seconds()
+        while (turn := self._take(host, session)) is None:
+            await self._wait(host, deadline)
+        return turn
+
+    @asynccontextmanager
+    async def turn(self, host: str, *, session: str = "", within: timedelta | None = None) -> AsyncIterator[Turn]:
+        """`acquire`, ended by how the block is left, unless the block has given its verdict before."""
+        turn = await self.acquire(host, session=session, within=within)
+        try:
+            yield turn
+        except BaseException as error:
+            turn.failed(error)
+            raise
+        else:
+            turn.succeeded()
+
+    def standings(self) -> list[Standing]:
+        """How every proxy has done, in the order of the list: who rests, where, and why."""
+        return [
+            Standing(
+                proxy=str(proxy),
+                requests=tally.requests,
+                succeeded=tally.succeeded,
+                failed=tally.failed,
+                troubles=tuple(self._trouble(host, ailment) for host, ailment in self._health.ailments(number)),
+            )
+            for number, (proxy, tally) in enumerate(zip(self.proxies, self._tallies, strict=True))
+        ]
+
+    def _take(self, host: str, session: str) -> Turn | None:
+        now = self._clock.monotonic()
+        open_ones = self._health.open_ones(self._all, host, now)
+        if not open_ones:
+            return None
+        number = self._chooser.choose(open_ones, host, session)
+        tries = self._health.begin(number, host, now)
+        self._tallies[number].requests += 1
+        for place in self._dry & {EVERYWHERE, host} if self._dry else ():
+            self._dry.discard(place)
+            self._say(What.GOES_ON, None, place)
+        for place in tries:
+            self._say(What.TRIES, number, place)
+        return Turn(self, number, host, tries)
+
+    async def _wait(self, host: str, deadline: float) -> None:
+        """Until something may have changed for this host."""
+        now = self._clock.monotonic()
+        opens, trying = self._health.opens_at(self._all, host)
+        self._say_once_that_it_waits(host, now, opens)
+        # Nothing but time ends a rest, so what comes too late is known at once; a try may end at any moment.
+        if now >= deadline or (opens > deadline and not trying):
+            seconds = opens - now
+            raise NoProxyError(
+                f"No proxy is left for {host}: all {len(self.proxies)} rest. "
+                f"The first may be tried again in {seconds:.0f} s; logs/proxies.log says why they rest.",
+                timedelta(seconds=seconds),
+            )
+        changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.add(changed)
+        timer = asyncio.ensure_future(self._clock.sleep(min(deadline, opens) - now))
+        try:
+            await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.discard(changed)
+            timer.cancel()
+
+    def _say_once_that_it_waits(self, host: str, now: float, opens: float) -> None:
+        # Where the proxies themselves are gone it is said once, and not for each of many hosts.
+        place = host if self._health.open_ones(self._all, EVERYWHERE, now) else EVERYWHERE
+        if place not in self._dry:
+            self._dry.add(place)
+            count = "the only one rests" if len(self.proxies) == 1 else f"all {len(self.proxies)} rest"
+            self._say(What.WAITS, None, place, until=self._wall(opens), why=count)
+
+    def _end(self, turn: Turn, blame: Blame | None, why: str) -> None:
+        """A verdict: a failure where somebody is to blame, otherwise a success."""
+        number, now = turn.number, self._clock.monotonic()
+        if blame is None:
+            self._tallies[number].succeeded += 1
+        else:
+            self._tallies[number].failed += 1
+        if blame is Blame.PROXY:
+            self._fail(turn, EVERYWHERE, now, why)
+            if turn.host in turn.tries:
+                self._health.give_back(number, turn.host, now)
+        else:
+            # It was reached, whatever the site said.
+            self._succeed(turn, EVERYWHERE)
+            if blame is None:
+                self._succeed(turn, turn.host)
+            else:
+                self._fail(turn, turn.host, now, why)
+        if turn.tries:
+            self._wake()
+
+    def _give_back(self, turn: Turn) -> None:
+        for place in turn.tries:
+            self._health.give_back(turn.number, place, self._clock.monotonic())
+        if turn.tries:
+            self._wake()
+
+    def _fail(self, turn: Turn, place: str, now: float, why: str) -> None:
+        if ailment := self._health.fail(turn.number, place, now, why, turn.tries):
+            times = "1 failure" if ailment.failures == 1 else f"{ailment.failures} failures in a row, the last"
+            self._say(What.RESTS, turn.number, place, until=self._wall(ailment.until), why=f"{times}: {why}")
+
+    def _succeed(self, turn: Turn, place: str) -> None:
+        if self._health.succeed(turn.number, place, turn.tries):
+            self._say(What.SERVES, turn.number, place)
+
+    def _wake(self) -> None:
+        for changed in self._waiting:
+            if not changed.done():
+                changed.set_result(None)
+
+    def _say(self, what: What, number: int | None, host: str, *, until: float | None = None, why: str = "") -> None:
+        if self._tell is not None:
+            proxy = None if number is None else self.proxies[number]
+            self._tell(Change(at=self._clock.now(), what=what, proxy=proxy, host=host, until=until, why=why))
+
+    def _wall(self, instant: float | None) -> float | None:
+        return None if instant is None else self._clock.now() + instant - self._clock.monotonic()
+
+    def _trouble(self, host: str, ailment: Ailment) -> Trouble:
+        resting = ailment.shut(self._clock.monotonic()) and not ailment.trying
+        state = "serving" if ailment.until is None else "resting" if resting else "probation"
+        return Trouble(
+            host=host,
+            state=state,
+            failures=ailment.failures,
+            why=ailment.why,
+            until=self._wall(ailment.until) if resting else None,
+        )
+
+
+class Turn:
+    """One request's turn with a proxy. Its first verdict counts; later ones are passed over."""
+
+    def __init__(self, pool: ProxyPool, number: int, host: str, tries: tuple[str, ...]) -> None:
+        self._pool = pool
+        self._over = False
+        self.number = number
+        self.host = host
+        self.tries = tries
+        """Where it is the one request that probation lets through."""
+
+    @property
+    def proxy(self) -> Proxy:
+        """The proxy; as text it is safe to show."""
+        return self._pool.proxies[self.number]
+
+    @property
+    def url(self) -> str:
+        """What clients take, password included."""
+        return self.proxy.url
+
+    def answered(self, status: int) -> None:
+        """The site, or the proxy in its place, answered so. 403, 407, 429, 502, 503 and 504 are failures."""
+        self._end(blame_for_status(status), f"answered {status_in_words(status)}")
+
+    def blocked(self, why: str) -> None:
+        """What came is not the page but a way to turn us away: a captcha, a page that says so."""
+        self._end(Blame.SITE, why)
+
+    def succeeded(self) -> None:
+        """The site served the page."""
+        self._end(None, "")
+
+    def failed(self, error: BaseException) -> None:
+        """The request ended with this error. One that says nothing about the proxy only ends the turn."""
+        if self._over:
+            return
+        if (status := status_of(error)) is not None:
+            self.answered(status)
+        elif (blame := blame_of(error)) is None:
+            self.give_back()
+        else:
+            self._end(blame, in_words(error))
+
+    def give_back(self) -> None:
+        """End the turn without a verdict."""
+        if not self._over:
+            self._over = True
+            self._pool._give_back(self)
+
+    def _end(self, blame: Blame | None, why: str) -> None:
+        if not self._over:
+            self._over = True
+            self._pool._end(self, blame, why)
