@@ -33,7 +33,7 @@ def test_the_file_is_there_while_the_fleet_is(tmp_path: Path) -> None:
 
 def test_a_second_fleet_in_the_folder_is_refused(tmp_path: Path) -> None:
     control = Control(tmp_path)
-    with control.held("r", 3), pytest.raises(UsageError, match=r"3 workers is at work .* run r .*longshore stop"):
+    with control.held("r", 3), pytest.raises(UsageError, match=r"(?s)3 workers is at work .* run r\..*longshore stop"):
         control.check_free()
 
 

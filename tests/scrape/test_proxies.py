@@ -289,8 +289,9 @@ async def test_a_deadline_ends_the_wait_for_a_try_that_is_under_way() -> None:
     await settle()
     assert not waiting.done()
     scene.clock.advance(30)
-    with pytest.raises(NoProxyError):
+    with pytest.raises(NoProxyError) as refused:
         await waiting
+    assert refused.value.retry_in == timedelta(minutes=1)
 
 
 async def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:

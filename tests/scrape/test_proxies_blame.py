@@ -23,7 +23,7 @@ WRONG = ("ann", "hunter2")
 
 
 def nobody(scheme: str) -> Proxy:
-    """A proxy where nobody listens: the port belongs to us until the test ends, and takes no connection."""
+    """A proxy where nobody listens: a port that was free a moment ago."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return Proxy(f"{scheme}://ann:geheim@127.0.0.1:{taken.getsockname()[1]}")
@@ -74,7 +74,8 @@ async def test_a_socks_proxy_resolves_names_itself_whichever_way_it_is_written(s
 @pytest.mark.parametrize("scheme", ["http", "socks5", "socks4"])
 @pytest.mark.parametrize("page", ["http://127.0.0.1:9/", "https://127.0.0.1:9/"])
 async def test_a_proxy_that_is_not_there_is_to_blame_itself(scheme: str, page: str) -> None:
-    assert blame_of(await fault(nobody(scheme), page)) is Blame.PROXY
+    error = await fault(nobody(scheme), page)
+    assert (blame_of(error), in_words(error)) == (Blame.PROXY, "the proxy cannot be reached: Connection refused")
 
 
 @pytest.mark.parametrize("kind", [ProxyServer, SocksServer])

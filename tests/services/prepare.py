@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = {"pgbouncer": "pgbouncer"}
+PACKAGES = {"pgbouncer": "pgbouncer", "sshd": "openssh-server"}
 """program -> the Debian package that has it."""
 
 

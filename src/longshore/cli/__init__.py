@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
@@ -24,11 +24,17 @@ NOBODY_READS = 141
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command and return its exit code. Whatever goes wrong ends in one message on standard error."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    supervised = "--lifeline" in given
+    if supervised:
+        _hear_no_hangup(_unheard)
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         return _end(given)
     finally:
         signal.signal(signal.SIGINT, before)
+        if supervised:
+            # The interpreter takes handlers down before it is gone, and leaves this one standing.
+            _hear_no_hangup(signal.SIG_IGN)
 
 
 def _end(given: list[str]) -> int:
@@ -98,6 +104,20 @@ def _debugging(given: list[str]) -> bool:
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
     # asyncio leaves a handler of one's own in place. Its own would wait for a blocking read of standard input to end.
     raise KeyboardInterrupt
+
+
+def _hear_no_hangup(instead: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """A supervisor passes hangups on to its workers: one that is starting or leaving must not die of it.
+
+    Not ignored at the start: what is ignored then was ignored by whoever started it (`nohup`), and stays so.
+    """
+    number = getattr(signal, "SIGHUP", None)
+    if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, instead)
+
+
+def _unheard(_signal: int, _frame: FrameType | None) -> None:
+    """It asks for the settings to be read, which a worker that starts is about to do."""
 
 
 def _program() -> str:

@@ -107,7 +107,8 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
 
     The first Ctrl-C lets them finish what they hold, the second makes them give it back, the third kills them.
     """
-    fleet = Fleet(campaign.commands(), progress.say)
+    # How the workers stand is seen in the queue; of what they say only their goodbye is needed.
+    fleet = Fleet(campaign.commands(), progress.say, heard=lambda _name, _line: None)
     working = asyncio.create_task(fleet.run())
     stops = 0
 

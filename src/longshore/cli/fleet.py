@@ -79,6 +79,7 @@ def fleet(
     """
     from longshore.cli.launch import Order
 
+    check_order("--stagger", stagger, "-")
     policy = policy_of(autoscale, per)
     if policy is not None:
         for option, given in (("--workers", workers), ("--table", table), ("--test", test)):
@@ -109,9 +110,22 @@ def fleet(
     return asyncio.run(_fleet(order, dry_run=dry_run, yes=yes))
 
 
+def check_order(option: str, given: str | None, between: str) -> None:
+    """`UsageError` for a range whose larger number comes first. What else may be wrong with it is found elsewhere."""
+    lower, separator, upper = (given or "").partition(between)
+    try:
+        reversed_ = bool(separator) and float(lower) > float(upper)
+    except ValueError:
+        return
+    if reversed_:
+        right = f"{upper.strip()}{between}{lower.strip()}"
+        raise UsageError(f"{option} cannot be '{given}': the smaller number comes first, {right}.")
+
+
 def policy_of(autoscale: str | None, per: int | None) -> Policy | None:
     """How the fleet sizes itself; None where it does not."""
     if autoscale is not None:
+        check_order("--autoscale", autoscale, ":")
         bounds = Bounds.parse(autoscale, "--autoscale")
         if not TABLE["workers"].holds(bounds.highest):
             raise UsageError(
@@ -135,9 +149,10 @@ async def _fleet(order: Order, *, dry_run: bool, yes: bool) -> int:
     launch = await prepared(order)
     if launch is None:
         return 1
+    show(launch)
+    # Asking holds up everything here, and there is nothing yet to hold up.
+    if dry_run or not agreed(launch, yes=yes):
+        return 0
+    # Not before: looking makes nothing, and opening makes a queue that is not there.
     async with opened(launch.settings) as queue:
-        await show(launch, queue)
-        # Asking holds up everything here, and there is nothing yet to hold up.
-        if dry_run or not agreed(launch, yes=yes):
-            return 0
         return await supervise(launch, queue, control)

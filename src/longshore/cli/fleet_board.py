@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from longshore.clock import Clock
 from longshore.fleet.assignment import Shares
 from longshore.fleet.reports import read_report
-from longshore.fleet.supervisor import Phase, Post
+from longshore.fleet.supervisor import Phase, Post, Stop
 from longshore.queue import Count
 from longshore.runs.pace import Pace
 from longshore.worker.standing import Standing
+
+_LASTING = 2
+"""Reports in a row with trouble, after which it is more than a hitch."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,16 @@ class Board:
     title: str
     started: int
     """How many workers there are to be."""
+    asked: Stop = Stop.NOT
+    """How much the whole fleet has been asked to stop."""
     count: Count = field(default_factory=Count)
     """How the work stands in the queue."""
     pace: Pace = field(default_factory=Pace)
     memory: dict[int, int] = field(default_factory=dict)
     """Bytes, by process."""
     _reports: defaultdict[str, dict[int, Standing]] = field(default_factory=lambda: defaultdict(dict))
+    _troubled: Counter[int] = field(default_factory=Counter)
+    """How many reports in a row have told of trouble, by process."""
     _paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
 
     def hear(self, name: str, line: bytes) -> None:
@@ -59,6 +66,7 @@ class Board:
         if report is None or post is None or post.pid is None:
             return
         self._reports[name][post.pid] = report
+        self._troubled[post.pid] = self._troubled[post.pid] + 1 if report.trouble else 0
         done = sum(each.completed + each.failed for each in self._reports[name].values())
         self._paces[name].note(self.clock.monotonic(), done)
 
@@ -77,6 +85,37 @@ class Board:
         """How many workers stand where."""
         return Counter(post.phase for post in self.posts.values())
 
+    @property
+    def completed(self) -> int:
+        """How many jobs the workers of this fleet completed, as they said themselves."""
+        return sum(report.completed for reports in self._reports.values() for report in reports.values())
+
+    @property
+    def failed(self) -> int:
+        """How many failed for good in their hands."""
+        return sum(report.failed for reports in self._reports.values() for report in reports.values())
+
+    @property
+    def paused(self) -> dict[str, str]:
+        """Why nothing goes on, by the names of the workers that are to run and for which that is so."""
+        return {
+            name: report.trouble
+            for name, report in self._running()
+            if self._troubled[self.posts[name].pid or 0] >= _LASTING
+        }
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether any worker says that it works, or could."""
+        return any(not report.trouble for _, report in self._running())
+
+    def _running(self) -> Iterator[tuple[str, Standing]]:
+        """The workers that are to run and have said how they stand, with what they said last."""
+        for name, post in self.posts.items():
+            report = self._reports[name].get(post.pid or 0)
+            if post.phase is Phase.RUNNING and report is not None:
+                yield name, report
+
     def rows(self) -> list[Row]:
         """Every worker, in their order."""
         return [self._row(name, post) for name, post in self.posts.items()]
@@ -89,6 +128,9 @@ class Board:
         if owned is None and self.shares is not None:
             partitions = self.shares.get(name, ())
             owned = len(partitions)
+        if post.over and owned is not None:
+            # Whatever it had is for others now.
+            partitions, owned = (), 0
         live = post.pid is not None
         return Row(
             name=name,

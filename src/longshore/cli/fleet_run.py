@@ -33,8 +33,11 @@ from longshore.fleet.place import Place
 from longshore.fleet.sizing import Numbered, Sizing
 from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, WorkerCommand, how_it_ended
 from longshore.job import State
+from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
+from longshore.settings import resolve
 from longshore.worker.hangup import Hangup
+from longshore.worker.live import LiveSettings
 
 LOGS = Path("logs")
 LOOK_EVERY = 0.25
@@ -43,12 +46,18 @@ COUNT_EVERY = 1.0
 WRITE_EVERY = 60.0
 """Seconds between two lines in the log that say how far it is."""
 _PATIENCE = 10.0
+_STOPPING = {
+    Stop.DRAIN: "Finishing what is under way. Ctrl-C again, or `longshore stop --now`, gives it back instead.",
+    Stop.RELEASE: "Giving back what is under way, and leaving.",
+}
 
 
 async def supervise(launch: Launch, queue: Queue, control: Control) -> int:
     """Start the workers, show how far they are, and return the exit code when the last has ended."""
     to = Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     with control.held(launch.order.run, len(launch.lineup.numbers)), Log(LOGS / "fleet.log") as log:
+        # What parts of this process say to the log would else get into the picture.
+        configure_relay(log.relay, level="info")
         supervision = Supervision(launch, queue, control, to, log)
         return await supervision.run()
 
@@ -74,7 +83,14 @@ class Log:
 
     def write(self, text: str) -> None:
         """Add a line."""
+        text = " ".join(text.split())
         self._file.write(f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n")
+
+    def relay(self, entry: dict[str, Any]) -> None:
+        """Add an entry of the process's log, as long as there is one."""
+        if not self._file.closed:
+            error = f" ({entry['error']})" if entry.get("error") else ""
+            self.write(f"{entry['message']}{error}")
 
 
 @dataclass
@@ -100,11 +116,17 @@ class Supervision:
         )
         shares = shares_by_name(lineup.shares) if lineup.partitioned else None
         self.board = Board(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
-        self._before = totals(self.launch.counts)
-        self.board.counted(self._before)
+        self.board.counted(totals(self.launch.counts))
         self._phases: dict[str, Phase] = {}
-        self._asked = Stop.NOT
+        # The workers follow the settings each for itself; here it is only written down, once for all of them.
+        self._settings = LiveSettings(lambda: resolve(self.launch.order.said))
+        self._told: set[str] = set()
+        """Why the fleet is paused, as far as that has been said."""
         self._working: asyncio.Task[list[Ending]] | None = None
+        self._told_of: set[int] = set()
+        """The processes of workers that have told how they stand."""
+        self._owed: set[int] = set()
+        """Those that a hangup is still to be passed on to."""
 
     def say(self, text: str) -> None:
         """Tell the person, and write it down."""
@@ -116,7 +138,9 @@ class Supervision:
         began = self.clock.monotonic()
         self.log.write(f"{self.launch.title}: starting {counted(len(self.launch.lineup.numbers), 'worker')}")
         self._working = working = asyncio.create_task(self.fleet.run(*self._beside()))
-        looks = [asyncio.create_task(self._count_again_and_again()), asyncio.create_task(self._weigh_again_and_again())]
+        following = self._settings.watch(self.clock, lambda _: None)
+        beside = (self._count_again_and_again(), self._weigh_again_and_again(), following)
+        looks = [asyncio.create_task(each) for each in beside]
         hangup = Hangup(asked=self._pass_on_hangup, terminal_gone=self._terminal_gone)
         # A signal that comes while the last of it is put away must not kill what puts it away.
         with asked_to_stop(self._interrupted), hangup:
@@ -150,9 +174,10 @@ class Supervision:
 
     def _look(self) -> None:
         requested = self.control.requested()
-        if requested > self._asked:
+        if requested > self.board.asked:
             self.stop(requested)
         self._note_phases()
+        self._note_pauses()
         self.view.show(self.board)
 
     def _note_phases(self) -> None:
@@ -165,8 +190,25 @@ class Supervision:
             elif post.phase is Phase.ENDED:
                 self.log.write(f"{name} {how_it_ended(post.ending.exit_code)}")
 
+    def _note_pauses(self) -> None:
+        """One line for all workers: most often what holds one up holds up all, each a little later."""
+        reasons = set(self.board.paused.values())
+        for reason in sorted(reasons - self._told):
+            self.say(
+                f"PAUSED: {reason.rstrip('.')}. Nothing new begins; work goes on by itself once this is put right."
+            )
+        self._told |= reasons
+        if self._told and not reasons and self.board.goes_on:
+            self._told.clear()
+            self.say("RESUMED: work goes on.")
+
     def _hear(self, name: str, line: bytes) -> None:
         self.board.hear(name, line)
+        pid = self.fleet.posts[name].pid
+        if pid is not None and pid not in self._told_of:
+            self._told_of = {pid} | self._told_of.intersection(self.fleet.pids)
+            if pid in self._owed:
+                _hang_up(pid)
 
     async def _count_again_and_again(self) -> None:
         written = self.clock.monotonic()
@@ -191,29 +233,31 @@ class Supervision:
 
     def _interrupted(self) -> None:
         """Ctrl-C, or a request to end."""
-        if self._asked is Stop.RELEASE and self._working is not None:
+        if self.board.asked is Stop.RELEASE and self._working is not None:
             self._working.cancel()
-        self.stop(Stop(min(self._asked + 1, Stop.RELEASE)))
+        self.stop(Stop(min(self.board.asked + 1, Stop.RELEASE)))
 
     def stop(self, wanted: Stop) -> None:
-        """Drain, or give back and leave."""
-        if wanted is Stop.DRAIN:
-            self.say("Finishing what is under way. Ctrl-C again, or `longshore stop --now`, gives it back instead.")
-        elif wanted is not self._asked:
-            self.say("Giving back what is under way, and leaving.")
-        self._asked = wanted
+        """Drain, or give back and leave. Asked for what it does already, it says nothing."""
+        if wanted > self.board.asked:
+            self.board.asked = wanted
+            self.say(_STOPPING[wanted])
         self.fleet.stop(wanted)
 
     def _terminal_gone(self) -> None:
-        self.to.quiet = True
-        self.say("The terminal was closed.")
-        self.stop(max(self._asked, Stop.DRAIN))
+        # The system may say it, and the shell once more.
+        if not self.to.quiet:
+            self.to.quiet = True
+            self.say("The terminal was closed.")
+        self.stop(max(self.board.asked, Stop.DRAIN))
 
     def _pass_on_hangup(self) -> None:
         self.log.write("SIGHUP received: the workers read their settings again")
-        for pid in self.fleet.pids:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGHUP)
+        self._settings.ask()
+        # One that has not told anything yet may not be able to hear it: it is told when it does.
+        self._owed = set(self.fleet.pids) - self._told_of
+        for pid in self._told_of.intersection(self.fleet.pids):
+            _hang_up(pid)
 
     # The end
 
@@ -224,7 +268,7 @@ class Supervision:
                 count = await self._counted()
         bad = [post for post in self.fleet.posts.values() if not self._ended_well(post)]
         died = await self._jobs_whose_process_died() if count.failed else False
-        left = self.launch.order.until_done and bool(count.remaining) and self._asked is Stop.NOT
+        left = self.launch.order.until_done and bool(count.remaining) and self.board.asked is Stop.NOT
         for line in self._closing(count, seconds):
             self._tell(line)
         for post in bad:
@@ -235,27 +279,33 @@ class Supervision:
             self._tell("  Jobs failed because their process died: `longshore jobs --error crash` lists them.")
         if bad or died or left:
             return 1
-        return 130 if self._asked is Stop.RELEASE else 0
+        return 130 if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: Post) -> bool:
         # One that was told to stop before it could start, or to leave at once, did what it was told.
         told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
-        return post.ending.done or self._asked is Stop.RELEASE or told_early
+        return post.ending.done or self.board.asked is Stop.RELEASE or told_early
 
     def _closing(self, count: Count, seconds: float) -> list[str]:
-        completed, failed = count.completed - self._before.completed, count.failed - self._before.failed
+        # Others may have worked on the same run: what this fleet did its own workers know.
+        completed, failed = self.board.completed, self.board.failed
         given_up = self.board.phases[Phase.GIVEN_UP]
         lines = [
-            f"{self.launch.title}: {completed:,} completed, {failed:,} failed in {duration(seconds)} "
-            f"({rate(max(completed + failed, 0) / seconds)}); {counted(self.board.restarts, 'restart')}"
+            f"{self.launch.title}: {completed:,} completed, {failed:,} failed by this fleet in {duration(seconds)}"
+            + (f" ({rate((completed + failed) / seconds)})" if completed + failed else "")
+            + f"; {counted(self.board.restarts, 'restart')}"
             + (f", {counted(given_up, 'worker')} given up" if given_up else "")
             + "."
         ]
+        bad = f", {count.failed:,} of them failed" if count.failed else ""
         if count.remaining:
             held = f", {count.claimed:,} of them held" if count.claimed else ""
-            lines.append(f"  {counted(count.remaining, 'job')} still to do{held}. The same command goes on from here.")
+            lines += [
+                f"  In all, {count.total - count.remaining:,} of {counted(count.total, 'job')} are done{bad}.",
+                f"  {counted(count.remaining, 'job')} still to do{held}. The same command goes on from here.",
+            ]
         elif count.total:
-            lines.append(f"  Nothing is left to do: {counted(count.total, 'job')} in all.")
+            lines.append(f"  Nothing is left to do: {counted(count.total, 'job')} in all{bad}.")
         return [*lines, f"  The logs are in {LOGS}/."]
 
     def _tell(self, text: str) -> None:
@@ -296,6 +346,11 @@ def command(launch: Launch, number: int) -> WorkerCommand:
         log=LOGS / f"worker_{number}.log",
         environment=worker_environment(settings),
     )
+
+
+def _hang_up(pid: int) -> None:
+    with suppress(OSError):
+        os.kill(pid, signal.SIGHUP)
 
 
 def fleet_name(launch: Launch) -> str:

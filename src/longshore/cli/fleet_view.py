@@ -9,24 +9,32 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.markup import escape
-from rich.progress_bar import ProgressBar
+from rich.measure import Measurement
+from rich.segment import Segment
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from longshore.cli.fleet_board import Board, Row
 from longshore.cli.output import counted, duration, one_line
 from longshore.cli.progress import ctrl_c_unseen, rate
-from longshore.fleet.supervisor import Phase
+from longshore.fleet.supervisor import GRACE, Phase, Stop
 
 EVERY = 10.0
 """Seconds between two lines in a pipe."""
 WIDEST = 120
 _AROUND = 9
 """Lines above and below the rows, and one for the cursor."""
-_HINT = "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/"
+_HINTS = {
+    Stop.NOT: "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/",
+    Stop.DRAIN: "Stopping once what is under way is finished. Ctrl-C again gives it back instead. Logs: logs/",
+    Stop.RELEASE: f"Giving back what is under way; {GRACE:.0f} s at most. Logs: logs/",
+}
+_WIDE = 100
+"""Columns from which there is room for figures that keep their places."""
 
 
 class FleetView(AbstractContextManager["FleetView"], Protocol):
@@ -46,12 +54,16 @@ def fleet_view(to: Console) -> FleetView:
 
 def progress_line(board: Board) -> str:
     """How far it is, in one line."""
-    count, phases = board.count, board.phases
+    count = board.count
     failed = f"{count.failed:,} failed" if count.failed else ""
     speed = rate(board.pace.per_second) if board.pace.per_second else ""
     restarts = counted(board.restarts, "restart") if board.restarts else ""
-    working = counted(phases[Phase.RUNNING] + phases[Phase.DRAINING], "worker")
-    facts = [f"{_done(board):,} of {count.total:,} done", failed, speed, _left(board), working, restarts]
+    workers, draining = _running(board), board.phases[Phase.DRAINING]
+    working = counted(workers, "worker") if workers or not (board.paused or draining) else ""
+    paused = f"{len(board.paused):,} paused" if board.paused else ""
+    stopping = f"{draining:,} draining" if draining else ""
+    done = f"{_done(board):,} of {count.total:,} done"
+    facts = [done, failed, speed, _left(board), working, paused, stopping, restarts]
     return ", ".join(fact for fact in facts if fact)
 
 
@@ -63,7 +75,7 @@ def picture(board: Board, width: int, height: int) -> RenderableType:
     parts: list[RenderableType] = [_head(board, width), _state(board), _rows(shown, board, width)]
     if len(shown) < len(rows):
         parts.append(Text(f"and {len(rows) - len(shown)} more", style="dim"))
-    parts.append(Text(_HINT, style="dim", no_wrap=True, overflow="ellipsis"))
+    parts.append(Text(_HINTS[board.asked], style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
@@ -130,11 +142,14 @@ class _Lines:
 
 def _head(board: Board, width: int) -> RenderableType:
     count = board.count
-    facts = [f"{_done(board):,}/{count.total:,}"]
-    facts += [f"{100 * _done(board) // count.total} %"] if count.total else []
-    facts += [rate(board.pace.per_second)] if board.pace.per_second else []
-    facts += [left] if (left := _left(board)) else []
-    right = Text("  ".join(facts), style="bold")
+    speed = rate(board.pace.per_second) if board.pace.per_second else ""
+    facts = [
+        f"{_done(board):,}/{count.total:,}",
+        f"{100 * _done(board) // count.total} %" if count.total else "",
+        speed.rjust(_RATE) if width >= _WIDE else speed,
+        _left(board).ljust(_LEFT) if width >= _WIDE else _left(board),
+    ]
+    right = Text("  ".join(fact for fact in facts if fact), style="bold")
     title = Text(board.title, style="bold cyan", no_wrap=True, overflow="ellipsis")
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, max_width=width // 3)
@@ -143,16 +158,37 @@ def _head(board: Board, width: int) -> RenderableType:
     bar = max(width - min(len(board.title), width // 3) - right.cell_len - 5, 8)
     grid.add_row(
         title,
-        ProgressBar(total=count.total or 1, completed=_done(board), width=bar, complete_style="cyan"),
+        _Bar(_done(board), count.total, bar),
         right,
     )
     return grid
 
 
+class _Bar:
+    """How much is done, and how much is open: to be told apart without colours too."""
+
+    def __init__(self, done: int, total: int, width: int) -> None:
+        self._done = width * done // total if total else 0
+        self._open = width - self._done
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(self._done + self._open, self._done + self._open)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        done, open_ = "#-" if options.ascii_only else "━┄"
+        yield Segment(done * self._done, Style(color="cyan"))
+        yield Segment(open_ * self._open, Style(dim=True))
+
+
 def _state(board: Board) -> Text:
-    phases = board.phases
-    words = [f"{phases[phase]:,} {phase}" for phase in Phase if phases[phase]]
-    state = Text(", ".join(words), no_wrap=True, overflow="ellipsis")
+    phases, paused = board.phases, len(board.paused)
+    state = Text(no_wrap=True, overflow="ellipsis")
+    words = [(phases[phase] - paused * (phase is Phase.RUNNING), phase.value, "") for phase in Phase]
+    # Beside those that run, whom they would else be taken for.
+    words.insert(list(Phase).index(Phase.RUNNING) + 1, (paused, "paused", "bold yellow"))
+    for number, word, style in words:
+        if number:
+            state.append(", " if state else "").append(f"{number:,} {word}", style=style)
     if board.restarts:
         state.append(f"  {counted(board.restarts, 'restart')}", style="yellow")
     if board.count.failed:
@@ -164,7 +200,8 @@ def _rows(rows: list[Row], board: Board, width: int) -> Table:
     partitioned = board.shares is not None
     names = 18 if width >= 100 else 12
     figures = [_figures(row) for row in rows]
-    widths = [max(6, len(head), *(len(cells[i]) for cells in figures)) for i, head in enumerate(_FIGURES)]
+    # As wide as they commonly get, so that they keep their places.
+    widths = [max(least, *(len(cells[i]) for cells in figures)) for i, least in enumerate(_FIGURES.values())]
     # What the others leave: each column has a space on either side.
     job = max(width - sum(widths) - 6 - (names + 2) * partitioned - 2 * (len(widths) + 2), 8)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
@@ -189,7 +226,9 @@ def _rows(rows: list[Row], board: Board, width: int) -> Table:
     return table
 
 
-_FIGURES = ("done", "failed", "rate", "restarts", "memory")
+_RATE = len("59.9/min")
+_LEFT = len("59 min 59 s left")
+_FIGURES = {"done": 6, "failed": 6, "rate": _RATE, "restarts": 8, "memory": len("999 MB")}
 
 
 def _figures(row: Row) -> tuple[str, ...]:
@@ -251,8 +290,15 @@ def _done(board: Board) -> int:
     return board.count.total - board.count.remaining
 
 
+def _running(board: Board) -> int:
+    return board.phases[Phase.RUNNING] - len(board.paused)
+
+
 def _left(board: Board) -> str:
     left = board.pace.seconds_left(board.count.remaining)
     if left is None or not board.count.remaining:
+        return ""
+    # At the pace of before, which is not that of a fleet that begins nothing.
+    if board.asked is not Stop.NOT or (board.paused and not _running(board)):
         return ""
     return f"{duration(left)} left" if left >= 1 else "nearly done"

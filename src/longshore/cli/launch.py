@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
-from rich.markup import escape
+from rich.table import Table as Grid
+from rich.text import Text
 
-from longshore.cli.output import counted, duration, note, one_line, write
-from longshore.errors import LongshoreError, NotFoundError, UsageError
+from longshore.cli.output import counted, duration, note, write
+from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError, UsageError
+from longshore.fleet.assignment import assign
 from longshore.fleet.autoscale import Load, Policy
 from longshore.fleet.checks import Finding, Plan, Verdict, examine
 from longshore.fleet.checks.loading import load_apart
 from longshore.fleet.lineup import Lineup, line_up
 from longshore.fleet.table import Table, listed_partitions, read_table
 from longshore.job import State
-from longshore.queue import Count, Queue, Selection, totals
+from longshore.queue import Count, Selection, totals
+from longshore.roll import KeepsRoll, Present
+from longshore.runs.pace import least_seconds
 from longshore.scrape.proxy_file import read_proxies
 from longshore.settings import Settings, resolve
 from longshore.url import mask_url
@@ -59,11 +64,24 @@ class Launch:
     lineup: Lineup
     counts: tuple[Count, ...]
     """The work before it starts."""
+    seconds: tuple[float, ...] = ()
+    """How long some of the finished jobs took."""
+    others: int = 0
+    """How many workers of other fleets are on the same run."""
 
     @property
     def title(self) -> str:
         """What is worked on."""
         return f"Run {self.order.run}" if self.order.run else "Every run"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What the queue holds."""
+
+    counts: tuple[Count, ...] = ()
+    seconds: tuple[float, ...] = ()
+    present: tuple[Present, ...] = ()
 
 
 async def prepared(order: Order) -> Launch | None:
@@ -73,35 +91,56 @@ async def prepared(order: Order) -> Launch | None:
     """
     only = None if order.partitions is None else listed_partitions(order.partitions)
     table = _table_or_none(order.table)
-    counting = asyncio.ensure_future(_counts(order))
-    # A table must hold what there is work for; without one nobody needs to wait for the answer.
-    found = await counting if table is not None else None
+    looking = asyncio.ensure_future(_look(order))
+    if table is not None:
+        # It must hold what there is work for; without a table nobody needs to wait for the answer.
+        await asyncio.wait({looking})
     plan = Plan(
         said=order.said,
         handler_file=order.file,
         table=order.table,
-        at_work=tuple(sorted({count.partition for count in found or ()} - {""})),
+        at_work=tuple(sorted(_partitions_of(looking, only))),
+        asked_for=only or (),
         needs_dotenv=order.needs_dotenv,
     )
     loading = asyncio.ensure_future(load_apart(plan))
     findings = await examine(plan, loading=loading)
-    counts = await counting
+    await asyncio.wait({looking})
     if not _passed(findings):
+        looking.exception()  # one of the checks has told it
         return None
-    loaded = await loading
+    loaded, look = await loading, await looking
     settings = resolve(order.said)
-    if order.until_done and order.run is not None and not counts:
+    if order.until_done and order.run is not None and not look.counts:
         raise NotFoundError(
             f"There is no run '{order.run}' in {mask_url(settings.queue)}. `longshore submit` starts one."
         )
     named = () if loaded is None else loaded.partitions
-    known = {count.partition for count in counts or ()} - {""} | set(table.partitions if table is not None else named)
+    known = {count.partition for count in look.counts} - {""} | set(table.partitions if table is not None else named)
     size = settings.workers
     if table is not None and "workers" not in settings.sources:
         size = max(table.rows) + 1
-    assigning = {} if table is None else {"assigns": table.assign}
-    lineup = line_up(size, known, only=only, trial=order.trial, **assigning)
-    return Launch(order, settings, lineup, tuple(lineup.counts(counts or ())))
+    assigns = assign if table is None else table.assign
+    lined_up = partial(line_up, size, known, only=only, trial=order.trial, assigns=assigns)
+    lineup = lined_up()
+    launch = Launch(order, settings, lineup, tuple(lineup.counts(look.counts)), look.seconds)
+    return _among_others(launch, look.present, lined_up)
+
+
+def _among_others(launch: Launch, present: Sequence[Present], lined_up: Callable[..., Lineup]) -> Launch:
+    """The fleet with what is left to its workers by those of other fleets that are on the run already."""
+    from longshore.cli.fleet_run import fleet_name
+
+    own, others, taken = fleet_name(launch), 0, set[int]()
+    for each in present:
+        fleet, sharing = each.about.get("fleet", {}), each.about.get("membership", {})
+        # Workers of this fleet that are still on the roll had another life: they come back under their numbers.
+        if fleet.get("name") == own or (sharing or each.about).get("run", "") != launch.order.run:
+            continue
+        others += 1
+        if sharing.get("number") is not None:
+            taken.add(sharing["number"])
+    return replace(launch, others=others, lineup=lined_up(taken=taken))
 
 
 def _table_or_none(path: Path | None) -> Table | None:
@@ -112,17 +151,32 @@ def _table_or_none(path: Path | None) -> Table | None:
         return None
 
 
-async def _counts(order: Order) -> list[Count] | None:
-    """The work there is; None where the queue cannot say, which its check will tell."""
+async def _look(order: Order) -> _Look:
+    """What the queue holds; nothing where there is none yet, and none is made. Raises what the queue raises."""
     from longshore.cli.opened import opened_existing
 
+    done = Selection(run=order.run, states=frozenset({State.COMPLETED}))
     try:
         async with asyncio.timeout(_PATIENCE), opened_existing(resolve(order.said)) as queue:
-            return await queue.stats(order.run)
+            return _Look(
+                tuple(await queue.stats(order.run)),
+                tuple(job.seconds for job in await queue.jobs(done, limit=_SAMPLE) if job.seconds is not None),
+                tuple(await cast("KeepsRoll", queue).present()) if queue.traits.keeps_roll else (),
+            )
     except NotFoundError:
-        return []
-    except (LongshoreError, TimeoutError):
-        return None
+        return _Look()
+    except TimeoutError as error:
+        raise QueueUnavailableError(
+            f"The queue did not say within {_PATIENCE:g} s what it holds. See whether it is overloaded, and repeat."
+        ) from error
+
+
+def _partitions_of(looking: asyncio.Future[_Look], only: Sequence[str] | None) -> set[str]:
+    """The partitions there are jobs of, among those to be worked on; none where that is not known."""
+    if not looking.done() or looking.exception() is not None:
+        return set()
+    found = {count.partition for count in looking.result().counts} - {""}
+    return found if only is None else found & set(only)
 
 
 def _passed(findings: Sequence[Finding]) -> bool:
@@ -133,26 +187,35 @@ def _passed(findings: Sequence[Finding]) -> bool:
         show_findings(findings)
         note("longshore: Nothing was started. `longshore doctor` runs the same checks.")
         return False
-    to = _console()
     fine = sum(finding.verdict is Verdict.OK for finding in findings)
     warnings = [finding for finding in findings if finding.verdict is Verdict.WARN]
     hint = "; `longshore doctor` says what to do about these:" if warnings else "."
-    to.print(f"[green]✓[/green] {counted(fine, 'check')} fine, nothing in the way{hint}")
-    for finding in warnings:
-        to.print(f"[yellow]![/yellow] {finding.name:<9} {escape(_cut(finding.what, to, 12))}")
+    _console().print(Text.assemble(("✓", "green"), f" {counted(fine, 'check')} fine, nothing in the way{hint}"))
+    _write_rows([(Text.assemble(("!", "yellow"), f" {finding.name:<9}"), finding.what) for finding in warnings], gap=1)
     return True
 
 
 def _console() -> Console:
-    return Console(highlight=False, emoji=False, soft_wrap=True)
+    # What goes into a pipe is not wrapped.
+    return Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
 
 
-def _cut(text: str, to: Console, used: int) -> str:
-    """The text on one line, beside what else is on it; whole where there is no screen."""
-    return one_line(text, to.width - used) if to.is_terminal else text
+def _write_rows(rows: Sequence[tuple[Text, str]], *, gap: int) -> None:
+    """A line for each; on a terminal a long one goes on below where its text began."""
+    to, width = _console(), max((len(name) for name, _ in rows), default=0)
+    if not to.is_terminal:
+        for name, text in rows:
+            write(f"{name.plain:<{width + gap}}{text}")
+        return
+    grid = Grid.grid(padding=(0, gap, 0, 0), pad_edge=False)
+    grid.add_column(no_wrap=True, width=width)
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(name, Text(text))
+    to.print(grid, soft_wrap=False)
 
 
-async def show(launch: Launch, queue: Queue) -> None:
+def show(launch: Launch) -> None:
     """The assignment, what is pending, the proxies, the time it will take."""
     from longshore.cli.assign import show as show_assignment
 
@@ -160,55 +223,105 @@ async def show(launch: Launch, queue: Queue) -> None:
     pending = Counter[str]()
     for count in launch.counts:
         pending[count.partition] += count.pending
-    whole = f" of a fleet of {lineup.size}" if lineup.trial else ""
     if lineup.partitioned:
         show_assignment(lineup.shares, pending)
         if pending[""]:
             write(f"{counted(pending[''], 'pending job')} without a partition: for whoever is free.")
-        how = (
-            "each keeps to its own"
-            if settings.strict_partitions or lineup.trial
-            else "whoever has nothing left helps the others"
-        )
-    else:
-        how = "no partitions, so each takes whatever is next"
-    policy = launch.order.policy
-    sized = "" if policy is None else f" at first, then one for each {policy.per:,} pending within {policy.bounds}"
-    facts = [("workers", f"{len(lineup.numbers)}{whole}{sized}; {how}")]
     total = totals(launch.counts)
+    facts = [("workers", _workers(launch))]
+    if launch.others:
+        facts.append(("others", _others(launch)))
+    facts.append((f"run {launch.order.run}" if launch.order.run else "every run", _progress(launch, total)))
+    if settings.max_work:
+        facts.append(("limit", _limit(launch, total)))
+    if settings.proxy_file is not None:
+        proxies = len(read_proxies(Path(settings.proxy_file)))
+        facts.append(("proxies", f"{proxies:,} in {settings.proxy_file}, {_each(proxies, len(lineup.numbers))}"))
+    facts.append(("time", _estimate(launch, total)))
+    _write_rows([(Text(name, style="bold"), fact) for name, fact in facts], gap=2)
+
+
+def _workers(launch: Launch) -> str:
+    """How many there will be, and how they share the work."""
+    lineup, policy = launch.lineup, launch.order.policy
+    number = len(lineup.numbers)
+    alone = number == 1 and policy is None
+    if not lineup.partitioned:
+        how = f"no partitions, so {'it' if alone else 'each'} takes whatever is next"
+    elif launch.settings.strict_partitions or lineup.trial:
+        how = "it keeps to its own" if alone else "each keeps to its own"
+    elif alone and not launch.others:
+        how = "it has every partition"
+    else:
+        how = "whoever has nothing left helps the others"
+    whole = f" of a fleet of {lineup.size}" if lineup.trial else ""
+    sized = "" if policy is None else f" at first, then one for each {policy.per:,} pending within {policy.bounds}"
+    return f"{number}{whole}{sized}; {how}"
+
+
+def _others(launch: Launch) -> str:
+    """Who is on the run already, and what that means for the partitions."""
+    number, run = launch.others, "this run" if launch.order.run else "this queue"
+    are = "worker is" if number == 1 else "workers are"
+    share = "; they share the partitions" if launch.lineup.partitioned and not launch.lineup.trial else ""
+    return f"{number:,} other {are} on {run}{share}"
+
+
+def _progress(launch: Launch, total: Count) -> str:
+    """How far the work is; only that of these workers, where they are limited to some."""
     done = total.total - total.remaining
     share = f" ({100 * done // total.total} %)" if total.total else ""
     failed = f", {total.failed:,} failed" if total.failed else ""
-    what = f"{done:,} of {counted(total.total, 'job')} done{share}, {total.pending:,} pending{failed}"
-    facts.append((f"run {launch.order.run}" if launch.order.run else "every run", what))
-    if settings.proxy_file is not None:
-        proxies = len(read_proxies(Path(settings.proxy_file)))
-        each = f"{proxies / len(lineup.numbers):,.1f}".removesuffix(".0")
-        facts.append(("proxies", f"{proxies:,} in {settings.proxy_file}, {each} for each worker"))
-    facts.append(("time", await _estimate(launch, queue, total)))
-    to, width = _console(), max(len(name) for name, _ in facts)
-    for name, fact in facts:
-        to.print(f"[bold]{escape(name.ljust(width))}[/bold]  {escape(fact)}")
+    whose = "these workers" if launch.lineup.trial else "--partitions"
+    only = "" if launch.lineup.reach is None else f"; counted are only the partitions of {whose}"
+    return f"{done:,} of {counted(total.total, 'job')} done{share}, {total.pending:,} pending{failed}{only}"
 
 
-async def _estimate(launch: Launch, queue: Queue, total: Count) -> str:
+def _limit(launch: Launch, total: Count) -> str:
+    """After how many jobs each worker stops, who says so, and what that leaves undone."""
+    settings = launch.settings
+    source = settings.source("max_work")
+    says = f"profile {source.name}" if source.level == "profile" else str(source)
+    stops = f"each worker stops after {counted(settings.max_work, 'job')} ({says})"
+    within = _within_limits(launch, total)
+    return stops if within == total.remaining else f"{stops}: at most {within:,} of {total.remaining:,} will be done"
+
+
+def _within_limits(launch: Launch, total: Count) -> int:
+    """How many of the jobs that are left the workers may do before their limits end them."""
+    # A fleet that sizes itself starts another in the place of one that ended.
+    if not launch.settings.max_work or launch.order.policy is not None:
+        return total.remaining
+    return min(total.remaining, launch.settings.max_work * len(launch.lineup.numbers))
+
+
+def _each(proxies: int, workers: int) -> str:
+    """How many proxies each worker has."""
+    if proxies < workers:
+        return f"fewer than the {workers} workers: some share one"
+    fewest, more = divmod(proxies, workers)
+    return f"{fewest:,} or {fewest + 1:,} each" if more else f"{fewest:,} each"
+
+
+def _estimate(launch: Launch, total: Count) -> str:
     """How long it will take, and what that is based on."""
     if not total.remaining:
         return "nothing is left to do" if total.total else "not known: there are no jobs yet"
-    chosen = Selection(run=launch.order.run, states=frozenset({State.COMPLETED}))
-    seconds = [job.seconds for job in await queue.jobs(chosen, limit=_SAMPLE) if job.seconds is not None]
-    if not seconds:
+    if not launch.seconds:
         return f"not known yet: nothing of {'this run' if launch.order.run else 'this queue'} has been done"
     settings, policy = launch.settings, launch.order.policy
+    jobs = _within_limits(launch, total)
     workers = len(launch.lineup.numbers) if policy is None else policy.target(Load(total.pending, total.claimed))
-    mean = fmean(seconds)
+    # Others take part in all there is to do, not in what these may do, nor in a trial.
+    helped = launch.others if jobs == total.remaining and not launch.lineup.trial else 0
+    mean = fmean(launch.seconds)
     pause = (settings.delay.low + settings.delay.high) / 2
-    # Between two pauses one job begins; without them as many are under way as may be.
-    a_job = max(mean / settings.concurrency, pause)
+    least = least_seconds(jobs, mean, workers=workers + helped, concurrency=settings.concurrency, pause=pause)
     paused = f", pauses of {settings.delay} s" if pause else ""
+    counting = f", with the {counted(helped, 'other')}" if helped else ""
     return (
-        f"{duration(total.remaining * a_job / workers)} or more: {counted(len(seconds), 'finished job')} took "
-        f"{duration(mean)} each; {workers} × {settings.concurrency} at once{paused}"
+        f"{duration(least)} or more: {counted(len(launch.seconds), 'finished job')} took {duration(mean)} each; "
+        f"{workers + helped} × {settings.concurrency} at once{paused}{counting}"
     )
 
 

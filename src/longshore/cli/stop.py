@@ -28,12 +28,12 @@ def stop(
     control = Control()
     fleet = control.read()
     if fleet is None:
-        note("longshore: No fleet runs in this folder. Go to the folder where `longshore fleet` was started.")
+        note("longshore: No fleet runs in this folder. Go to where `longshore fleet` was started.")
         return 1
     if not fleet.alive:
         note(
-            f"longshore: No fleet runs in this folder: the one that {control.path} tells of (process {fleet.pid}) is "
-            "gone and did not say goodbye. Its workers notice and stop by themselves; nothing is lost."
+            f"longshore: No fleet runs in this folder: process {fleet.pid} is gone and did not say goodbye.\n"
+            "Its workers notice and stop by themselves; nothing is lost."
         )
         return 1
     control.request(Stop.RELEASE if now else Stop.DRAIN)

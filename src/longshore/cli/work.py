@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -17,9 +18,10 @@ from longshore.cli.options import meaning
 from longshore.errors import QueueUnavailableError
 
 if TYPE_CHECKING:
+    from longshore.fleet.reports import Reports
     from longshore.lease import WorkerId
     from longshore.settings import Settings
-    from longshore.worker import StopCondition
+    from longshore.worker import Report, StopCondition
 
 
 def work(
@@ -100,7 +102,7 @@ def work(
         "debug": debug,
     }
     # Before anything can be printed.
-    reports = None if place is None else Reports()
+    reports = Reports() if lifeline else None
     # As it is before handlers are told of the profile: what they are told is nobody's setting.
     environ = dict(os.environ)
     live = LiveSettings(lambda: resolve(said, environ=environ))
@@ -139,7 +141,14 @@ def work(
         stop=_stop_conditions(settings, run, until_done=until_done),
         log_level=level,
     )
-    return run_and_leave(work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports))
+    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports)
+    return run_and_leave(working if reports is None else _with_goodbye(working, reports))
+
+
+async def _with_goodbye(working: Coroutine[Any, Any, Report], reports: Reports) -> Report:
+    report = await working
+    reports.goodbye()
+    return report
 
 
 def _go(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -84,9 +84,10 @@ class Control:
         """`UsageError` where this folder has a fleet that runs."""
         if (there := self.read()) is not None and there.alive:
             what = f"run {there.run}" if there.run else "every run"
+            workers = "1 worker" if there.workers == 1 else f"{there.workers} workers"
             raise UsageError(
-                f"A fleet of {there.workers} workers is at work in this folder already, on {what} (process "
-                f"{there.pid}). `longshore stop` drains it; a second one needs a folder of its own."
+                f"A fleet of {workers} is at work in this folder already, on {what}.\n"
+                f"`longshore stop` drains it (process {there.pid}); a second one needs a folder of its own."
             )
 
     def requested(self) -> Stop:

@@ -3,6 +3,9 @@
 Each byte on it asks the worker to stop, as a signal would: the first to drain, the second to give everything back and
 leave. Its end means that the supervisor is gone, however it died, and asks the worker to drain. It is a pipe and not a
 signal because pipes also end when a process is killed, and because they work the same on Windows.
+
+A worker that has come to its end says goodbye on its standard output. One that ends without has crashed, whatever its
+exit code: a handler may end the process of the worker with any.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import time
 from collections.abc import Callable
 
 STOP = b"."
+GOODBYE = b"goodbye"
 APART = 0.3
 """Seconds between two requests that are passed on."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from longshore.errors import UsageError
 from longshore.fleet.assignment import Assigns, Shares, assign
@@ -27,6 +28,14 @@ class Lineup:
     trial: bool = False
 
     @property
+    def reach(self) -> frozenset[str] | None:
+        """The partitions that any of the workers may ever touch; None is all."""
+        if not self.partitioned:
+            return None
+        limits = [self.limits_of(number) for number in self.numbers]
+        return None if None in limits else frozenset[str]().union(*(each for each in limits if each is not None))
+
+    @property
     def numbers(self) -> tuple[int, ...]:
         """The workers that are started."""
         return tuple(self.shares)
@@ -37,13 +46,8 @@ class Lineup:
 
     def counts(self, counts: Collection[Count]) -> list[Count]:
         """Of these counts, those of what the workers may work on."""
-        if not self.partitioned:
-            return list(counts)
-        limits = [self.limits_of(number) for number in self.numbers]
-        if None in limits:
-            return list(counts)
-        reach = frozenset[str]().union(*(each for each in limits if each is not None))
-        return [count for count in counts if count.partition in reach]
+        reach = self.reach
+        return [each for each in counts if reach is None or each.partition in reach]
 
 
 def line_up(
@@ -53,10 +57,12 @@ def line_up(
     only: Sequence[str] | None = None,
     assigns: Assigns = assign,
     trial: bool = False,
+    taken: Collection[int] = (),
 ) -> Lineup:
     """A fleet of that size for the known partitions, or for some of them only. `UsageError` for one that is not known.
 
-    Where nothing is known of partitions, the workers share everything, or what they are limited to.
+    Where nothing is known of partitions, the workers share everything, or what they are limited to. `taken` are the
+    numbers of the workers of other fleets that are on the same run and share its partitions with these.
     """
     if only is not None and known and (strangers := [name for name in only if name not in known]):
         raise UsageError(
@@ -64,13 +70,26 @@ def line_up(
             "Correct --partitions."
         )
     partitions = sorted(known if only is None else only)
-    shares = assigns(partitions, range(size))
+    if trial:
+        taken = ()  # what its workers have is theirs for good, whoever else is there
+    places = _places(size, taken)
+    whole = assigns(partitions, {*taken, *places})
+    shares: Shares = {number: whole[place] for number, place in enumerate(places)}
     if trial:
         tried = {number: shares[number] for number in TRIED if number < size}
         # Without anything of its own a worker would have nothing to try.
         shares = {number: share for number, share in tried.items() if share or not partitions}
     limits = None if only is None else frozenset(only)
     return Lineup(size, shares, limits, partitioned=bool(partitions), trial=trial)
+
+
+def _places(size: int, taken: Collection[int]) -> list[int]:
+    """The number that each worker of the fleet will have among all who share: its own, or else the lowest one free."""
+    places: list[int] = []
+    for number in range(size):
+        gone = {*taken, *places}
+        places.append(number if number not in gone else next(free for free in count() if free not in gone))
+    return places
 
 
 def _some(names: Sequence[str]) -> str:

@@ -6,11 +6,17 @@ The queue is not asked, so that a fleet can be watched at no cost to it, and als
 from __future__ import annotations
 
 import os
+import select
 import sys
+import time
 
 import msgspec
 
+from longshore.fleet.lifeline import GOODBYE
 from longshore.worker.standing import Standing
+
+_PATIENCE = 2.0
+"""Seconds that a supervisor who is too busy to listen is waited for."""
 
 
 class Reports:
@@ -38,6 +44,21 @@ class Reports:
         except OSError:
             os.close(self._line)
             self._line = None
+
+    def goodbye(self) -> None:
+        """Say that the worker has come to its end. Without this, its supervisor takes any end for a crash."""
+        until = time.monotonic() + _PATIENCE
+        while self._line is not None:
+            try:
+                os.write(self._line, GOODBYE + b"\n")
+            except BlockingIOError:
+                if (left := until - time.monotonic()) <= 0:
+                    return
+                select.select((), (self._line,), (), left)
+            except OSError:
+                return
+            else:
+                return
 
 
 def read_report(line: bytes) -> Standing | None:

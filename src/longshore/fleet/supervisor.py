@@ -1,7 +1,8 @@
 """A supervisor: starts worker processes, starts a crashed one again, and leaves none behind.
 
-A worker that ends with 0 has done its part, one that ends with 2 was started wrongly and would end the same way again;
-any other end is a crash. A crashed worker is started again after a growing wait, five times in a row at
+A worker that says goodbye and ends with 0 has done its part. One that ends with 2 at its first start, before it said
+anything, was started wrongly and would end the same way again, and one that the system will not start is given up; the
+others go on. Any other end is a crash. A crashed worker is started again after a growing wait, five times in a row at
 most; a worker that had lived for half a minute has shown that it can work, and its count begins anew.
 """
 
@@ -9,17 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from longshore.clock import Clock, SystemClock
-from longshore.fleet.lifeline import STOP
+from longshore.fleet.process import WorkerProcess
 from longshore.settings import Span
 
 MAX_RESTARTS = 5
@@ -31,8 +30,6 @@ GRACE = 10.0
 """Seconds between asking a worker to give back and leave, and killing it."""
 
 _DONE, _STARTED_WRONGLY = 0, 2
-_LAST_WORDS = 2.0
-_LONGEST_LINE = 65536
 
 AT_ONCE = Span(0.0, 0.0)
 
@@ -55,11 +52,8 @@ class Ending:
     exit_code: int | None = None
     """None where it never started."""
     restarts: int = 0
-
-    @property
-    def done(self) -> bool:
-        """Whether it ended because its work was."""
-        return self.exit_code == _DONE
+    done: bool = False
+    """Whether it ended because its work was."""
 
 
 class Phase(StrEnum):
@@ -73,7 +67,7 @@ class Phase(StrEnum):
     DRAINING = "draining"
     ENDED = "ended"
     GIVEN_UP = "given up"
-    """It crashed too often."""
+    """It crashed too often, or could not be started at all."""
 
 
 class Stop(IntEnum):
@@ -90,7 +84,7 @@ class Post:
 
     ending: Ending
     phase: Phase = Phase.WAITING
-    process: asyncio.subprocess.Process | None = None
+    process: WorkerProcess | None = None
     wanted: Stop = Stop.NOT
     asked: Stop = Stop.NOT
     """How much of what is wanted its present process has been told."""
@@ -119,11 +113,9 @@ class Post:
 
     def pass_on(self) -> None:
         """Tell its process what it has not been told yet."""
-        if self.process is not None and self.process.stdin is not None:
+        if self.process is not None:
             for _ in range(self.wanted - self.asked):
-                # A worker that is gone already needs no asking.
-                with suppress(OSError, RuntimeError):
-                    self.process.stdin.write(STOP)
+                self.process.ask_to_stop()
             self.asked = self.wanted
 
 
@@ -138,7 +130,10 @@ class Fleet:
     stagger: Span = AT_ONCE
     """Seconds between the starts of two workers, drawn anew each time."""
     heard: Callable[[str, bytes], None] | None = None
-    """Told each line a worker writes to its standard output, with its name; without it, those go to the log."""
+    """Told each line a worker writes to its standard output, with its name, but for its goodbye.
+
+    Without it, those go to the log, and a worker need not say goodbye.
+    """
     posts: dict[str, Post] = field(default_factory=dict, init=False)
     """Every worker by its name, in the order they are started."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -207,16 +202,27 @@ class Fleet:
         in_a_row = 0
         while not post.stopping.is_set():
             started = self.clock.monotonic()
-            ending.exit_code = await self._start_once(post)
-            if post.stopping.is_set() or ending.exit_code in (_DONE, _STARTED_WRONGLY):
-                break
+            try:
+                process = await self._start(post)
+            except OSError as error:
+                how = f"cannot be started: {_cause(error)}"
+                if not ending.restarts:
+                    post.phase = Phase.GIVEN_UP
+                    self.say(f"{name} {how}. It is given up; the others go on.")
+                    return
+            else:
+                await self._see_to_its_end(post, process)
+                if post.stopping.is_set() or ending.done or self._started_wrongly(ending, process):
+                    break
+                how = how_it_ended(ending.exit_code)
+                if ending.exit_code == _DONE:
+                    how += " in the middle of its work"
             if self.clock.monotonic() - started >= LIVED_WELL:
                 in_a_row = 0
-            how = how_it_ended(ending.exit_code)
             if in_a_row == MAX_RESTARTS:
                 post.phase = Phase.GIVEN_UP
                 log = ending.command.log
-                self.say(f"{name} {how} {in_a_row + 1} times in a row and is given up; its log: {log}")
+                self.say(f"{name} {how}, {in_a_row + 1} times in a row, and is given up; its log: {log}")
                 return
             wait = FIRST_WAIT * 2**in_a_row
             in_a_row += 1
@@ -234,45 +240,29 @@ class Fleet:
             for wait in waits:
                 wait.cancel()
 
-    async def _start_once(self, post: Post) -> int:
-        command = post.ending.command
-        command.log.parent.mkdir(parents=True, exist_ok=True)
-        with command.log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(
-                *command.arguments,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log if self.heard is None else asyncio.subprocess.PIPE,
-                stderr=log,
-                env=dict(command.environment),
-                # Ctrl-C reaches the supervisor alone, which then asks the workers in its own order.
-                start_new_session=sys.platform != "win32",
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            )
+    async def _start(self, post: Post) -> WorkerProcess:
+        command, heard = post.ending.command, self.heard
+        listener = None if heard is None else partial(heard, command.name)
+        process = await WorkerProcess.start(command.arguments, command.log, command.environment, listener)
         post.process, post.asked, post.phase = process, Stop.NOT, Phase.RUNNING
         if post.stopping.is_set():
             # What was asked while it was being started.
             post.stop(post.wanted)
-        listening = asyncio.ensure_future(self._listen(command.name, process))
-        try:
-            exit_code = await _ended(post, process)
-            # What it said last is still on its way.
-            await asyncio.wait({listening}, timeout=_LAST_WORDS)
-        finally:
-            listening.cancel()
-        post.process = None
-        _hang_up(process)
-        return exit_code
+        return process
 
-    async def _listen(self, name: str, process: asyncio.subprocess.Process) -> None:
-        if self.heard is None or process.stdout is None:
-            return
-        begun = b""
-        while chunk := await process.stdout.read(_LONGEST_LINE):
-            *lines, begun = (begun + chunk).split(b"\n")
-            for line in lines:
-                self.heard(name, line)
-            # Of a line beyond all measure the rest is let go by: whoever writes it must not be held up.
-            begun = begun[-_LONGEST_LINE:]
+    async def _see_to_its_end(self, post: Post, process: WorkerProcess) -> None:
+        await _ended(post, process)
+        await process.close()
+        post.process = None
+        post.ending.exit_code = process.exit_code
+        # One that was told to stop before it could begin had nothing to say.
+        told_early = post.stopping.is_set() and not process.reported
+        well = self.heard is None or process.said_goodbye or told_early
+        post.ending.done = process.exit_code == _DONE and well
+
+    def _started_wrongly(self, ending: Ending, process: WorkerProcess) -> bool:
+        # One that has been started well before fails for a reason that may pass: a file that is just being edited.
+        return ending.exit_code == _STARTED_WRONGLY and not ending.restarts and not process.reported
 
     async def _leave_none_behind(self) -> None:
         """Only has work to do when `run` itself was cancelled or failed."""
@@ -282,36 +272,35 @@ class Fleet:
         self.stop(Stop.RELEASE)
         try:
             async with asyncio.timeout(GRACE):
-                await asyncio.gather(*(process.wait() for process in left))
+                await asyncio.gather(*(process.ended() for process in left))
         except TimeoutError:
             for process in left:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+                process.kill()
         for process in left:
-            _hang_up(process)
+            await process.ended()
+            await process.close()
         for post in self.posts.values():
             post.process = None
 
 
-async def _ended(post: Post, process: asyncio.subprocess.Process) -> int:
-    """The exit code, once it has one. A worker that does not leave when it must is killed."""
-    ended = asyncio.ensure_future(process.wait())
+async def _ended(post: Post, process: WorkerProcess) -> None:
+    """Return when it has ended. A worker that does not leave when it must is killed."""
+    ended = asyncio.ensure_future(process.ended())
     released = asyncio.ensure_future(post.releasing.wait())
     try:
         await asyncio.wait({ended, released}, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait({ended}, timeout=GRACE)
         if not ended.done():
             process.kill()
-        return await ended
+        await ended
     finally:
         released.cancel()
         ended.cancel()
 
 
-def _hang_up(process: asyncio.subprocess.Process) -> None:
-    if process.stdin is not None:
-        process.stdin.close()
+def _cause(error: OSError) -> str:
+    what = error.strerror or str(error)
+    return what if error.filename is None else f"{what} ({error.filename})"
 
 
 def how_it_ended(exit_code: int | None) -> str:

@@ -8,6 +8,16 @@ WINDOW = 30.0
 """Seconds looked back: long enough to be steady, short enough to notice a slow-down."""
 
 
+def least_seconds(jobs: int, mean: float, *, workers: int, concurrency: int, pause: float) -> float:
+    """How long so many jobs take at least that take `mean` seconds each: never less than one of them.
+
+    `pause` is what a worker waits between the beginnings of two jobs.
+    """
+    # Between two pauses one job begins; without them as many are under way as may be.
+    a_job = max(mean / concurrency, pause)
+    return max(jobs * a_job / workers, mean)
+
+
 class Pace:
     """Counts of finished jobs over time. Times are monotonic seconds."""
 

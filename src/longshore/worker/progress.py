@@ -63,6 +63,8 @@ class Progress:
     async def run(self) -> None:
         """Say and show it until cancelled."""
         said_at, ended = self._clock.monotonic(), 0
+        # At once: whoever watches knows by it that the worker was started well.
+        self.show()
         try:
             while True:
                 await self._clock.sleep(1.0)

@@ -13,6 +13,7 @@ from longshore.worker.scope import Scope
 
 _NAMED, _LONGEST_NAME = 10, 40
 _LONGEST = 200
+_LONGEST_TROUBLE = 600
 _MADE_KEY = 64
 
 
@@ -53,7 +54,7 @@ def standing(
         job=_named(leases[0]) if leases else "",
         partitions=tuple(name[:_LONGEST_NAME] for name in sorted(own)[:_NAMED]) if own else (),
         owned=None if own is None else len(own),
-        trouble=trouble[:_LONGEST],
+        trouble=trouble[:_LONGEST_TROUBLE],
     )
 
 

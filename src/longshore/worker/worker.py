@@ -208,10 +208,12 @@ class _Worker:
 
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
-        services = [claiming, self._service(self._reaper.run()), self._service(self._progress.run())]
+        services = [claiming, self._service(self._reaper.run())]
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
             services.append(self._service(self._follow(self._live)))
+        # After the one that hears SIGHUP: whoever is told how the worker stands may send it one.
+        services.append(self._service(self._progress.run()))
         if thread is not None:
             thread.start()
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
@@ -26,6 +28,7 @@ from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue, faults
 from longshore.media.git.location import Location
+from longshore.media.git.mirror import Mirror
 from longshore.media.git.program import Program
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Reaped, Submitted, totals
@@ -134,6 +137,13 @@ async def test_after_an_hour_offline_what_was_held_is_settled_and_nobody_was_rea
     await queue.close()
 
 
+async def test_who_may_not_even_read_is_not_told_about_writing(server: GitHttpServer, tmp_path: Path) -> None:
+    server.fail_with = 403
+    with pytest.raises(QueueError, match=r"You may not read .*403.*whose login git uses") as caught:
+        await opened(server.url("queue.git"), tmp_path)
+    assert not isinstance(caught.value, ReadOnlyQueueError)
+
+
 async def test_a_hook_that_refuses_is_told(remote: Path, tmp_path: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
@@ -171,6 +181,38 @@ def test_what_servers_say_becomes_one_error_each() -> None:
         assert type(error) is expected, words
         assert "secret" not in str(error)
         assert "host/team/queue.git" in str(error)
+        # Only who will try again may promise it.
+        assert "tried again" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("Host key verification failed.", r"ssh does not know the server.*Connect once by hand"),
+        ("git@host: Permission denied (publickey).", r"did not accept the login.*ssh-add"),
+        ("kex_exchange_identification: Connection closed by remote host", r"does not answer now.*Check the network"),
+        ("Bad owner or permissions on /home/anna/.ssh/config", r"does not answer now"),
+    ],
+)
+def test_the_line_that_ssh_says_is_quoted_with_the_fix(line: str, fix: str) -> None:
+    said = (
+        f"** a greeting of the server **\n{line}\nfatal: Could not read from remote repository.\n\n"
+        "Please make sure you have the correct access rights\nand the repository exists.\n"
+    )
+    told = str(faults.translate(said, Location("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    assert line in told
+    assert "Please make sure" not in told
+    assert re.search(fix, told), told
+
+
+def test_a_server_with_another_key_than_before_is_not_to_be_trusted_blindly() -> None:
+    said = (
+        "@@@@@@@@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@@@@@@@@\n"
+        "Host key for host has changed and you have requested strict checking.\nHost key verification failed.\n"
+    )
+    told = str(faults.translate(said, Location("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    assert "is not the one that ssh knows" in told
+    assert "ssh-keygen -R HOST" in told
 
 
 @pytest.mark.parametrize(
@@ -222,6 +264,47 @@ async def test_a_full_disk_loses_nothing(remote: Path, tmp_path: Path) -> None:
         await queue.close()
     finally:
         _run("umount", str(small))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="a small disk can be mounted by root alone")
+async def test_a_full_disk_under_the_mirror_is_not_taken_for_the_remotes(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(f"git+file://{remote}", tmp_path)
+    await queue.submit([NewJob(run="r", kind="page", key="large", payload={"noise": os.urandom(3 << 20).hex()})])
+    await queue.close()
+    small = tmp_path / "small"
+    small.mkdir()
+    if _run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)).returncode != 0:
+        pytest.skip("nothing may be mounted here")
+    try:
+        with pytest.raises(QueueFullError, match=rf"The disk under '{small}/.*mirror.*XDG_CACHE_HOME"):
+            await GitQueue.open(f"git+file://{remote}", SystemClock(), small)
+    finally:
+        _run("umount", str(small))
+
+
+def test_a_cache_folder_that_cannot_be_made_is_named_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(ReadOnlyQueueError, match=rf"in the cache folder '{tmp_path}/file/git'.*set XDG_CACHE_HOME"):
+        Mirror(Location("git+https://host/queue.git"), tmp_path / "file" / "git")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_cache_folder_of_somebody_else_is_named_with_the_fix(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o700)
+    os.seteuid(65534)
+    try:
+        with pytest.raises(ReadOnlyQueueError, match=r"cache folder .*Permission denied.*set XDG_CACHE_HOME"):
+            Mirror(Location("git+https://host/queue.git"), tmp_path / "closed" / "git")
+    finally:
+        os.seteuid(0)
+
+
+async def test_a_mirror_that_is_taken_away_in_the_middle_is_named(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(f"git+file://{remote}", tmp_path)
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(QueueError, match=r"cache folder|is missing in the mirror|cannot be read"):
+        await queue.submit(jobs("a"))
+    await queue.close()
 
 
 async def test_a_remote_that_died_in_a_push_leaves_nothing_half_done(server: GitHttpServer, tmp_path: Path) -> None:

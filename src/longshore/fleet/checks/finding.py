@@ -53,8 +53,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The partitions that must each have a worker; None where they are not known."""
     at_work: tuple[str, ...] = ()
     """Partitions there are jobs of: a fixed table must hold them, and may hold more."""
+    asked_for: tuple[str, ...] = ()
+    """Partitions that the work is limited to: a fixed table must hold them, and may hold more."""
     needs_dotenv: bool = False
-    """Whether a missing `.env` is a fault, where nothing else sets anything."""
+    """Whether a missing `.env` is a fault, where nothing else names the queue."""
 
 
 class Loaded(msgspec.Struct, frozen=True):

@@ -7,8 +7,10 @@ says as JSON which kinds the file handles, or what is wrong with it.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +24,8 @@ from longshore.handlers.load import load_handlers
 from longshore.handlers.partitions import partitions_in
 from longshore.settings import export_dotenv
 
+_PARTITIONS = re.compile(r"PARTITIONS\s*(:[^=]*)?=\s*")
+_LONGEST_LIST = 200
 _BROWSER_LIBRARIES = ("playwright", "selenium", "pyppeteer", "nodriver", "undetected_chromedriver")
 
 
@@ -61,10 +65,33 @@ def main() -> None:
         brought = tuple(name for name in _BROWSER_LIBRARIES if name in sys.modules)
         loaded = Loaded(kinds=tuple(sorted(handlers)), browsers=brought, partitions=partitions_in(Path(sys.argv[1])))
     except HandlerFileError as error:
-        loaded = Loaded(fault=_in_short(str(error)))
+        loaded = Loaded(fault=_in_short(str(error)), partitions=_written_partitions(Path(sys.argv[1])))
     os.write(answer, msgspec.json.encode(loaded))
     # Threads that the file started must not keep it.
     os._exit(0)
+
+
+def _written_partitions(file: Path) -> tuple[str, ...]:
+    """What a file that cannot be imported gives `PARTITIONS`, where that is a plain list; else nothing.
+
+    So that a table that lacks one of them is found out together with what is wrong with the file.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ()
+    first = next((number for number, line in enumerate(lines) if _PARTITIONS.match(line)), len(lines))
+    # The statement ends with the first line that makes it whole; what follows may be what is wrong.
+    for last in range(first + 1, min(first + _LONGEST_LIST, len(lines)) + 1):
+        try:
+            names = ast.literal_eval(_PARTITIONS.sub("", "\n".join(lines[first:last]), count=1))
+        except SyntaxError:
+            continue
+        except ValueError:
+            return ()
+        plain = isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+        return tuple(names) if plain else ()
+    return ()
 
 
 def _in_short(message: str) -> str:

@@ -30,16 +30,20 @@ async def check_settings(scene: Scene) -> Finding:
 
 
 async def check_dotenv(scene: Scene) -> Finding:
-    """There is a `.env`, or nothing needs one."""
+    """There is a `.env`, or nothing needs one: what it is needed for above all is to name the queue."""
     name, path = ".env", scene.plan.folder / DOTENV
     if path.is_file():
         return Finding(name, Verdict.OK, f"{path} sets {len(read_dotenv(path))} variables.")
     example = scene.plan.folder / _EXAMPLE
     fix = f"cp {_EXAMPLE} {DOTENV}, and change what you need." if example.is_file() else _WRITE_ONE
-    if scene.settings is not None and (places := _places(scene.settings.sources.values())):
+    sources = {} if scene.settings is None else scene.settings.sources
+    if scene.plan.needs_dotenv and "queue" not in sources:
+        # Work that goes to a queue of this folder's own, because the file that names the shared one was forgotten, is
+        # found out late.
+        return Finding(name, Verdict.FAIL, f"There is no {DOTENV} here, and nothing else names the queue.", fix)
+    if places := _places(sources.values()):
         return Finding(name, Verdict.WARN, f"There is no {DOTENV} here; settings come from {places}.", fix)
-    verdict = Verdict.FAIL if scene.plan.needs_dotenv else Verdict.WARN
-    return Finding(name, verdict, f"There is no {DOTENV} here, and nothing else sets anything.", fix)
+    return Finding(name, Verdict.WARN, f"There is no {DOTENV} here, and nothing else sets anything.", fix)
 
 
 def _places(sources: Iterable[Source]) -> str:
@@ -73,12 +77,15 @@ async def check_partitions(scene: Scene) -> Finding:
     loaded = await scene.loaded()
     required = scene.plan.partitions or (loaded.partitions if loaded is not None else ()) or None
     problems = table.problems(required, workers)
-    if without := sorted(set(scene.plan.at_work) - set(table.partitions) - set(required or ())):
+    held = {*table.partitions, *(required or ())}
+    if missing := sorted(set(scene.plan.asked_for) - held):
+        problems.append(f"No worker has {', '.join(missing)}, which --partitions names.")
+    if without := sorted(set(scene.plan.at_work) - held - set(missing)):
         problems.append(f"There are jobs of {', '.join(without)}, and no worker has that.")
     if problems:
         return Finding(name, Verdict.FAIL, " ".join(problems), f"Correct {path}.")
     what = f"{path} gives {len(table.partitions)} partitions to {len(table.rows)} workers"
-    if required is None and not scene.plan.at_work:
+    if required is None and not scene.plan.at_work and not scene.plan.asked_for:
         return Finding(name, Verdict.OK, f"{what}. Whether any is missing is not known without --partitions.")
     return Finding(name, Verdict.OK, f"{what}, each once and none missing.")
 

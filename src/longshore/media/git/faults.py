@@ -115,7 +115,8 @@ def _of_access(said: str, location: Location, *, reading: bool) -> QueueError | 
     if _IMPOSTOR.search(said):
         return QueueError(
             f"The server of '{where}' is not the one that ssh knows by this name ({detail}). If its owner says that it "
-            f"has a new key: ssh-keygen -R '{location.ssh_name}', then connect once by hand: git ls-remote '{url}'"
+            f"has a new key, let ssh forget the old one (ssh-keygen -R HOST) and connect once by hand: "
+            f"git ls-remote '{url}'"
         )
     if _STRANGER.search(said):
         return QueueError(
@@ -125,7 +126,7 @@ def _of_access(said: str, location: Location, *, reading: bool) -> QueueError | 
     if _LOGIN.search(said):
         fix = (
             "ssh needs a key that the server knows and that asks for no passphrase, or that an agent holds (ssh-add)"
-            if location.ssh_name
+            if location.by_ssh
             else "A token or a credential helper helps"
         )
         return QueueError(

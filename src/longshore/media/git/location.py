@@ -44,8 +44,8 @@ class Location:
         self.path: Path | None = Path(unquote(parts.path)) if scheme == "file" else None
         """The repository's folder, where it is on this machine."""
 
-        self.ssh_name = "" if scheme != "ssh" else f"[{parts.hostname}]:{parts.port}" if parts.port else parts.hostname
-        """The server as ssh lists it among those it knows; empty where it is not reached by ssh."""
+        self.by_ssh = scheme == "ssh"
+        """Whether ssh is what reaches it."""
 
     def mirror(self, cache: Path) -> Path:
         """The folder of this machine's mirror. A new password is not a new repository, so it does not count."""

@@ -116,11 +116,11 @@ def _listen(process: subprocess.Popen[bytes], first: float, later: float) -> tup
             number, chunk = chunks.get(timeout=0.5)
         except queue.Empty:
             silence = time.monotonic() - last
+            if silence <= allowed and time.monotonic() <= until:
+                continue
             if process.poll() is not None:
-                break  # something that it left in the background has its streams
-            if silence > allowed or time.monotonic() > until:
-                raise TimeoutError(silence) from None
-            continue
+                break  # it has ended, and something that it left in the background has its streams
+            raise TimeoutError(silence) from None
         if chunk:
             heard[number] += chunk
             last, allowed = time.monotonic(), later

@@ -7,11 +7,12 @@ None     says nothing about the proxy
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 from enum import Enum
 from http import HTTPStatus
 
-from longshore.scrape.http import StatusError
 from longshore.url import mask_urls
 
 _NO_LOGIN = 407
@@ -19,6 +20,7 @@ _NO_LOGIN = 407
 _TURNED_AWAY = frozenset({403, 429, 502, 503, 504})
 # SOCKS5: a failure, a rule, no way to the network or the host, refused, too far. SOCKS4: rejected or failed.
 _NOT_REACHED = frozenset({1, 2, 3, 4, 5, 6, 91})
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LONGEST = 200
 _REPEATED = re.compile(r"\s+")
 
@@ -46,6 +48,8 @@ def status_of(error: BaseException) -> int | None:
     """The status of the site's answer, where the error is one about that."""
     import aiohttp
 
+    from longshore.scrape.http import StatusError
+
     root = root_of(error)
     if isinstance(root, aiohttp.ClientHttpProxyError):
         return None
@@ -54,6 +58,8 @@ def status_of(error: BaseException) -> int | None:
 
 def root_of(error: BaseException) -> BaseException:
     """The error, or the first of its causes that says what happened on the way."""
+    from longshore.scrape.http import StatusError
+
     cause: BaseException | None = error
     while cause is not None:
         if _blame(cause) is not None or isinstance(cause, StatusError):
@@ -64,13 +70,13 @@ def root_of(error: BaseException) -> BaseException:
 
 def status_in_words(status: int) -> str:
     """`403 Forbidden`."""
-    names = {known.value: known.phrase for known in HTTPStatus}
-    return f"{status} {names.get(status, '')}".strip()
+    return f"{status} {_PHRASES.get(status, '')}".strip()
 
 
 def in_words(error: BaseException) -> str:
     """An error in a few words of one line, with no password in them."""
     import aiohttp
+    import aiohttp_socks
 
     error = root_of(error)
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -80,18 +86,29 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return f"the proxy's name {error.host} cannot be resolved"
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        return f"the proxy cannot be reached: {error.os_error.strerror or error.os_error}"
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"the proxy cannot be reached: {_reason(error.os_error)}"
+    if isinstance(error, aiohttp_socks.ProxyConnectionError) and isinstance(error.__cause__, OSError):
+        return f"the proxy cannot be reached: {_reason(error.__cause__)}"
+    if isinstance(error, aiohttp.ConnectionTimeoutError | aiohttp_socks.ProxyTimeoutError):
         return "no connection in time"
     if isinstance(error, TimeoutError):
         return "no answer in time"
+    if isinstance(error, asyncio.IncompleteReadError):
+        return "the proxy hung up"
     text = _REPEATED.sub(" ", mask_urls(str(error))).strip() or type(error).__name__
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def _reason(error: OSError) -> str:
+    # What asyncio says names the address once more, and not what is wrong.
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else mask_urls(str(error))
 
 
 def _blame(error: BaseException) -> Blame | None:
     import aiohttp
     import aiohttp_socks
+
+    from longshore.scrape.http import StatusError
 
     match error:
         case aiohttp.ClientHttpProxyError():
@@ -104,6 +121,8 @@ def _blame(error: BaseException) -> Blame | None:
         case (
             aiohttp_socks.ProxyConnectionError()
             | aiohttp_socks.ProxyTimeoutError()
+            # A SOCKS proxy hung up in the middle of the greeting; nobody else reads so.
+            | asyncio.IncompleteReadError()
             | aiohttp.ClientProxyConnectionError()
             # Names of sites are resolved by the proxy: the one we could not resolve is its own.
             | aiohttp.ClientConnectorDNSError()

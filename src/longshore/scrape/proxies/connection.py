@@ -4,11 +4,13 @@
         async with session.get(url, proxy=request_proxy(proxy)) as answer: …
 
 SOCKS is spoken by aiohttp_socks, whose errors are not aiohttp's: whoever fetches catches `SOCKS_ERRORS` beside
-`aiohttp.ClientError`. `blame.blame_of` knows them all.
+`aiohttp.ClientError`. `blame.blame_of` knows them all. Whoever wants to know a proxy that is silent from a site that is
+slow sets `sock_connect` of the timeout too: `total` alone ends both with the same error.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,7 +20,13 @@ import aiohttp_socks
 if TYPE_CHECKING:
     from longshore.scrape.proxy_file import Proxy
 
-SOCKS_ERRORS = (aiohttp_socks.ProxyError, aiohttp_socks.ProxyConnectionError, aiohttp_socks.ProxyTimeoutError)
+SOCKS_ERRORS = (
+    aiohttp_socks.ProxyError,
+    aiohttp_socks.ProxyConnectionError,
+    aiohttp_socks.ProxyTimeoutError,
+    # It hung up in the middle of the greeting.
+    asyncio.IncompleteReadError,
+)
 """What goes wrong with a SOCKS proxy."""
 
 

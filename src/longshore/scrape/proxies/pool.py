@@ -29,6 +29,8 @@ from longshore.scrape.proxies.health import EVERYWHERE, Ailment, Health, Limits
 from longshore.scrape.proxies.strategies import Strategy, chooser
 from longshore.scrape.proxy_file import Proxy
 
+_SOON = 60.0
+
 
 class NoProxyError(ConnectionFailedError):
     """Every proxy rests, and none will be back in time. Worth another try after `retry_in`."""
@@ -158,7 +160,8 @@ class ProxyPool:
         self._say_once_that_it_waits(host, now, opens)
         # Nothing but time ends a rest, so what comes too late is known at once; a try may end at any moment.
         if now >= deadline or (opens > deadline and not trying):
-            seconds = opens - now
+            # A try under way is most likely over long before its provisional rest is.
+            seconds = min(opens - now, _SOON) if trying else opens - now
             raise NoProxyError(
                 f"No proxy is left for {host}: all {len(self.proxies)} rest. "
                 f"The first may be tried again in {seconds:.0f} s; logs/proxies.log says why they rest.",
@@ -265,7 +268,8 @@ class Turn:
 
     def answered(self, status: int) -> None:
         """The site, or the proxy in its place, answered so. 403, 407, 429, 502, 503 and 504 are failures."""
-        self._end(blame_for_status(status), f"answered {status_in_words(status)}")
+        blame = blame_for_status(status)
+        self._end(blame, "" if blame is None else f"answered {status_in_words(status)}")
 
     def blocked(self, why: str) -> None:
         """What came is not the page but a way to turn us away: a captcha, a page that says so."""
