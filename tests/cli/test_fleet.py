@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -11,14 +12,20 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.services.postgres import free_port
 
+from longshore.lease import WorkerId
+from longshore.media import open_queue
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
+
+    from longshore.roll import KeepsRoll
 
 TARGETS = """import asyncio, os
 from longshore import handler
@@ -119,6 +126,117 @@ def test_the_time_is_estimated_from_what_is_done_and_says_so(states: Shell) -> N
     assert "3 × 2 at once" in said
 
 
+def sign_in(shell: Shell, *abouts: dict[str, Any]) -> None:
+    """Workers that say this of themselves are on the roll."""
+
+    async def signed_in() -> None:
+        queue = await open_queue(f"sqlite:///{shell.folder}/.longshore/queue.db")
+        for number, about in enumerate(abouts):
+            worker = WorkerId(f"elsewhere-{number}", "once")
+            await cast("KeepsRoll", queue).sign_in(worker, timedelta(hours=1), about)
+        await queue.close()
+
+    asyncio.run(signed_in())
+
+
+def member(number: int, *, run: str = "r", fleet: str = "elsewhere") -> dict[str, Any]:
+    """What a worker that shares the partitions of a run says of itself."""
+    return {
+        "fleet": {"name": fleet, "number": number},
+        "membership": {"run": run, "number": number, "partitions": ()},
+    }
+
+
+def test_workers_of_other_machines_have_their_share_and_count_in_the_estimate(states: Shell) -> None:
+    submit(states, [{"payload": {"n": n, "seconds": 0.2}, "partition": "CA"} for n in range(5)])
+    finished(states, "--workers", "1", "--partitions", "CA")
+    sign_in(states, member(0), member(1), member(2), member(3, run="another"))
+    said = fleet(states, "--workers", "1", "--dry-run", "--concurrency", "2").stdout
+    assert "3 other workers are on this run; they share the partitions" in said
+    [row] = [line.split() for line in said.splitlines() if line.split()[:1] == ["0"]]
+    assert row[2] == "1", "four workers share four partitions"
+    assert "4 × 2 at once, with the 3 others" in said
+
+
+def test_workers_of_the_same_fleet_in_an_earlier_life_are_no_others(states: Shell) -> None:
+    sign_in(states, member(0, fleet="mine"), member(1, fleet="mine"))
+    said = fleet(states, "--workers", "2", "--dry-run", LONGSHORE_WORKER_ID="mine").stdout
+    assert "other" not in said.replace("helps the others", "")
+    assert ["0", "CA,", "NV", "2", "6"] in [line.split() for line in said.splitlines()]
+
+
+def test_workers_that_share_no_partitions_are_counted_too(shell: Shell) -> None:
+    shell.write("targets.py", TARGETS)
+    submit(shell, [{"payload": {"n": n}} for n in range(3)])
+    sign_in(shell, {"fleet": {"name": "elsewhere", "number": 0}, "run": "r"})
+    said = fleet(shell, "--workers", "1", "--dry-run").stdout
+    assert "1 other worker is on this run\n" in said
+    assert "1; no partitions, so it takes whatever is next" in said
+
+
+def test_the_limit_of_a_profile_is_said_with_what_it_leaves_undone(states: Shell) -> None:
+    said = fleet(states, "--workers", "2", "--profile", "development", "--dry-run").stdout
+    assert "each worker stops after 5 jobs (profile development): at most 10 of 12 will be done" in said
+    said = fleet(states, "--workers", "2", "--dry-run", LONGSHORE_MAX_WORK="6").stdout
+    assert "each worker stops after 6 jobs (LONGSHORE_MAX_WORK (environment))\n" in said
+
+
+def test_a_worker_that_is_alone_has_no_others_to_help(states: Shell) -> None:
+    assert "1; it has every partition\n" in fleet(states, "--workers", "1", "--dry-run").stdout
+
+
+@pytest.mark.parametrize("named", [(), ("--queue", "sqlite:///new/jobs.db"), ("--queue", "dir://new")])
+def test_looking_makes_nothing(shell: Shell, named: tuple[str, ...]) -> None:
+    shell.write("targets.py", TARGETS)
+    before = sorted(shell.folder.rglob("*"))
+    done = shell("fleet", "targets.py", "--dry-run", *named, PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not known: there are no jobs yet" in done.stdout
+    assert sorted(shell.folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("option", "given", "right"),
+    [("--autoscale", "5:1", "1:5"), ("--stagger", "5-2", "2-5"), ("--stagger", "9-1.5", "1.5-9")],
+)
+def test_a_range_whose_larger_number_comes_first_is_told_so(
+    here: Path, refused: Callable[..., str], option: str, given: str, right: str
+) -> None:
+    error = refused("fleet", "targets.py", option, given)
+    assert f"{option} cannot be '{given}': the smaller number comes first, {right}." in error
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such terminals")
+def test_on_a_terminal_lines_are_broken_between_words_and_go_on_below_their_text(shell: Shell) -> None:
+    import pty
+
+    shell.write("targets.py", TARGETS)
+    submit(shell, [{"payload": {"n": n}} for n in range(3)])
+    ours, theirs = pty.openpty()
+    command = ("fleet", "targets.py", "--run", "r", "--autoscale", "1:10", "--dry-run")
+    with subprocess.Popen(
+        [sys.executable, "-m", "longshore", *command],
+        cwd=shell.folder,
+        env=shell.environment | {"TERM": "dumb"},
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+    ):
+        os.close(theirs)
+        out = b""
+        with suppress(OSError):  # the end of a terminal
+            while some := os.read(ours, 65536):
+                out += some
+    os.close(ours)
+    lines = [line.rstrip() for line in out.decode().splitlines()]
+    assert max(map(len, lines)) <= 100
+    place = next(number for number, line in enumerate(lines) if line.startswith("workers"))
+    assert lines[place + 1].startswith(" " * len("workers  "))
+    assert " ".join(" ".join(lines[place : place + 2]).split()) == (
+        "workers 1 at first, then one for each 1,000 pending within 1:10; no partitions, so each takes whatever is next"
+    )
+
+
 def test_without_a_terminal_nobody_is_asked_and_nothing_starts(states: Shell) -> None:
     done = fleet(states, "--workers", "2")
     assert done.returncode == 2
@@ -146,6 +264,43 @@ def test_everything_that_is_wrong_is_named_at_once_and_nothing_starts(shell: She
     assert not (shell.folder / "logs").exists()
 
 
+@pytest.mark.parametrize("options", [(), ("--workers", "1"), ("--lease-seconds", "9"), ("--profile", "testing")])
+def test_a_forgotten_dotenv_stops_it_whatever_other_options_there_are(states: Shell, options: tuple[str, ...]) -> None:
+    states.write(".env.example", "# LONGSHORE_QUEUE=\n")
+    done = states("fleet", "targets.py", "--dry-run", *options)
+    assert done.returncode == 1, done.stdout
+    assert "There is no .env here, and nothing else names the queue." in done.stdout
+    assert "Nothing was started" in done.stderr
+
+
+def test_a_forgotten_dotenv_is_no_fault_where_the_command_line_names_the_queue(states: Shell) -> None:
+    states.write(".env.example", "# LONGSHORE_QUEUE=\n")
+    done = states("fleet", "targets.py", "--dry-run", "--queue", "sqlite:///.longshore/queue.db")
+    assert done.returncode == 0, done.stdout
+
+
+def test_what_a_table_lacks_is_named_with_everything_else_that_is_wrong(shell: Shell) -> None:
+    shell.write("targets.py", 'PARTITIONS = [\n    "CA",\n    "WA",  # in the north\n]\n\ndef broken(:\n')
+    shell.write("table.toml", '0 = ["CA"]\n')
+    queue = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing"
+    order = ("fleet", "targets.py", "--table", "table.toml", "--yes")
+    by_the_file = shell(*order, LONGSHORE_QUEUE=queue)
+    by_the_order = shell(*order, "--partitions", "CA,NV", LONGSHORE_QUEUE=queue)
+    for done in (by_the_file, by_the_order):
+        assert done.returncode == 1
+        assert "targets.py:6" in done.stdout
+        assert "cannot be reached" in done.stdout
+        assert "No worker has WA." in done.stdout
+    assert "No worker has NV, which --partitions names." in by_the_order.stdout
+
+
+def test_a_table_may_hold_more_than_what_the_work_is_limited_to(states: Shell) -> None:
+    states.write("table.toml", '0 = ["CA", "TX"]\n1 = ["NV"]\n')
+    done = fleet(states, "--table", "table.toml", "--partitions", "CA,NV", "--dry-run")
+    assert done.returncode == 0, done.stdout
+    assert "0 of 6 jobs done (0 %), 6 pending; counted are only the partitions of --partitions" in done.stdout
+
+
 @pytest.mark.parametrize("named_in", ["the queue", "the handler file"])
 def test_a_partition_that_is_missing_in_a_table_is_named(states: Shell, named_in: str) -> None:
     if named_in == "the handler file":
@@ -170,10 +325,11 @@ def test_a_table_says_who_has_what(states: Shell) -> None:
 def test_proxies_and_the_share_of_each_worker_are_shown(states: Shell) -> None:
     states.write("proxies.txt", "".join(f"10.0.0.{n}:8080\n" for n in range(1, 6)))
     assert (
-        "5 in proxies.txt, 2.5 for each worker"
-        in fleet(states, "--workers", "2", "--dry-run", PROXY_FILE="proxies.txt").stdout
+        "5 in proxies.txt, 2 or 3 each" in fleet(states, "--workers", "2", "--dry-run", PROXY_FILE="proxies.txt").stdout
     )
     assert "proxies" not in fleet(states, "--workers", "2", "--dry-run").stdout
+    said = fleet(states, "--workers", "6", "--dry-run", PROXY_FILE="proxies.txt").stdout
+    assert "5 in proxies.txt, fewer than the 6 workers: some share one" in said
 
 
 def test_a_trial_is_the_first_two_workers_with_what_they_have_in_the_whole_fleet(states: Shell) -> None:
@@ -181,6 +337,7 @@ def test_a_trial_is_the_first_two_workers_with_what_they_have_in_the_whole_fleet
     of = {line.split()[0]: line.split()[1] for line in shown.splitlines() if line.split()[:1] in (["0"], ["1"])}
     said = finished(states, "--workers", "4", "--test")
     assert "2 of a fleet of 4; each keeps to its own" in said
+    assert "0 of 6 jobs done (0 %), 6 pending; counted are only the partitions of these workers" in said
     assert lanes(states) == {of["0"]: 3, of["1"]: 3}
     logs = {log.name for log in (states.folder / "logs").iterdir()}
     assert logs == {"fleet.log", "worker_0.log", "worker_1.log"}

@@ -14,7 +14,7 @@ from rich.console import Console
 from longshore.cli.fleet_board import Board
 from longshore.cli.fleet_view import fleet_view, picture, progress_line
 from longshore.clock import ManualClock
-from longshore.fleet.supervisor import Ending, Phase, Post, WorkerCommand
+from longshore.fleet.supervisor import Ending, Phase, Post, Stop, WorkerCommand
 from longshore.queue import Count
 from longshore.worker.standing import Standing
 
@@ -128,3 +128,107 @@ def test_in_a_pipe_there_is_a_line_every_ten_seconds_and_no_table(monkeypatch: p
         view.say("worker 1 was killed")
     lines = cast("io.StringIO", console.file).getvalue().splitlines()
     assert lines == ["200 of 1,000 done, 2 workers"] * 2 + ["worker 1 was killed"]
+
+
+def said_again(fleet: Board, *names: str, **standing: Any) -> None:
+    """These workers (all, where none is named) report once more."""
+    for name in names or tuple(fleet.posts):
+        fleet.hear(name, msgspec.json.encode(Standing(**standing)))
+
+
+def at_ten_a_second(workers: int) -> Board:
+    fleet = board(workers)
+    cast("ManualClock", fleet.clock).advance(10.0)
+    fleet.counted(Count(pending=700, completed=300))
+    return fleet
+
+
+def test_workers_that_are_paused_are_counted_apart() -> None:
+    fleet = at_ten_a_second(3)
+    for _ in range(2):
+        said_again(fleet, "worker 0", "worker 1", trouble="the VPN check fails")
+    assert drawn(fleet)[1].strip() == "1 running, 2 paused"
+    assert progress_line(fleet) == "300 of 1,000 done, 10/s, 1 min 10 s left, 1 worker, 2 paused"
+
+
+def test_a_fleet_that_is_paused_has_no_pace_and_promises_no_time() -> None:
+    fleet = at_ten_a_second(2)
+    for _ in range(2):
+        said_again(fleet, trouble="the VPN check fails")
+    assert drawn(fleet)[1].strip() == "2 paused"
+    assert "/s" not in "".join(drawn(fleet))
+    assert "left" not in drawn(fleet)[0]
+    assert progress_line(fleet) == "300 of 1,000 done, 2 paused"
+
+
+def test_a_hitch_is_no_pause_and_work_that_goes_on_ends_one() -> None:
+    fleet = board(1)
+    said_again(fleet, trouble="the queue is busy")
+    assert (fleet.paused, fleet.goes_on) == ({}, False)
+    said_again(fleet, trouble="the queue is gone")
+    assert (fleet.paused, fleet.goes_on) == ({"worker 0": "the queue is gone"}, False)
+    said_again(fleet)
+    assert (fleet.paused, fleet.goes_on) == ({}, True)
+
+
+def test_what_a_crashed_process_said_says_nothing_of_the_next() -> None:
+    fleet = board(1)
+    for _ in range(2):
+        said_again(fleet, trouble="the VPN check fails")
+    fleet.posts["worker 0"].process = cast("Any", SimpleNamespace(pid=2000))
+    assert (fleet.paused, fleet.goes_on) == ({}, False)
+
+
+@pytest.mark.parametrize(("asked", "hint"), [(Stop.DRAIN, "Ctrl-C again gives back"), (Stop.RELEASE, "10 s at most")])
+def test_a_fleet_that_stops_says_what_comes_next_and_promises_no_time(asked: Stop, hint: str) -> None:
+    fleet = at_ten_a_second(2)
+    fleet.asked = asked
+    for post in fleet.posts.values():
+        post.phase = Phase.DRAINING
+    lines = drawn(fleet)
+    assert hint in lines[-1]
+    assert "finishes what is under way and stops" not in lines[-1]
+    assert "left" not in lines[0]
+    assert progress_line(fleet) == "300 of 1,000 done, 10/s, 2 draining"
+
+
+@pytest.mark.parametrize("phase", [Phase.GIVEN_UP, Phase.ENDED])
+def test_a_worker_that_is_gone_for_good_has_no_partitions_any_more(phase: Phase) -> None:
+    fleet = board(2)
+    fleet.posts["worker 0"].phase, fleet.posts["worker 0"].process = phase, None
+    gone, there = fleet.rows()
+    assert (gone.partitions, gone.owned) == ((), 0)
+    assert there.owned == 5
+
+
+def test_what_is_open_can_be_told_from_what_is_done_without_colours() -> None:
+    head = drawn(board(1))[0]
+    done, still_open = head.count("━"), head.count("┄")
+    assert done == (done + still_open) // 5 > 5
+
+
+@pytest.mark.parametrize("done", [1, 20, 30_000])
+def test_columns_keep_their_places_whatever_the_rates(done: int) -> None:
+    fleet, slow = board(1), board(1)
+    for each, completed in ((fleet, done), (slow, 0)):
+        cast("ManualClock", each.clock).advance(10.0)
+        said_again(each, completed=completed, partitions=("P0",), owned=1)
+        each.counted(Count(pending=1000 - min(completed, 700), completed=min(completed, 700)))
+    heads = [next(line for line in drawn(each) if "current job" in line) for each in (fleet, slow)]
+    assert heads[0] == heads[1]
+    assert drawn(fleet)[0].index("/") == drawn(slow)[0].index("/")
+
+
+def test_what_the_fleet_did_is_what_its_workers_say_and_not_what_the_run_has() -> None:
+    fleet = board(2, completed=5, failed=1)
+    fleet.counted(Count(pending=10, completed=500, failed=40))
+    assert (fleet.completed, fleet.failed) == (10, 2)
+
+
+def test_a_sentence_on_a_terminal_is_broken_between_words() -> None:
+    console = Console(file=io.StringIO(), width=40, height=30, force_terminal=True, color_system=None)
+    text = "PAUSED: the VPN check fails: there is no network interface tun99. Nothing new begins."
+    fleet_view(console).say(text)
+    lines = cast("io.StringIO", console.file).getvalue().splitlines()
+    assert len(lines) > 1
+    assert " ".join(line.strip() for line in lines) == text

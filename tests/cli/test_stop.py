@@ -73,6 +73,24 @@ def test_now_hastens_a_stop_that_is_under_way(shell: Shell, running: subprocess.
     assert "It is over." in out
 
 
+def test_it_finds_a_fleet_whose_file_was_removed(shell: Shell, running: subprocess.Popen[str]) -> None:
+    (shell.folder / ".longshore" / "fleet.json").unlink()
+    done = shell("stop", "--now")
+    assert done.returncode == 0, done.stderr
+    assert "Stopping the fleet: giving back" in done.stdout
+    running.communicate(timeout=10)
+    assert running.returncode == 130
+
+
+@pytest.mark.parametrize("content", [b'{"pid": -1, "run": null, "workers": 1}', b"\xff\xfe"])
+def test_a_file_that_makes_no_sense_tells_of_no_fleet(shell: Shell, content: bytes) -> None:
+    (shell.folder / ".longshore").mkdir()
+    (shell.folder / ".longshore" / "fleet.json").write_bytes(content)
+    done = shell("stop")
+    assert done.returncode == 1
+    assert "No fleet runs in this folder." in done.stderr
+
+
 def test_where_no_fleet_runs_it_says_so(shell: Shell) -> None:
     done = shell("stop")
     assert done.returncode == 1

@@ -96,11 +96,24 @@ class TestDotenv:
     async def test_missing_is_a_fault_where_it_is_needed(self) -> None:
         assert (await found(needs_dotenv=True))[".env"].verdict is Verdict.FAIL
 
-    async def test_missing_is_no_fault_where_settings_come_from_elsewhere(self, monkeypatch: Any) -> None:
-        monkeypatch.setenv("LONGSHORE_QUEUE", "sqlite:///jobs.db")
+    @pytest.mark.parametrize(("variable", "value"), [("LONGSHORE_QUEUE", "sqlite:///jobs.db"), ("QUEUE_DIR", "jobs")])
+    async def test_missing_is_no_fault_where_the_environment_names_the_queue(
+        self, monkeypatch: Any, variable: str, value: str
+    ) -> None:
+        monkeypatch.setenv(variable, value)
         missing = (await found(needs_dotenv=True))[".env"]
         assert missing.verdict is Verdict.WARN
         assert "the environment" in missing.what
+
+    async def test_missing_is_no_fault_where_the_toml_file_names_the_queue(self, folder: Path) -> None:
+        (folder / "longshore.toml").write_text('[longshore]\nqueue = "sqlite:///jobs.db"\n')
+        assert (await found(needs_dotenv=True))[".env"].verdict is Verdict.WARN
+
+    async def test_missing_is_a_fault_where_only_other_settings_come_from_elsewhere(self, monkeypatch: Any) -> None:
+        monkeypatch.setenv("LONGSHORE_CONCURRENCY", "4")
+        missing = (await found(needs_dotenv=True, said={"workers": 3, "lease_seconds": 9}))[".env"]
+        assert missing.verdict is Verdict.FAIL
+        assert "nothing else names the queue" in missing.what
 
     async def test_there_is_fine(self, folder: Path) -> None:
         (folder / ".env").write_text("LONGSHORE_CONCURRENCY=4\nAPI_KEY=x\n")

@@ -51,6 +51,24 @@ def test_where_nothing_is_known_what_is_asked_for_is_believed() -> None:
     assert line_up(2, (), only=["CA"]).shares == {0: ("CA",), 1: ()}
 
 
+@pytest.mark.parametrize("taken", [{0}, {0, 1, 2}, {1, 7}])
+def test_with_the_workers_of_other_fleets_every_partition_still_has_exactly_one(taken: set[int]) -> None:
+    lineup = line_up(3, US_STATES, taken=taken)
+    assert lineup.numbers == (0, 1, 2)
+    own = [name for share in lineup.shares.values() for name in share]
+    assert len(own) == len(set(own))
+    assert len(own) == pytest.approx(len(US_STATES) * 3 / (3 + len(taken)), abs=3)
+
+
+def test_a_worker_has_its_own_number_among_the_others_or_the_lowest_one_free() -> None:
+    whole = assign(US_STATES, {0, 1, 2, 3})
+    assert line_up(2, US_STATES, taken={1, 2}).shares == {0: whole[0], 1: whole[3]}
+
+
+def test_a_trial_has_what_it_has_in_the_whole_fleet_whoever_else_is_there() -> None:
+    assert line_up(10, US_STATES, trial=True, taken={0, 1}) == line_up(10, US_STATES, trial=True)
+
+
 def test_a_table_says_who_has_what() -> None:
     table = Table({0: ["TX"], 1: ["CA"]})
     assert line_up(2, ["CA", "TX"], assigns=table.assign).shares == {0: ("TX",), 1: ("CA",)}

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from longshore.clock import ManualClock
+from longshore.errors import UsageError
+from longshore.fleet.limits import write_limits
 from longshore.fleet.membership import Mode, Partitioning
 from longshore.fleet.place import Attendance, Place
 from longshore.job import new_job
@@ -55,3 +59,17 @@ async def test_a_table_says_what_is_its_own(tmp_path: Path) -> None:
     scope = scoping.join(want(1), MemoryQueue(), ManualClock(), frozenset)
     await scope.beat()  # type: ignore[attr-defined]
     assert scope.own == {"B", "C"}  # type: ignore[attr-defined]
+
+
+def test_any_number_of_partitions_of_any_name_reaches_a_worker(tmp_path: Path) -> None:
+    names = {f"{number:030}" for number in range(10_000)} | {"a,b", " ", "x\ny", "Köln"}
+    file = write_limits(tmp_path / "new" / "partitions.json", names)
+    place = Place.decoded(Place(fleet="f", number=0, size=1, limits=str(file)).encoded())
+    assert place.limited_to() == names
+    assert Place(fleet="f", number=0, size=1).limited_to() is None
+
+
+def test_limits_that_are_gone_are_named(tmp_path: Path) -> None:
+    place = Place(fleet="f", number=0, size=1, limits=str(tmp_path / "gone.json"))
+    with pytest.raises(UsageError, match="gone.json cannot be read"):
+        place.limited_to()

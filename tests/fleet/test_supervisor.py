@@ -32,6 +32,22 @@ if sys.argv[2] == "stubborn":
 """
 
 
+# Leaves a copy of itself behind that holds all its pipes, and then ends as the second argument says.
+FORKED = """
+import os, pathlib, sys, time
+copy = os.fork()
+if copy == 0:
+    time.sleep(3600)
+ready = pathlib.Path(sys.argv[1])
+ready.with_suffix(".part").write_text(str(copy))
+ready.with_suffix(".part").rename(ready)
+if sys.argv[2] == "never":
+    time.sleep(3600)
+print("goodbye", flush=True)
+os._exit(int(sys.argv[2]))
+"""
+
+
 DEAF = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); time.sleep(3600)"
 
 
@@ -67,6 +83,18 @@ def silent(_: str) -> None:
     return None
 
 
+def gone(pid: int) -> bool:
+    """Whether it has ended, or does so in a moment; a dead process whose parent does not care counts."""
+    try:
+        process = psutil.Process(pid)
+        process.wait(20)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    return True
+
+
 async def appeared(path: Path) -> None:
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110 (another process makes it)
@@ -76,7 +104,7 @@ async def appeared(path: Path) -> None:
 async def test_a_worker_that_ends_well_is_not_started_again(tmp_path: Path) -> None:
     start = command(tmp_path, "print('done')")
     endings = await Fleet([start], silent).run()
-    assert endings == [Ending(start, exit_code=0, restarts=0)]
+    assert endings == [Ending(start, exit_code=0, restarts=0, done=True)]
     assert start.log.read_text() == "done\n"
 
 
@@ -84,6 +112,74 @@ async def test_a_worker_that_was_started_wrongly_is_not_started_again(tmp_path: 
     clock = HastyClock()
     [ending] = await Fleet([command(tmp_path, "raise SystemExit(2)")], silent, clock).run()
     assert (ending.exit_code, ending.restarts, clock.slept) == (2, 0, [])
+
+
+# Ends in the middle of its work at its first start, and well at the next.
+CUT_OFF = """
+import os, pathlib, sys
+print("a report", flush=True)
+if not os.path.exists(sys.argv[1]):
+    open(sys.argv[1], "x")
+    os._exit(int(sys.argv[2]))
+print("goodbye")
+"""
+
+
+@pytest.mark.parametrize(("code", "how"), [("0", "ended with exit code 0 in the middle"), ("2", "exit code 2; start")])
+async def test_a_worker_that_ends_in_the_middle_of_its_work_has_crashed_whatever_its_exit_code(
+    tmp_path: Path, code: str, how: str
+) -> None:
+    said: list[str] = []
+    start = command(tmp_path, CUT_OFF, str(tmp_path / "once"), code)
+    [ending] = await Fleet([start], said.append, HastyClock(), heard=lambda *_: None).run()
+    assert ending == Ending(start, exit_code=0, restarts=1, done=True)
+    assert how in said[0]
+
+
+async def test_a_worker_that_never_says_goodbye_is_given_up_and_not_done(tmp_path: Path) -> None:
+    [ending] = await Fleet([command(tmp_path, "pass")], silent, HastyClock(), heard=lambda *_: None).run()
+    assert (ending.exit_code, ending.restarts, ending.done) == (0, MAX_RESTARTS, False)
+
+
+async def test_a_worker_that_cannot_start_again_because_of_a_broken_file_is_tried_again(tmp_path: Path) -> None:
+    # Crashes, then finds its settings broken twice, then mended.
+    ends = (
+        "import sys; f = open(sys.argv[1], 'a+'); f.write('x'); f.flush(); f.seek(0);"
+        "sys.exit([7, 2, 2, 0][len(f.read()) - 1])"
+    )
+    clock, said = HastyClock(), list[str]()
+    [ending] = await Fleet([command(tmp_path, ends, str(tmp_path / "tally"))], said.append, clock).run()
+    assert (ending.exit_code, ending.restarts, ending.done) == (0, 3, True)
+    assert clock.slept == [0.5, 1, 2]
+    assert "worker 1 ended with exit code 2; starting it again in 1 s" in said[1]
+
+
+async def test_a_worker_that_cannot_be_started_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
+    bad, good = command(tmp_path, "pass"), command(tmp_path, "pass", name="worker 2")
+    long = command(tmp_path, "x" * 10_000_000, name="worker 3")
+    bad.log.mkdir(parents=True)
+    said: list[str] = []
+    fleet = Fleet([bad, good, long], said.append)
+    endings = await fleet.run()
+    assert [ending.exit_code for ending in endings] == [None, 0, None]
+    assert [post.phase for post in fleet.posts.values()] == [Phase.GIVEN_UP, Phase.ENDED, Phase.GIVEN_UP]
+    assert sorted(line.partition(":")[0] for line in said) == [
+        "worker 1 cannot be started",
+        "worker 3 cannot be started",
+    ]
+    assert any(str(bad.log) in line for line in said)
+
+
+async def test_a_worker_that_cannot_be_started_again_is_tried_again_like_one_that_crashed(tmp_path: Path) -> None:
+    # Puts a folder in the place of its log, so that nobody can be started with it.
+    code = "import os, sys; os.remove(sys.argv[1]); os.mkdir(sys.argv[1]); os._exit(7)"
+    log = command(tmp_path, code).log
+    clock, said = HastyClock(), list[str]()
+    fleet = Fleet([command(tmp_path, code, str(log))], said.append, clock)
+    [ending] = await fleet.run()
+    assert (ending.exit_code, ending.restarts, clock.slept) == (7, MAX_RESTARTS, [0.5, 1, 2, 4, 8])
+    assert "worker 1 cannot be started: " in said[-1]
+    assert "is given up" in said[-1]
 
 
 async def test_a_crashing_worker_is_started_again_with_growing_waits_and_given_up_after_five(tmp_path: Path) -> None:
@@ -155,6 +251,47 @@ async def test_a_worker_that_does_not_leave_when_it_must_is_killed(
     [ending] = await running
     assert not ending.done
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fork")
+async def test_the_end_of_a_worker_that_forked_is_noticed_and_what_it_forked_ends_with_it(tmp_path: Path) -> None:
+    ready, heard = tmp_path / "ready", list[bytes]()
+    async with asyncio.timeout(20):
+        [ending] = await Fleet(
+            [command(tmp_path, FORKED, str(ready), "0")], silent, heard=lambda _, line: heard.append(line)
+        ).run()
+    assert (ending.exit_code, ending.done) == (0, True)
+    assert gone(int(ready.read_text()))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fork")
+async def test_a_worker_that_forked_and_crashed_is_started_again(tmp_path: Path) -> None:
+    async with asyncio.timeout(60):
+        [ending] = await Fleet(
+            [command(tmp_path, FORKED, str(tmp_path / "ready"), "7")], silent, HastyClock(), heard=lambda *_: None
+        ).run()
+    assert (ending.exit_code, ending.restarts) == (7, MAX_RESTARTS)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="fork")
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_worker_that_forked_can_be_made_to_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    ready = tmp_path / "ready"
+    fleet = Fleet([command(tmp_path, FORKED, str(ready), "never")], silent, heard=lambda *_: None)
+    running = asyncio.create_task(fleet.run())
+    await appeared(ready)
+    [pid] = fleet.pids
+    if cancelled:
+        running.cancel()
+    else:
+        fleet.stop(Stop.RELEASE)
+    await asyncio.wait({running}, timeout=20)
+    assert running.done()
+    assert gone(pid)
+    assert gone(int(ready.read_text()))
 
 
 async def test_a_supervisor_that_is_cancelled_leaves_no_worker_behind(
@@ -261,7 +398,7 @@ async def test_a_name_is_used_once_at_a_time_and_only_while_the_fleet_runs(tmp_p
 
 async def test_what_a_worker_says_is_heard_to_its_last_word_and_does_not_get_into_its_log(tmp_path: Path) -> None:
     heard: list[tuple[str, bytes]] = []
-    start = command(tmp_path, "import sys; print('a'); print('b'); print('log', file=sys.stderr)")
+    start = command(tmp_path, "import sys; print('a'); print('b'); print('log', file=sys.stderr); print('goodbye')")
     await Fleet([start], silent, heard=lambda name, line: heard.append((name, line))).run()
     assert heard == [("worker 1", b"a"), ("worker 1", b"b")]
     assert start.log.read_text() == "log\n"
@@ -270,7 +407,9 @@ async def test_what_a_worker_says_is_heard_to_its_last_word_and_does_not_get_int
 async def test_a_line_beyond_all_measure_holds_nobody_up(tmp_path: Path) -> None:
     heard: list[bytes] = []
     [ending] = await Fleet(
-        [command(tmp_path, "print('x' * 1_000_000); print('after')")], silent, heard=lambda _, line: heard.append(line)
+        [command(tmp_path, "print('x' * 1_000_000); print('after'); print('goodbye')")],
+        silent,
+        heard=lambda _, line: heard.append(line),
     ).run()
     assert ending.exit_code == 0
     assert heard[-1] == b"after"

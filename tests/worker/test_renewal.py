@@ -8,10 +8,12 @@ from typing import Any
 
 from longshore.handlers.handler import handler
 from longshore.job import State, new_job
-from longshore.lease import Want, WorkerId
+from longshore.lease import Held, Want, WorkerId
 from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
 from longshore.worker import MaxEmptyPolls
+from longshore.worker.hand import Hand
 
 
 async def test_an_attempt_whose_lease_is_lost_is_ended_and_changes_nothing(
@@ -78,3 +80,68 @@ async def test_a_claim_whose_answer_got_lost_is_given_back(run_worker: Any, adva
     assert (job.state, job.epoch, job.attempts) == (State.COMPLETED, 2, 1)
     assert report.completed == 1
     assert 200 <= clock.monotonic() <= 230  # the second renewal that reports it
+
+
+class SlowToRenew(MemoryQueue):
+    """Answers no renewal until it is told to."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__(clock)
+        self.answers = asyncio.Event()
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        await self.answers.wait()
+        return list(await super().renew(worker, lease))
+
+
+async def turns_of_the_loop() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+async def test_what_lay_ready_in_a_worker_that_slept_past_its_lease_is_not_begun(
+    run_worker: Any, advance: Any, clock: Any
+) -> None:
+    queue = SlowToRenew(clock)
+    await queue.submit([new_job("turns", {"number": number}) for number in range(40)])
+    begun: list[int] = []
+    half, go = asyncio.Event(), asyncio.Event()
+
+    @handler("turns")
+    async def turns(job: Any) -> None:
+        begun.append(job.payload["number"])
+        if len(begun) == 20:
+            half.set()
+            await go.wait()
+
+    lease = timedelta(seconds=30)
+    task = asyncio.create_task(run_worker(queue, turns, clock=clock, concurrency=1, batch_size=40, lease=lease))
+    await half.wait()
+    clock.advance(31)
+    await queue.reap()
+    theirs = await queue.claim(Want(worker=WorkerId.new("other"), limit=40, lease=timedelta(hours=9)))
+    go.set()
+    await turns_of_the_loop()
+    assert len(begun) == 20
+    await queue.settle([Settlement(each, Completed()) for each in theirs])
+    queue.answers.set()
+    report = await advance(task, clock, step=5)
+    assert len(begun) == 20
+    assert report.stale == len(theirs) > 20
+
+
+async def test_what_is_still_ours_after_a_sleep_is_begun_once_the_queue_has_said_so(clock: Any) -> None:
+    queue = MemoryQueue(clock)
+    await queue.submit([new_job("turns", {})])
+    lease = timedelta(seconds=30)
+    hand = Hand(clock, lease)
+    hand.take_in(await queue.claim(Want(worker=WorkerId.new("me"), lease=lease)), clock.monotonic())
+    asked_before = clock.monotonic()
+    clock.advance(31)
+    waiting = asyncio.create_task(hand.next())
+    await turns_of_the_loop()
+    hand.renewed(asked_before)
+    await turns_of_the_loop()
+    assert not waiting.done()
+    hand.renewed(clock.monotonic())
+    assert await waiting is not None

@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
+from longshore.cli.streams import make_usable
 from longshore.errors import LongshoreError, SettingsError
 
 INTERRUPTED = 130
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     supervised = "--lifeline" in given
     if supervised:
         _hear_no_hangup(_unheard)
+    make_usable()
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         return _end(given)

@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
+from longshore.cli import NOBODY_READS
 from longshore.cli.campaign import asked_to_stop, said, worker_environment
 from longshore.cli.fleet_board import Board, shares_by_name, worker_name
 from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
@@ -26,8 +27,9 @@ from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueError, UsageError
 from longshore.fleet.autoscale import Load, Scaler
-from longshore.fleet.control import Control
+from longshore.fleet.control import HOME, Control
 from longshore.fleet.footprint import footprints
+from longshore.fleet.limits import write_limits
 from longshore.fleet.membership import Mode
 from longshore.fleet.place import Place
 from longshore.fleet.sizing import Numbered, Sizing
@@ -54,24 +56,49 @@ _STOPPING = {
 
 async def supervise(launch: Launch, queue: Queue, control: Control) -> int:
     """Start the workers, show how far they are, and return the exit code when the last has ended."""
-    to = Console(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    to = Output(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     with control.held(launch.order.run, len(launch.lineup.numbers)), Log(LOGS / "fleet.log") as log:
         # What parts of this process say to the log would else get into the picture.
         configure_relay(log.relay, level="info")
-        supervision = Supervision(launch, queue, control, to, log)
-        return await supervision.run()
+        try:
+            return await Supervision(launch, queue, control, to, log).run()
+        finally:
+            for limits in HOME.glob("partitions*.json"):
+                limits.unlink(missing_ok=True)
+
+
+class Output(Console):
+    """Standard output, whose reader may go away while the fleet runs (`| head`)."""
+
+    nobody_reads = False
+
+    def on_broken_pipe(self) -> None:
+        """The end of the reader is noted, and nothing more is written; by itself, it would end everything."""
+        self.nobody_reads = True
+        self.quiet = True
+        # The interpreter flushes once more at exit.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
 
 
 class Log:
-    """The manager's log: a line for each thing a person may want to look up later."""
+    """The manager's log: a line for each thing a person may want to look up later.
+
+    A disk that is full, say, does not end a fleet: what cannot be written is missing here, and that is said once.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._whole = True
+        self.complain: Callable[[str], None] | None = None
+        """Told that it cannot be written."""
 
     def __enter__(self) -> Self:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("a", encoding="utf-8", buffering=1)
+            # Unbuffered: what could not be written is not tried again when it is closed.
+            self._file = self._path.open("ab", buffering=0)
         except OSError as error:
             raise UsageError(
                 f"{self._path} cannot be written: {error.strerror or error}. The logs of a fleet go there."
@@ -84,7 +111,13 @@ class Log:
     def write(self, text: str) -> None:
         """Add a line."""
         text = " ".join(text.split())
-        self._file.write(f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n")
+        line = f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n"
+        try:
+            self._file.write(line.encode(errors="replace"))
+        except OSError as error:
+            if self._whole and self.complain is not None:
+                self._whole = False
+                self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")
 
     def relay(self, entry: dict[str, Any]) -> None:
         """Add an entry of the process's log, as long as there is one."""
@@ -100,13 +133,14 @@ class Supervision:
     launch: Launch
     queue: Queue
     control: Control
-    to: Console
+    to: Output
     log: Log
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         lineup = self.launch.lineup
         self.view: FleetView = fleet_view(self.to)
+        self.log.complain = self.view.say
         self.fleet = Fleet(
             [command(self.launch, number) for number in lineup.numbers],
             self.say,
@@ -120,6 +154,8 @@ class Supervision:
         self._phases: dict[str, Phase] = {}
         # The workers follow the settings each for itself; here it is only written down, once for all of them.
         self._settings = LiveSettings(lambda: resolve(self.launch.order.said))
+        self._closed = False
+        """Whether the terminal is known to be gone."""
         self._told: set[str] = set()
         """Why the fleet is paused, as far as that has been said."""
         self._working: asyncio.Task[list[Ending]] | None = None
@@ -173,6 +209,9 @@ class Supervision:
     # While it runs
 
     def _look(self) -> None:
+        if self.to.nobody_reads and self.board.asked is Stop.NOT:
+            self.say("Nobody reads the output any more.")
+            self.stop(Stop.DRAIN)
         requested = self.control.requested()
         if requested > self.board.asked:
             self.stop(requested)
@@ -246,8 +285,8 @@ class Supervision:
 
     def _terminal_gone(self) -> None:
         # The system may say it, and the shell once more.
-        if not self.to.quiet:
-            self.to.quiet = True
+        if not self._closed:
+            self._closed = self.to.quiet = True
             self.say("The terminal was closed.")
         self.stop(max(self.board.asked, Stop.DRAIN))
 
@@ -279,6 +318,8 @@ class Supervision:
             self._tell("  Jobs failed because their process died: `longshore jobs --error crash` lists them.")
         if bad or died or left:
             return 1
+        if self.to.nobody_reads:
+            return NOBODY_READS
         return 130 if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: Post) -> bool:
@@ -325,27 +366,32 @@ def command(launch: Launch, number: int) -> WorkerCommand:
     order, settings, lineup = launch.order, launch.settings, launch.lineup
     name = fleet_name(launch)
     shared = lineup.partitioned and not lineup.trial
+    limits = lineup.limits_of(number)
     place = Place(
         fleet=name,
         number=number,
         size=lineup.size,
         mode=(Mode.STRICT if settings.strict_partitions else Mode.HELP) if shared else None,
         table=None if order.table is None else str(order.table.resolve()),
+        limits=None if limits is None else str(write_limits(_limits_file(number if lineup.trial else None), limits)),
     )
-    limits = lineup.limits_of(number)
     return WorkerCommand(
         name=worker_name(number),
         arguments=(
             *(sys.executable, "-m", "longshore", "work", str(order.file), "--lifeline", "--place", place.encoded()),
             *(("--run", order.run) if order.run is not None else ()),
             *(("--until-done",) if order.until_done else ()),
-            *(("--partitions", ",".join(sorted(limits))) if limits is not None else ()),
             *("--worker-id", f"{name}-{number}"),
             *said(settings, "concurrency", "lease_seconds", "profile"),
         ),
         log=LOGS / f"worker_{number}.log",
         environment=worker_environment(settings),
     )
+
+
+def _limits_file(number: int | None) -> Path:
+    """Where the limits of one worker are, or those of all."""
+    return (HOME / ("partitions.json" if number is None else f"partitions_{number}.json")).absolute()
 
 
 def _hang_up(pid: int) -> None:

@@ -30,7 +30,7 @@ _AROUND = 9
 """Lines above and below the rows, and one for the cursor."""
 _HINTS = {
     Stop.NOT: "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/",
-    Stop.DRAIN: "Stopping once what is under way is finished. Ctrl-C again gives it back instead. Logs: logs/",
+    Stop.DRAIN: "Ctrl-C again gives back what is under way instead of finishing it. Logs: logs/",
     Stop.RELEASE: f"Giving back what is under way; {GRACE:.0f} s at most. Logs: logs/",
 }
 _WIDE = 100
@@ -56,14 +56,13 @@ def progress_line(board: Board) -> str:
     """How far it is, in one line."""
     count = board.count
     failed = f"{count.failed:,} failed" if count.failed else ""
-    speed = rate(board.pace.per_second) if board.pace.per_second else ""
     restarts = counted(board.restarts, "restart") if board.restarts else ""
     workers, draining = _running(board), board.phases[Phase.DRAINING]
     working = counted(workers, "worker") if workers or not (board.paused or draining) else ""
     paused = f"{len(board.paused):,} paused" if board.paused else ""
     stopping = f"{draining:,} draining" if draining else ""
     done = f"{_done(board):,} of {count.total:,} done"
-    facts = [done, failed, speed, _left(board), working, paused, stopping, restarts]
+    facts = [done, failed, _speed(board), _left(board), working, paused, stopping, restarts]
     return ", ".join(fact for fact in facts if fact)
 
 
@@ -142,10 +141,10 @@ class _Lines:
 
 def _head(board: Board, width: int) -> RenderableType:
     count = board.count
-    speed = rate(board.pace.per_second) if board.pace.per_second else ""
+    speed = _speed(board)
     facts = [
         f"{_done(board):,}/{count.total:,}",
-        f"{100 * _done(board) // count.total} %" if count.total else "",
+        f"{100 * _done(board) // count.total:>3} %" if count.total else "",
         speed.rjust(_RATE) if width >= _WIDE else speed,
         _left(board).ljust(_LEFT) if width >= _WIDE else _left(board),
     ]
@@ -235,7 +234,7 @@ def _figures(row: Row) -> tuple[str, ...]:
     return (
         f"{row.done:,}",
         f"{row.failed:,}",
-        rate(row.per_second) if row.per_second else "",
+        rate(row.per_second) if row.per_second and not row.trouble else "",
         f"{row.restarts:,}",
         f"{row.memory / 2**20:,.0f} MB" if row.memory is not None else "",
     )
@@ -294,11 +293,19 @@ def _running(board: Board) -> int:
     return board.phases[Phase.RUNNING] - len(board.paused)
 
 
+def _all_paused(board: Board) -> bool:
+    return bool(board.paused) and not _running(board)
+
+
+def _speed(board: Board) -> str:
+    return rate(board.pace.per_second) if board.pace.per_second and not _all_paused(board) else ""
+
+
 def _left(board: Board) -> str:
     left = board.pace.seconds_left(board.count.remaining)
     if left is None or not board.count.remaining:
         return ""
-    # At the pace of before, which is not that of a fleet that begins nothing.
-    if board.asked is not Stop.NOT or (board.paused and not _running(board)):
+    # A fleet that begins nothing has no pace but that of before.
+    if board.asked is not Stop.NOT or _all_paused(board):
         return ""
     return f"{duration(left)} left" if left >= 1 else "nearly done"

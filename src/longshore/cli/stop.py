@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from longshore.fleet.control import Running
+    from longshore.fleet.control import Control, Running
 
 _LOOK_SECONDS = 0.2
 
@@ -27,10 +27,11 @@ def stop(
 
     control = Control()
     fleet = control.read()
-    if fleet is None:
+    alive = control.alive()
+    if fleet is None and not alive:
         note("longshore: No fleet runs in this folder. Go to where `longshore fleet` was started.")
         return 1
-    if not fleet.alive:
+    if fleet is not None and not alive:
         note(
             f"longshore: No fleet runs in this folder: process {fleet.pid} is gone and did not say goodbye.\n"
             "Its workers notice and stop by themselves; nothing is lost."
@@ -38,17 +39,20 @@ def stop(
         return 1
     control.request(Stop.RELEASE if now else Stop.DRAIN)
     how = "giving back what is under way" if now else "finishing what is under way"
-    write(f"Stopping the fleet of {counted(fleet.workers, 'worker')} (process {fleet.pid}): {how}.")
+    # Somebody may have removed the file that tells of it.
+    which = "" if fleet is None else f" of {counted(fleet.workers, 'worker')} (process {fleet.pid})"
+    write(f"Stopping the fleet{which}: {how}.")
     if not now:
         note("Once more with --now gives it back instead.")
-    _wait(fleet)
+    _wait(control, fleet)
     write("It is over. logs/fleet.log says how it went.")
     return 0
 
 
-def _wait(fleet: Running) -> None:
+def _wait(control: Control, fleet: Running | None) -> None:
+    """Until that fleet is over, be there another one by then."""
     import threading
 
     pause = threading.Event()
-    while fleet.alive:
+    while control.alive() and control.read() in (fleet, None):
         pause.wait(_LOOK_SECONDS)

@@ -125,6 +125,7 @@ def work(
         hold_on()
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
         return 0
+    own_place = None if place is None else Place.decoded(place)
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
@@ -132,8 +133,8 @@ def work(
         lease=settings.lease,
         run=run,
         kinds=wanted,
-        partitions=options.listed(partitions),
-        scope=None if place is None else Place.decoded(place).scoping(partitions_in(file)),
+        partitions=options.listed(partitions) if own_place is None else own_place.limited_to(),
+        scope=None if own_place is None else own_place.scoping(partitions_in(file)),
         concurrency=settings.concurrency,
         delay=settings.delay,
         batch_size=settings.batch_size,

@@ -12,6 +12,7 @@ import msgspec
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.assignment import assign
+from longshore.fleet.limits import read_limits
 from longshore.fleet.membership import Mode, Partitioning
 from longshore.fleet.table import read_table
 from longshore.lease import Want, WorkerId
@@ -33,6 +34,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """None where partitions are not shared out: there are none, or each worker was given its own for good."""
     table: str | None = None
     """The file of a fixed table."""
+    limits: str | None = None
+    """The file of the only partitions it may touch; None is all."""
 
     def encoded(self) -> str:
         """As one argument."""
@@ -42,6 +45,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     def decoded(cls, text: str) -> Place:
         """What `encoded` gave."""
         return msgspec.json.decode(text, type=cls)
+
+    def limited_to(self) -> frozenset[str] | None:
+        """The only partitions it may touch; None is all."""
+        return None if self.limits is None else read_limits(Path(self.limits))
 
     def scoping(self, known: Iterable[str]) -> Scoping:
         """How the worker finds its work, and is seen by the others. `known` are the partitions its handlers name."""

@@ -105,7 +105,7 @@ class Claimer:
         self._empty_polls = 0
         self._hinted = False
         self._checked_at = self._asked_at = float("-inf")
-        self._claim_seconds = 0.0
+        self._claim_began = self._claim_seconds = 0.0
         self._attempt_seconds: float | None = None
         longest = config.poll_interval.total_seconds()
         self._waits = Backoff(_FIRST_WAIT_SHARE * longest, longest)
@@ -163,7 +163,7 @@ class Claimer:
                 self._empty_polls = 0
                 self._hinted = False
                 self.quiet.clear()
-                self._hand.take_in(leases)
+                self._hand.take_in(leases, self._claim_began)
                 self._reporter.claimed(leases)
                 await asyncio.sleep(0)  # the runners begin before the next claim is made
                 continue
@@ -225,6 +225,9 @@ class Claimer:
         free = (hand.waiting if self._tempo.pauses else concurrency - hand.under_way) - len(hand.ready)
         if free <= 0 and (len(hand.ready) > hand.low or ahead == 0):
             return 0
+        # What lies ready may be somebody else's by now; more of it would wait as well.
+        if hand.ready and hand.unsure:
+            return 0
         # Outcomes that cannot be written pile up in memory; no more work until they are.
         if self._settler.busy > 2 * (config.batch_size + concurrency):
             return 0
@@ -247,7 +250,7 @@ class Claimer:
         def take(partitions: Partitions) -> Awaitable[list[Lease]]:
             return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))
 
-        began = self._clock.monotonic()
+        self._claim_began = self._clock.monotonic()
         self._hand.claiming = True
         try:
             leases = await self.scope.claim(take)
@@ -260,7 +263,7 @@ class Claimer:
             self._hand.claiming = False
         self._troubles.reset()
         self._listener.available()
-        self._claim_seconds += 0.3 * (self._clock.monotonic() - began - self._claim_seconds)
+        self._claim_seconds += 0.3 * (self._clock.monotonic() - self._claim_began - self._claim_seconds)
         return leases
 
     async def _shut_out(self) -> bool:

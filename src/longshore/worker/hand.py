@@ -1,6 +1,9 @@
 """What a worker holds: leases that wait for a runner, and leases under way.
 
 Changed only in the event loop; read by the renewal thread too, for which each single step leaves it true.
+
+A worker that was stopped or asleep for longer than its lease may hold nothing any more, and somebody else may be at
+work on it. Until the queue has said what is still its own, nothing that lay ready is begun.
 """
 
 from __future__ import annotations
@@ -8,14 +11,20 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from datetime import timedelta
 
+from longshore.clock import Clock
 from longshore.lease import Lease
 
 
 class Hand:
     """The worker's leases until their outcome is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, lease: timedelta) -> None:
+        self.now = clock.monotonic
+        self._lease = lease.total_seconds()
+        self.sure_until = float("-inf")
+        """Until then, what is held is ours for certain."""
         self.ready: deque[Lease] = deque()
         """Claimed, not begun."""
         self.held: dict[str, Lease] = {}
@@ -35,13 +44,25 @@ class Hand:
     def under_way(self) -> int:
         return len(self.held) - len(self.ready)
 
-    def take_in(self, leases: Sequence[Lease]) -> None:
+    @property
+    def unsure(self) -> bool:
+        """Whether the leases may have lapsed, for all that is known here."""
+        return self.now() > self.sure_until
+
+    def take_in(self, leases: Sequence[Lease], asked_at: float) -> None:
         """Add what was claimed, and wake as many runners as there is work for."""
+        # A claim says nothing of what had lapsed before it.
+        if not self.ready or not self.unsure:
+            self._sure(asked_at)
         for lease in leases:
             self.held[lease.job.id] = lease
         self.ready.extend(leases)
-        for _ in range(min(len(self.ready), len(self._waiting))):
-            _wake(self._waiting.popleft())
+        self._wake_for_ready()
+
+    def renewed(self, asked_at: float) -> None:
+        """The queue has said what is ours, to a question of that moment; what is not has been taken out."""
+        self._sure(asked_at)
+        self._wake_for_ready()
 
     @property
     def waiting(self) -> int:
@@ -51,7 +72,7 @@ class Hand:
     async def next(self) -> Lease | None:
         """The next lease to work on; None when there will be no more, or when all who wait are recalled."""
         recalls = self._recalls
-        while not self.ready:
+        while not self.ready or self.unsure:
             if self.closed or self._recalls != recalls:
                 return None
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -86,6 +107,14 @@ class Hand:
         """Send everyone who waits for a job back to see what has changed."""
         self._recalls += 1
         while self._waiting:
+            _wake(self._waiting.popleft())
+
+
+    def _sure(self, asked_at: float) -> None:
+        self.sure_until = max(self.sure_until, asked_at + self._lease)
+
+    def _wake_for_ready(self) -> None:
+        for _ in range(min(len(self.ready), len(self._waiting))):
             _wake(self._waiting.popleft())
 
 

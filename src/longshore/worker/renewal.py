@@ -97,11 +97,13 @@ class Renewal:
     async def renew(self, queue: Queue) -> None:
         """Renew once, and act on the answer."""
         hand = self._hand
+        asked_at = hand.now()
         before, claiming = dict(hand.held), hand.claiming
         answer = set(await queue.renew(self._config.worker, self._config.lease))
         lost = [lease for lease in before.values() if lease.held not in answer and hand.held.get(lease.job.id) is lease]
         if lost:
             self._loop.call_soon_threadsafe(self.listener.lost, lost)
+        self._loop.call_soon_threadsafe(hand.renewed, asked_at)
         if claiming or hand.claiming:
             return
         known = {lease.held for lease in list(hand.held.values())} | {s.lease.held for s in self._settler.outstanding}

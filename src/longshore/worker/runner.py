@@ -78,7 +78,7 @@ class Runner:
         hand, ready, now, tempo = self._hand, self._hand.ready, self._loop.time, self._tempo
         turn = now()
         while not self.retired:
-            if not ready or len(ready) <= hand.low or tempo.pauses:
+            if not ready or len(ready) <= hand.low or tempo.pauses or hand.now() > hand.sure_until:
                 lease = await (tempo.next(hand, self) if tempo.pauses else hand.next())
                 if lease is None:
                     if hand.closed:

@@ -141,7 +141,7 @@ class _Worker:
         self._started = clock.monotonic()
         self._started_at = clock.now()
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
-        self._hand = Hand()
+        self._hand = Hand(clock, config.lease)
         self._http = Http()
         self._children = Children(config.handler_file, level=config.log_level)
         self._settler = Settler(queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience)

@@ -71,9 +71,9 @@ def unusable(mirror: Path, error: OSError) -> Exception:
     """What is wrong with the folder of the mirror; the same error where it is about something else."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _mirror_full(mirror)
-    if isinstance(error, PermissionError | FileNotFoundError | NotADirectoryError | FileExistsError) or (
-        error.errno == errno.EROFS
-    ):
+    if isinstance(error, FileNotFoundError):
+        return mirror_gone(mirror)
+    if isinstance(error, PermissionError | NotADirectoryError | FileExistsError) or error.errno == errno.EROFS:
         return _mirror_closed(mirror, error.strerror or str(error))
     return error
 
@@ -168,6 +168,14 @@ def _of_remote(said: str, location: Location) -> QueueError:
         )
     return QueueUnavailableError(
         f"'{where}' does not answer now ({detail}). Check the network, the proxy and the address."
+    )
+
+
+def mirror_gone(mirror: Path) -> QueueError:
+    """Somebody has deleted the mirror while it was in use."""
+    return QueueError(
+        f"This machine's mirror of the repository, '{mirror}', was deleted or damaged while it was in use. It is a "
+        "cache: delete what is left of it, start again, and it is made anew. The queue itself is not touched."
     )
 
 

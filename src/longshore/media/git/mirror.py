@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from longshore.errors import QueueUnavailableError
-from longshore.media.git.faults import lost_race, translate, unanswered, unusable
+from longshore.media.git.faults import lost_race, mirror_gone, translate, unanswered, unusable
 from longshore.media.git.location import Location
 from longshore.media.git.lock import FileLock
 from longshore.media.git.objects import Objects
@@ -184,10 +184,13 @@ class Mirror:
             raise unanswered(self.location, SILENCE.total_seconds())
         self._git.patience = _SILENCE_AGAIN if self.push_lock.unanswered else SILENCE
         try:
-            return self._git.attempt(*arguments)
+            code, said = self._git.attempt(*arguments)
         except QueueUnavailableError:
             self.push_lock.give_up()
             raise
+        if f"not a git repository: '{self.folder}'" in said:
+            raise mirror_gone(self.folder)
+        return code, said
 
     def glance(self, branch: str) -> str | None:
         """The head of a branch of a repository on this machine, without asking git; None where that cannot be told."""

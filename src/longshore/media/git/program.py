@@ -38,9 +38,9 @@ _SETTINGS = (
     "push.recurseSubmodules=no",
     "push.gpgSign=false",
     "pack.window=0",
-    # A server that works keeps the line alive with a few bytes every five seconds.
+    # As patient as with a server that is at work: a hook may take its time, and sends nothing meanwhile.
     "http.lowSpeedLimit=1",
-    "http.lowSpeedTime=20",
+    "http.lowSpeedTime=60",
 )
 _OPTIONS = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 # Set by git for its own hooks; they would lead us into another repository.
