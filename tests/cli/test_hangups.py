@@ -86,7 +86,9 @@ def test_where_it_was_ignored_from_the_start_it_stays_so(shell: Shell) -> None:
 def test_a_fleet_passes_it_on_to_workers_that_can_hear_it_and_restarts_none(shell: Shell) -> None:
     shell.write("pages.py", STARTS_SLOWLY)
     assert shell("submit", "page", "--urls-file", shell.urls(2), "--run", "r").returncode == 0
-    process = shell.start("fleet", "pages.py", "--run", "r", "--workers", "2", "--stagger", "0", "--until-done", "--yes")
+    process = shell.start(
+        "fleet", "pages.py", "--run", "r", "--workers", "2", "--stagger", "0", "--until-done", "--yes"
+    )
     logs = shell.folder / "logs"
 
     def read(name: str) -> str:

@@ -16,7 +16,7 @@ Shell = Any
 
 def sh(shell: Shell, command: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
     """Run a line of a shell in which `longshore` is ours."""
-    line = f"longshore() {{ {shlex.quote(sys.executable)} -m longshore \"$@\"; }}; {command}"
+    line = f'longshore() {{ {shlex.quote(sys.executable)} -m longshore "$@"; }}; {command}'
     return subprocess.run(
         ["bash", "-c", line],
         cwd=shell.folder,

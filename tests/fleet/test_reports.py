@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from longshore.fleet.lifeline import GOODBYE
 from longshore.fleet.reports import read_report
 from longshore.job import Job
 from longshore.lease import Lease, WorkerId
@@ -46,6 +47,17 @@ def test_a_supervisor_that_does_not_listen_does_not_hold_the_worker_up() -> None
         assert process.stderr is not None
         assert b"alive" in process.stderr.read()
         assert all(read_report(line) is not None for line in process.stdout.read().splitlines())
+
+
+def test_the_goodbye_waits_for_a_supervisor_that_is_too_busy_to_listen() -> None:
+    code = TELLING + "\nfor _ in range(100000): tell(Standing())\nprint('alive', flush=True)\ntell.goodbye()"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        while b"alive" not in process.stderr.readline():
+            pass
+        assert process.stdout.read().splitlines()[-1] == GOODBYE
+    assert process.returncode == 0
 
 
 def test_a_line_that_is_no_report_is_none() -> None:

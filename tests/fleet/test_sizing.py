@@ -99,13 +99,23 @@ async def test_what_holds_a_fleet_back_is_said_once_for_each_time() -> None:
     ]
 
 
-async def test_where_the_queue_does_not_answer_everything_stays_as_it_is() -> None:
-    scene = Scene(pending=9000, answers=False)
-    await scene.sizing.look()
-    assert (scene.fleet.live, scene.said) == ({0}, [])
-    scene.answers = True
-    await scene.sizing.look()
-    assert scene.fleet.live == {0, 1}
+async def test_where_the_queue_does_not_answer_everything_stays_as_it_is_and_that_is_said_once_an_outage() -> None:
+    scene = Scene(pending=9000)
+    for outage in (1, 2):
+        scene.said.clear()
+        scene.answers = False
+        before = set(scene.fleet.live)
+        await scene.sizing.look()
+        await scene.sizing.look()
+        assert scene.fleet.live == before
+        scene.answers = True
+        await scene.sizing.look()
+        assert len(scene.fleet.live) == 2**outage
+        assert scene.said[:2] == [
+            "The number of workers stays as it is until the queue answers: The database is restarting.",
+            "The queue answers again.",
+        ]
+        assert len(scene.said) == 3
 
 
 async def test_it_looks_every_few_seconds_until_the_fleet_is_to_stop() -> None:

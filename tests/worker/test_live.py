@@ -110,6 +110,35 @@ async def test_a_file_that_is_being_written_is_left_until_it_is_finished(watch: 
     assert watched.said == ["Settings changed: concurrency 8 → 3 (.env)"]
 
 
+async def test_a_file_that_ends_in_the_middle_of_a_line_is_not_finished_which_is_said_once(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(DELAYS)
+    watched.write("# pauses\n\nMAX_DELAY_SECONDS=9\n\nLONGSHORE_CONC")
+    await watched.seconds(4)
+    watched.write("# pauses\n\nMAX_DELAY_SECONDS=9\n\nLONGSHORE_CONCURRENCY")
+    await watched.seconds(4)
+    (line,) = watched.said
+    assert line.startswith("Settings not changed, the old ones stay: ")
+    assert "line 5, is no assignment" in line
+    assert watched.applied == []
+    watched.write("# pauses\n\nMAX_DELAY_SECONDS=9\n\nLONGSHORE_CONCURRENCY=3\n")
+    await watched.seconds(2)
+    assert watched.said[1:] == [
+        "Settings changed: concurrency 8 → 3 (.env), min_delay_seconds 8 → 0 (default), max_delay_seconds 20 → 9 (.env)"
+    ]
+
+
+async def test_a_file_that_keeps_changing_is_read_after_a_few_seconds_all_the_same(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(DELAYS)
+    for number in range(1, 7):
+        watched.write(f"{DELAYS}LONGSHORE_CONCURRENCY={number}{' ' * number}\n")
+        await watched.seconds(1)
+    assert [settings.concurrency for settings in watched.applied] == [5]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -74,7 +74,11 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if _debugging(given):
         traceback.print_exc()
     if message:
-        print(f"longshore: {message}", file=sys.stderr)  # noqa: T201
+        from longshore.cli.output import printable
+
+        # It may quote anything; its own lines are its own.
+        shown = "\n".join(map(printable, message.split("\n")))
+        print(f"longshore: {shown}", file=sys.stderr)  # noqa: T201
     return code
 
 

@@ -85,10 +85,13 @@ def show(shares: Shares, pending: Mapping[str, int] | None = None) -> None:
     """The assignment as a table for people, a worker a row; with the jobs pending for each, where they are known."""
     from rich.console import Console
 
-    from longshore.cli.output import write_table
+    from longshore.cli.output import printable, write_table
 
     columns = ["worker", "partitions", "has"]
-    rows = [[str(number), ", ".join(share) or NONE_OF_ITS_OWN, str(len(share))] for number, share in shares.items()]
+    rows = [
+        [str(number), printable(", ".join(share)) or NONE_OF_ITS_OWN, str(len(share))]
+        for number, share in shares.items()
+    ]
     if pending is not None:
         columns.append("pending")
         for row, share in zip(rows, shares.values(), strict=True):

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from longshore.cli.output import printable
 from longshore.clock import Clock
 from longshore.fleet.assignment import Shares
 from longshore.fleet.reports import read_report
@@ -135,9 +136,9 @@ class Board:
         return Row(
             name=name,
             phase=post.phase,
-            partitions=partitions,
+            partitions=tuple(map(printable, partitions)),
             owned=owned,
-            job=last.job if live else "",
+            job=printable(last.job) if live else "",
             under_way=last.under_way if live else 0,
             trouble=last.trouble if live else "",
             done=sum(each.completed for each in reports.values()),

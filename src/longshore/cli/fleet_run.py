@@ -22,7 +22,7 @@ from longshore.cli.campaign import asked_to_stop, said, worker_environment
 from longshore.cli.fleet_board import Board, shares_by_name, worker_name
 from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
 from longshore.cli.launch import Launch
-from longshore.cli.output import counted, duration
+from longshore.cli.output import counted, duration, printable
 from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueError, UsageError
@@ -166,6 +166,7 @@ class Supervision:
 
     def say(self, text: str) -> None:
         """Tell the person, and write it down."""
+        text = printable(text)
         self.log.write(text)
         self.view.say(text)
 

@@ -34,6 +34,7 @@ def write_table(
 
     In a pipe: plain columns, whole and uncut.
     """
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
     if sys.stdout.isatty():
         from rich import box
@@ -73,9 +74,20 @@ def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str],
 _STYLES = {"failed": "red", "completed": "green", "claimed": "cyan", "cancelled": "dim"}
 
 
+_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+"""What moves the cursor, colours the screen or turns the direction of writing."""
+_SHOWN = dict.fromkeys(_CONTROLS) | {ord(sign): " " for sign in _BLANKS}
+
+
+def printable(text: str) -> str:
+    """Text of others (a name, a key, a message) as it may go to a screen: one line, and no orders to the terminal."""
+    return text.translate(_SHOWN)
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """Text without line breaks, cut to a length."""
-    flat = " ".join(text.split())
+    flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip("…") + "…"
 
 

@@ -79,7 +79,7 @@ def _say_once(whole: dict[str, Any]) -> None:
 def _print(job: Job, history: list[Attempt]) -> None:
     import msgspec
 
-    from longshore.cli.output import duration, moment, one_line, since, write
+    from longshore.cli.output import duration, moment, one_line, printable, since, write
     from longshore.job import State
 
     facts = {
@@ -99,7 +99,7 @@ def _print(job: Job, history: list[Attempt]) -> None:
     }
     for name, value in facts.items():
         if value:
-            write(f"{name:<11} {value}")
+            write(f"{name:<11} {printable(value)}")
     write(f"\npayload\n{_indented(msgspec.json.format(msgspec.json.encode(job.payload)).decode())}")
     if job.state is State.COMPLETED:
         write(f"\nresult\n{_indented(msgspec.json.format(msgspec.json.encode(job.result)).decode())}")

@@ -11,8 +11,6 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import structlog
-
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.autoscale import Crew, Decision, Limit, Load, Machine, Scaler
 from longshore.fleet.headroom import Headroom
@@ -20,8 +18,6 @@ from longshore.fleet.supervisor import Fleet, Phase, Post, Stop, WorkerCommand
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""
-
-log = structlog.get_logger()
 
 
 class Resizable(Protocol):
@@ -103,6 +99,7 @@ class Sizing:
     """Whether the fleet ends with its work, rather than wait for more."""
     machine: Callable[[Collection[int]], Awaitable[Machine]] = field(default_factory=lambda: Headroom().read)
     _limit: Limit | None = None
+    _silent: bool = False
 
     async def keep(self) -> None:
         """Look and act, until the fleet is to end."""
@@ -125,8 +122,13 @@ class Sizing:
         try:
             load = await self.load()
         except QueueUnavailableError as error:
-            log.debug("Queue unavailable while sizing the fleet", error=str(error))  # the workers say it aloud
+            if not self._silent:
+                self._silent = True
+                self.say(f"The number of workers stays as it is until the queue answers: {error}")
             return True
+        if self._silent:
+            self._silent = False
+            self.say("The queue answers again.")
         machine = await self.machine(self.fleet.pids)
         crew = self.fleet.crew
         decision = self.scaler.look(load, crew, machine)

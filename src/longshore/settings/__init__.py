@@ -7,7 +7,7 @@ came from.
 
 from __future__ import annotations
 
-from longshore.settings.files import DOTENV, TOML, export_dotenv, read_dotenv
+from longshore.settings.files import DOTENV, TOML, check_finished, export_dotenv, read_dotenv
 from longshore.settings.profiles import BUILT_IN
 from longshore.settings.resolution import export_profile, queue_url, resolve, unknown_variables
 from longshore.settings.table import DEFAULT, DEFAULT_QUEUE, TABLE, Setting, Settings, Source
@@ -24,6 +24,7 @@ __all__ = [
     "Settings",
     "Source",
     "Span",
+    "check_finished",
     "export_dotenv",
     "export_profile",
     "queue_url",

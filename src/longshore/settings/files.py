@@ -40,6 +40,26 @@ def read_dotenv(path: Path) -> dict[str, str]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def check_finished(path: Path) -> None:
+    """`SettingsError` where a line of a `.env` file is no assignment: somebody is still writing it."""
+    if not path.is_file():
+        return
+    from dotenv.parser import parse_stream
+
+    try:
+        with path.open(encoding="utf-8-sig") as stream:
+            bindings = list(parse_stream(stream))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}. Save it as UTF-8 text, or remove it.") from error
+    for binding in bindings:
+        if binding.error or (binding.key is not None and binding.value is None):
+            text = binding.original.string
+            # The blank lines before it count as its own.
+            line = binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+            # Not what stands there: it may be half of a password.
+            raise SettingsError(f"{path}, line {line}, is no assignment. Write NAME=value, or finish the file.")
+
+
 def export_dotenv(folder: Path | None = None) -> None:
     """Put the variables of `.env` into this process's environment, where handlers look for their own (an API key).
 

@@ -109,7 +109,6 @@ class Hand:
         while self._waiting:
             _wake(self._waiting.popleft())
 
-
     def _sure(self, asked_at: float) -> None:
         self.sure_until = max(self.sure_until, asked_at + self._lease)
 

@@ -1,7 +1,7 @@
 """Settings that change while a worker runs: `.env` and `longshore.toml` are read again when they change, or on SIGHUP.
 
 Those marked `live` in the table take effect; of the others it is said that they need a restart. A file with a value
-that cannot be used changes nothing at all. What the command line said stays on top, as at the start.
+that cannot be used, or that is not finished, changes nothing at all. What the command line said stays on top, as at the start.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import structlog
 
 from longshore.clock import Clock
 from longshore.errors import SettingsError
-from longshore.settings import DOTENV, TABLE, TOML, Settings, show
+from longshore.settings import DOTENV, TABLE, TOML, Settings, check_finished, show
 
 _LOOK_SECONDS = 1.0
+_LOOKS = 5
+"""Looks after which a file is read that has changed at each of them."""
 
 log = structlog.get_logger()
 
@@ -38,6 +40,8 @@ class LiveSettings:
         self.settings = read()
         """What counts now."""
         self._told: dict[str, object] = {}
+        self._refused = ""
+        self._changing = 0
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
@@ -56,6 +60,8 @@ class LiveSettings:
             if self._asked.is_set():
                 self._asked.clear()
                 self._known = self._seen = self._stamp()
+                self._changing = 0
+                self._refused = ""
                 if not self._reread(apply):
                     log.info("Settings read again: nothing has changed")
             elif self._have_changed():
@@ -64,13 +70,19 @@ class LiveSettings:
     def _have_changed(self) -> bool:
         """Whether the files differ from those last read, and nobody is writing them just now.
 
-        An editor empties a file before it fills it. What looks the same at two looks in a row is finished.
+        An editor empties a file before it fills it. What looks the same at two looks in a row is finished; and what
+        never does is read all the same after a while.
         """
         stamp, before = self._stamp(), self._seen
         self._seen = stamp
-        if stamp == self._known or stamp != before:
+        if stamp == self._known:
+            self._changing = 0
+            return False
+        self._changing += 1
+        if stamp != before and self._changing < _LOOKS:
             return False
         self._known = stamp
+        self._changing = 0
         return True
 
     def _stamp(self) -> Stamp:
@@ -87,10 +99,14 @@ class LiveSettings:
     def _reread(self, apply: Callable[[Settings], None]) -> bool:
         """Whether there was anything to say."""
         try:
+            check_finished(self._files[0])
             new = self._read()
         except SettingsError as error:
-            log.warning(f"Settings not changed, the old ones stay: {error}")
+            if str(error) != self._refused:
+                self._refused = str(error)
+                log.warning(f"Settings not changed, the old ones stay: {error}")
             return True
+        self._refused = ""
         changed = [name for name in TABLE if getattr(new, name) != getattr(self.settings, name)]
         live = [name for name in changed if TABLE[name].live]
         late = [name for name in changed if not TABLE[name].live and self._told.get(name) != getattr(new, name)]
