@@ -65,11 +65,11 @@ def test_any_number_of_partitions_of_any_name_reaches_a_worker(tmp_path: Path) -
     names = {f"{number:030}" for number in range(10_000)} | {"a,b", " ", "x\ny", "Köln"}
     file = write_limits(tmp_path / "new" / "partitions.json", names)
     place = Place.decoded(Place(fleet="f", number=0, size=1, limits=str(file)).encoded())
-    assert place.limited_to() == names
+    assert place.limited_to() == frozenset(names)
     assert Place(fleet="f", number=0, size=1).limited_to() is None
 
 
 def test_limits_that_are_gone_are_named(tmp_path: Path) -> None:
     place = Place(fleet="f", number=0, size=1, limits=str(tmp_path / "gone.json"))
-    with pytest.raises(UsageError, match="gone.json cannot be read"):
+    with pytest.raises(UsageError, match=r"gone\.json cannot be read"):
         place.limited_to()

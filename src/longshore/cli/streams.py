@@ -27,4 +27,4 @@ def _nothing(number: int) -> TextIO:
         os.dup2(opened, number)
         os.close(opened)
     os.set_inheritable(number, True)
-    return open(number, "w" if number else "r", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    return open(number, "w" if number else "r", encoding="utf-8", errors="replace", closefd=False)

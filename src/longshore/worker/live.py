@@ -1,7 +1,8 @@
 """Settings that change while a worker runs: `.env` and `longshore.toml` are read again when they change, or on SIGHUP.
 
 Those marked `live` in the table take effect; of the others it is said that they need a restart. A file with a value
-that cannot be used, or that is not finished, changes nothing at all. What the command line said stays on top, as at the start.
+that cannot be used, or that is not finished, changes nothing at all. What the command line said stays on
+top, as at the start.
 """
 
 from __future__ import annotations
