@@ -1,6 +1,8 @@
 # Longshore: the verbs. Each sets itself up; nothing needs to be installed by hand but Python 3.11+ and git.
 PYTHON ?= python3
 BIN := .venv/bin
+# Many tests wait for processes and leases: twice as many as processors finish sooner.
+TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
@@ -30,7 +32,7 @@ demo: setup ## scrape a bundled local site with several workers
 	@$(BIN)/longshore demo
 
 test: setup-dev services ## run all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
 
 services: setup-dev ## see to the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
