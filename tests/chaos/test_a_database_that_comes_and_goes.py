@@ -8,11 +8,12 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.services.postgres import PostgresServer
+from tests.waiting import wait_until
 
 from longshore.job import new_job
 from longshore.media import open_queue
@@ -83,16 +84,6 @@ def fleet(tmp_path: Path, server: PostgresServer) -> Iterator[Fleet]:
     for process in fleet.live():
         process.kill()
         process.wait()
-
-
-def wait_until(condition: Callable[[], bool], *, looks: int = 1200) -> None:
-    """Look again and again; give up loudly."""
-    pause = threading.Event()
-    for _ in range(looks):
-        if condition():
-            return
-        pause.wait(0.1)
-    raise AssertionError("it never came to that")
 
 
 def test_killed_workers_and_a_crashed_server_lose_nothing_and_settle_nothing_twice(fleet: Fleet, long: bool) -> None:

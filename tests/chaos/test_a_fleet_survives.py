@@ -8,15 +8,15 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 
 import psutil
 import pytest
 from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.waiting import wait_until
 
 from longshore.fleet.us_states import US_STATES
 from longshore.job import Job, NewJob, new_job
@@ -138,16 +138,6 @@ def _environment(process: psutil.Process) -> dict[str, str]:
         return process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return {}
-
-
-def wait_until(condition: Callable[[], bool], *, looks: int = 1200) -> None:
-    """Look again and again; give up loudly."""
-    pause = threading.Event()
-    for _ in range(looks):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 def targets(each: int, seconds: float, partitions: Sequence[str] = tuple(US_STATES)) -> list[NewJob]:

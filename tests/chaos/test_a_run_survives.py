@@ -9,12 +9,12 @@ import random
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+from tests.waiting import wait_until
 
 from longshore.media import open_queue
 from longshore.queue import Count, totals
@@ -95,16 +95,6 @@ def _environment(process: psutil.Process) -> dict[str, str]:
         return process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return {}
-
-
-def wait_until(condition: Callable[[], bool], *, looks: int = 3000) -> None:
-    """Look again and again; give up loudly."""
-    pause = threading.Event()
-    for _ in range(looks):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 @pytest.fixture

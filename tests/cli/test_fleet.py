@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.services.postgres import free_port
+from tests.waiting import wait_until
 
 from longshore.lease import WorkerId
 from longshore.media import open_queue
@@ -73,15 +73,6 @@ def who_did(shell: Shell) -> dict[str, set[str]]:
     """The workers that completed jobs of each partition."""
     jobs = shell.json("jobs", "--run", "r", "--state", "completed", "--json")
     return {state: {job["worker"] for job in jobs if job.get("partition") == state} for state in STATES}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1200):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 def test_a_run_is_worked_off_and_every_worker_has_a_log_of_its_own(states: Shell) -> None:

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -75,15 +76,6 @@ def gated(shell: Shell) -> Shell:
 def log(shell: Shell, name: str = "fleet") -> str:
     path = shell.folder / "logs" / f"{name}.log"
     return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1200):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 def stopped(process: subprocess.Popen[str]) -> str:

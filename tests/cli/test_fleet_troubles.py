@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -56,15 +55,6 @@ def submitted(shell: Shell, handlers: str, jobs: int = 1) -> None:
 def fleet(shell: Shell, *arguments: str) -> subprocess.CompletedProcess[str]:
     fixed = ("--run", "r", "--until-done", "--yes", "--stagger", "0", "--lease-seconds", "5")
     return shell("fleet", "targets.py", *fixed, *arguments)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1200):
-        if holds():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 def over(pid: int) -> bool:

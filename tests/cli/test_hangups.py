@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
 
@@ -60,15 +59,6 @@ def work(shell: Shell, **options: Any) -> tuple[int, str]:
         )
     with process:
         return process.wait(timeout=60), log.read_text()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1200):
-        if condition():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it never came to that")
 
 
 def test_a_worker_of_a_fleet_survives_it_while_it_starts_and_while_it_leaves(shell: Shell) -> None:

@@ -27,7 +27,7 @@ from longshore.media.postgres import PostgresQueue, connections, migrate, schema
 from longshore.media.postgres.location import locate
 from longshore.media.postgres.schema import VERSION, statements
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue, Selection
+from longshore.queue import Queue, Selection, Submitted
 
 _numbers = count()
 
@@ -165,7 +165,9 @@ async def test_a_schema_with_somebody_elses_tables_of_our_names_is_left_alone(ur
 async def test_the_tables_of_an_application_may_stand_beside_ours(url: str) -> None:
     schema = locate(url).quoted_schema
     await run(url, f"create schema {schema}; create table {schema}.orders (id int)")
-    await (await open_queue(url)).close()
+    queue = await open_queue(url)
+    assert await queue.submit([new_job("page", {"n": 1})]) == Submitted(1, 0)
+    await queue.close()
 
 
 async def test_a_queue_that_lost_its_tables_says_so(queue: Queue, url: str) -> None:
