@@ -57,7 +57,7 @@ chaos: setup-dev ## the long proofs: kill everything, lose nothing
 
 lock: ## pin the requirements anew (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra html --extra parquet --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

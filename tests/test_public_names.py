@@ -18,7 +18,9 @@ PUBLIC = {
     "Partial",
     "ProcessingError",
     "Result",
+    "Scraper",
     "Snooze",
+    "SnoozeError",
     "TimedOutError",
     "ValidationError",
     "Worker",
@@ -27,7 +29,10 @@ PUBLIC = {
     "log_context",
     "new_job",
     "open_queue",
+    "product",
     "retry",
+    "start",
+    "stats",
     "stop_condition",
 }
 TESTING = {

@@ -13,6 +13,7 @@ from longshore.errors import (
     CrashedError,
     LongshoreError,
     ProcessingError,
+    SnoozeError,
     TimedOutError,
     ValidationError,
     WorkerError,
@@ -25,8 +26,11 @@ from longshore.media import open_queue
 from longshore.retry import retry
 
 if TYPE_CHECKING:
+    from longshore.api import start, stats
     from longshore.handlers.worker_class import Worker
     from longshore.observe.logs import log_context
+    from longshore.runs.scrapers import Scraper
+    from longshore.runs.sources import product
     from longshore.worker.stop import stop_condition
 
 __all__ = [
@@ -38,7 +42,9 @@ __all__ = [
     "Partial",
     "ProcessingError",
     "Result",
+    "Scraper",
     "Snooze",
+    "SnoozeError",
     "TimedOutError",
     "ValidationError",
     "Worker",
@@ -47,14 +53,21 @@ __all__ = [
     "log_context",
     "new_job",
     "open_queue",
+    "product",
     "retry",
+    "start",
+    "stats",
     "stop_condition",
 ]
 
-# Imported on use: they need the log library, which takes longer to import than all the rest.
+# Imported on use: what they need takes longer to import than all the rest.
 _LATE = {
+    "Scraper": "longshore.runs.scrapers",
     "Worker": "longshore.handlers.worker_class",
     "log_context": "longshore.observe.logs",
+    "product": "longshore.runs.sources",
+    "start": "longshore.api",
+    "stats": "longshore.api",
     "stop_condition": "longshore.worker.stop",
 }
 

@@ -19,7 +19,8 @@
         ├── ConnectionFailedError  the other side did not answer (retryable)
         ├── ProcessingError        the work itself went wrong (retryable unless said otherwise)
         ├── TimedOutError          it took longer than it may (retryable)
-        └── CrashedError           the process that did the work died (retryable)
+        ├── CrashedError           the process that did the work died (retryable)
+        └── SnoozeError            not now: the job comes back later, and no attempt is counted
 
 Each class knows whether trying again may help (`retryable`) and how the command line ends (`exit_code`).
 Messages name the cause and the fix in the user's words.
@@ -29,6 +30,7 @@ from __future__ import annotations
 
 import builtins
 import traceback as traceback_module
+from datetime import timedelta
 from typing import ClassVar
 
 import msgspec
@@ -141,6 +143,25 @@ class CrashedError(WorkerError):
     """The process that did the work died."""
 
     error_type = "crash"
+
+
+class SnoozeError(WorkerError):
+    """Not now: the job is pending again after so many seconds, and no attempt is counted.
+
+    To raise it is to return `Snooze`, from wherever it is found out.
+    """
+
+    def __init__(self, message: str, seconds: float) -> None:
+        if not 0 <= seconds <= _LONGEST_SNOOZE:
+            raise ValueError(f"SnoozeError(..., {seconds!r}): give it seconds from 0 to {_LONGEST_SNOOZE:,}, 100 years")
+        super().__init__(message)
+        self.snooze = timedelta(seconds=seconds)
+
+    def __reduce__(self) -> tuple[type[SnoozeError], tuple[str, float]]:
+        return SnoozeError, (str(self), self.snooze.total_seconds())
+
+
+_LONGEST_SNOOZE = 100 * 365 * 24 * 3600
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -76,16 +76,19 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
     kinds: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
+    without_hosts: frozenset[str] = frozenset()
+    """Hosts whose jobs are not wanted now: closed ones, and those of which the worker has enough."""
 
     def __post_init__(self) -> None:
         lease_seconds(self.lease)
         check_whole(self.limit, 0, BIGGEST, "The number of jobs to claim")
         check_texts(
-            (self.run or "", *(self.kinds or ()), *(self.partitions or ())), "The runs, kinds and partitions asked for"
+            (self.run or "", *(self.kinds or ()), *(self.partitions or ()), *self.without_hosts),
+            "The runs, kinds, partitions and hosts asked for",
         )
 
     def matches(self, run: str, kind: str, partition: str) -> bool:
-        """Whether a job of this run, kind and partition is wanted."""
+        """Whether a job of this run, kind and partition is wanted, if its host is."""
         return (
             (self.run is None or self.run == run)
             and (self.kinds is None or kind in self.kinds)

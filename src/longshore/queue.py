@@ -55,6 +55,10 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Completed jobs can be packed away; see `archive`."""
     counts_races: bool = False
     """It knows how many claims were lost to faster workers; see `races`."""
+    keeps_notes: bool = False
+    """It has shelves for small notes that all who share the queue read and write; see `notes`."""
+    quick_notes: bool = False
+    """A note is read or written within milliseconds, so that what changes many times a second can be one."""
     sets_aside: bool = False
     """What lies in the place of a job and is none is put elsewhere, for a person to look at; see `rejects`."""
 
@@ -138,9 +142,11 @@ class Queue(Protocol):
     async def claim(self, want: Want) -> list[Lease]:
         """Take up to `want.limit` pending jobs that match. Only a live worker calls it.
 
-        Order: priority, lower first, then age. Jobs with `not_before` in the future are passed over. No two callers
-        ever get the same claim of a job; callers never wait for one another longer than a short transaction. Each claim
-        raises the job's epoch. Claiming counts as a renewal of everything the worker holds. An empty list means that
+        Order: priority, lower first; among equals hosts take turns, so that a host with a million jobs does not keep
+        one with ten waiting; of one host, age. Where the turns begin is open. Jobs with `not_before` in the future and
+        jobs of `want.without_hosts` are passed over, and it costs nothing to pass over many. No two callers ever get
+        the same claim of a job; callers never wait for one another longer than a short transaction. Each claim raises
+        the job's epoch. Claiming counts as a renewal of everything the worker holds. An empty list means that
         nothing can be claimed now.
         """
 

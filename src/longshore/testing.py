@@ -21,13 +21,15 @@ import structlog
 from longshore.clock import Clock, ManualClock, SystemClock
 from longshore.errors import ProcessingError, TimedOutError, UnknownKindError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import JustHttp, Kit
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.handlers.worker_class import Worker, class_handlers
 from longshore.job import DEFAULT_MAX_ATTEMPTS, Job, State, new_job
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Snoozed
 from longshore.scrape.http import Http, Response, SyncHttp
+from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.request import Request
 from longshore.url import mask_url
 
 __all__ = [
@@ -49,17 +51,26 @@ Pages = Mapping[str, Page] | Callable[[str], Page]
 class FakeHttp(Http):
     """Answers from a dict of pages by URL, or from a function of the URL; never from the network.
 
-    A URL that is not in the dict fails the attempt, and says so. `asked` lists the URLs asked for, in order.
+    A URL that is not in the dict fails the attempt, and says so. `asked` lists the URLs asked for, in order. Nothing is
+    tried again, and no robots.txt is asked for.
     """
 
     def __init__(self, pages: Pages | None = None) -> None:
-        super().__init__()
-        self._pages = {} if pages is None else pages
         self.asked: list[str] = []
+        super().__init__(transport=_Pages({} if pages is None else pages, self.asked), retries=0, robots=False)
 
-    async def fetch(self, url: str, headers: Mapping[str, str]) -> Response:
-        del headers
-        self.asked.append(url)
+
+class _Pages:
+    """The transport that stands in for the network."""
+
+    def __init__(self, pages: Pages, asked: list[str]) -> None:
+        self._pages = pages
+        self._asked = asked
+
+    async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
+        del proxy, total
+        url = request.url
+        self._asked.append(url)
         page = self._pages(url) if callable(self._pages) else self._pages.get(url)
         match page:
             case None:
@@ -79,6 +90,9 @@ class FakeHttp(Http):
                 return Response(url=url, body=page)
             case _:
                 return Response(url=url, body=msgspec.json.encode(page))
+
+    async def close(self) -> None:
+        pass
 
 
 def make_job(
@@ -147,7 +161,7 @@ def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcom
     log = structlog.get_logger().bind(worker_id="test")
     try:
         if handler.is_async:
-            value = asyncio.run(_in_time(handler, job, Kit(log, http, job), clock))
+            value = asyncio.run(_in_time(handler, job, Kit(log, JustHttp(http), job), clock))
         else:
             value = _plain(handler, job, log, http, clock)
     except Exception as error:  # noqa: BLE001 (whatever the handler raises is its outcome)
@@ -175,7 +189,7 @@ def _plain(handler: Handler, job: Job, log: Any, http: FakeHttp, clock: Clock) -
     fetch = SyncHttp(http)
     started = clock.monotonic()
     try:
-        value = handler.invoke(job, Kit(log, fetch, job))
+        value = handler.invoke(job, Kit(log, JustHttp(fetch), job))
     finally:
         fetch.close()
     # A worker kills the process at the timeout; here the handler can only be judged when it is through.

@@ -13,7 +13,7 @@ import pytest
 from longshore import handler
 from longshore.errors import HandlerFileError, ValidationError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import JustHttp, Kit
 from longshore.testing import make_job
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Filing(pydantic.BaseModel):
 
 
 def kit_of(job: Job) -> Kit:
-    return Kit(log=None, http=None, job=job)
+    return Kit(log=None, tools=JustHttp(), job=job)
 
 
 def invoke(made: Handler, payload: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from longshore import (
     ProcessingError,
     Result,
     Snooze,
+    SnoozeError,
     ValidationError,
     handler,
     new_job,
@@ -197,21 +199,46 @@ def test_an_outcome_returned_is_not_taken_for_data(value: object) -> None:
     assert "Return a value, Result, Partial or Snooze" in failed(value).failure.message
 
 
+def failed_by(of: Handler, job: Job, error: BaseException) -> Failed:
+    done = outcome_of_error(of, job, error)
+    assert isinstance(done, Failed)
+    return done
+
+
+def test_an_error_that_says_not_now_is_a_snooze() -> None:
+    class ShopShutError(SnoozeError):
+        pass
+
+    assert outcome_of_error(PAGE, make_job({}), SnoozeError("the shop is shut", 90)) == Snoozed(timedelta(seconds=90))
+    assert outcome_of_error(PAGE, make_job({}), ShopShutError("shut", 0.5)) == Snoozed(timedelta(seconds=0.5))
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e10])
+def test_a_snooze_that_never_ends_is_refused_where_it_is_raised(seconds: float) -> None:
+    with pytest.raises(ValueError, match="give it seconds from 0 to"):
+        SnoozeError("x", seconds)
+
+
+def test_an_error_that_says_not_now_can_be_sent_between_processes() -> None:
+    again = pickle.loads(pickle.dumps(SnoozeError("shut", 90)))
+    assert (str(again), again.snooze) == ("shut", timedelta(seconds=90))
+
+
 def test_retries_declared_replace_the_jobs_own_limit() -> None:
     twice = handler("page", retries=2, backoff=1)(lambda job: None)
-    first = outcome_of_error(twice, make_job({}, attempt=1, max_attempts=9), OSError("x"))
+    first = failed_by(twice, make_job({}, attempt=1, max_attempts=9), OSError("x"))
     assert first.max_attempts == 3
     assert first.failure.retryable
     assert timedelta(seconds=0.75) <= first.retry_in <= timedelta(seconds=1)
-    last = outcome_of_error(twice, make_job({}, attempt=3, max_attempts=9), OSError("x"))
+    last = failed_by(twice, make_job({}, attempt=3, max_attempts=9), OSError("x"))
     assert (last.max_attempts, last.retry_in) == (3, timedelta(0))
 
 
 def test_without_retries_the_jobs_own_limit_counts() -> None:
-    one = outcome_of_error(PAGE, make_job({}, attempt=1, max_attempts=2), OSError("x"))
+    one = failed_by(PAGE, make_job({}, attempt=1, max_attempts=2), OSError("x"))
     assert one.max_attempts is None
     assert one.retry_in > timedelta(0)
-    assert outcome_of_error(PAGE, make_job({}, attempt=2, max_attempts=2), OSError("x")).retry_in == timedelta(0)
+    assert failed_by(PAGE, make_job({}, attempt=2, max_attempts=2), OSError("x")).retry_in == timedelta(0)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +254,7 @@ def test_without_retries_the_jobs_own_limit_counts() -> None:
     ],
 )
 def test_an_error_says_whether_to_try_again(error: Exception, error_type: str, retryable: bool) -> None:
-    failure = outcome_of_error(PAGE, make_job({}), error).failure
+    failure = failed_by(PAGE, make_job({}), error).failure
     assert (failure.error_type, failure.retryable) == (error_type, retryable)
 
 
@@ -235,6 +262,6 @@ def test_the_traceback_of_an_unknown_error_is_kept() -> None:
     try:
         os.environ["LONGSHORE_NOT_SET_ANYWHERE"]
     except KeyError as error:
-        failure = outcome_of_error(PAGE, make_job({}), error).failure
+        failure = failed_by(PAGE, make_job({}), error).failure
     assert "test_result.py" in failure.traceback
     assert failure.exception == "KeyError"

@@ -15,9 +15,10 @@ from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.queue import Selection
 from longshore.runs.bookmark import Bookmark
+from longshore.runs.export.whole import check_out
 from longshore.runs.failures import EXAMPLES, failure_groups, subject
 from longshore.runs.pace import WINDOW, Pace
-from longshore.runs.results import Delivered, check_out, deliver, write_results
+from longshore.runs.results import Delivered, deliver, write_results
 
 
 async def finished(*outcomes: Outcome) -> MemoryQueue:
@@ -43,7 +44,7 @@ async def test_results_are_one_line_for_each_completed_job(tmp_path: Path) -> No
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["payload"]["url"] for line in lines] == ["https://a.org/0", "https://a.org/2"]
     assert [line["result"] for line in lines] == [{"n": 1}, None]
-    assert lines[0].keys() == {"id", "run", "kind", "key", "payload", "result"}
+    assert lines[0].keys() == {"run", "kind", "key", "payload", "result"}
 
 
 async def test_results_nobody_named_a_place_for_leave_those_of_another_run_alone(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 
 import pytest
 from aiohttp import web
+from tests.scrape.scripted_site import SwiftClock
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, ValidationError
 from longshore.loop_thread import LoopThread
@@ -78,7 +80,7 @@ async def site() -> AsyncIterator[Site]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[Http]:
-    made = Http(timeout=timedelta(seconds=20), max_bytes=1000)
+    made = Http(timeout=timedelta(seconds=20), max_bytes=1000, clock=SwiftClock())
     yield made
     await made.close()
 
@@ -121,7 +123,7 @@ def test_bytes_that_do_not_fit_are_replaced() -> None:
 async def test_headers_are_sent(site: Site, http: Http) -> None:
     sent = (await http.get(f"{site.url}/headers", headers={"X-Mine": "1"})).json()
     assert sent["X-Mine"] == "1"
-    assert sent["User-Agent"] == "longshore"
+    assert re.fullmatch(r"longshore/\d[\w.]*", sent["User-Agent"])
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ import shutil
 import subprocess
 import sys
 
-PACKAGES = {"pgbouncer": "pgbouncer", "sshd": "openssh-server"}
+PACKAGES = {
+    "pgbouncer": "pgbouncer",
+    "sshd": "openssh-server",
+    "tor": "tor",
+    "chromium": "chromium",
+    "chromedriver": "chromium-driver",
+}
 """program -> the Debian package that has it."""
 
 

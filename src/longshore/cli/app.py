@@ -12,19 +12,26 @@ from longshore.cli import (
     assign,
     autoscale_target,
     cancel,
+    collect,
     config,
     copy,
     demo,
     doctor,
+    export,
     fleet,
+    hosts,
     init,
     jobs,
     migrate,
     proxies,
     prune,
+    reparse,
+    replay,
     retry,
     run,
+    scrapers,
     show,
+    start,
     status,
     stop,
     submit,
@@ -58,15 +65,26 @@ app = typer.Typer(
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="A whole run on this machine: jobs in, results out.")(
     run.run
 )
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put the jobs of a file into the queue.")(submit.submit)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Start a scraper by its name, here or for all workers.")(
+    start.start
+)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put jobs into the queue.")(submit.submit)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Many workers on this machine, watched.")(fleet.fleet)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Stop the fleet of this folder.")(stop.stop)
+app.command(cls=export.Export, rich_help_panel=_PEOPLE, short_help="What a run found, as one file.")(export.export)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Take results into a folder as they come.")(collect.collect)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which scrapers there are.")(scrapers.scrapers)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which worker has which partitions.")(assign.assign)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How fast each host is asked, and which are closed.")(
+    hosts.hosts
+)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Run a kept failure again, offline.")(replay.replay)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Parse the kept pages of a run again.")(reparse.reparse)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Copy or move jobs into another queue; take some offline.")(
     copy.copy

@@ -6,9 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -33,6 +34,8 @@ class Campaign:
     settings: Settings
     logs: Path
     """The folder of the workers' logs."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for its workers, besides those they have anyway."""
 
     @property
     def lease_seconds(self) -> float:
@@ -60,7 +63,7 @@ class Campaign:
                 name=f"worker {number}",
                 arguments=(*arguments, *self._label(number)),
                 log=self.logs / f"worker_{number}.log",
-                environment=worker_environment(settings),
+                environment=worker_environment(settings) | dict(self.environment),
             )
             for number in range(1, settings.workers + 1)
         ]
@@ -144,6 +147,10 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
 @contextmanager
 def asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
     """Call `stop`, in the event loop, for each Ctrl-C or request to end, instead of dying of it."""
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are heard by the main thread only, which is somebody else's here.
+        yield
+        return
     loop = asyncio.get_running_loop()
 
     def handle(_signal: int, _frame: FrameType | None) -> None:

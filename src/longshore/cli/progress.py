@@ -16,8 +16,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from longshore.cli.output import duration
 from longshore.queue import Count
-from longshore.runs.inputs import Input
+from longshore.runs.inputs import STANDARD_INPUT
 from longshore.runs.pace import Pace
+from longshore.runs.sources import Source
 from longshore.runs.submission import Submission
 
 EVERY = 5.0
@@ -45,11 +46,11 @@ def run_progress(to: Console) -> RunProgress:
 
 
 @contextmanager
-def submitting(source: Input) -> Iterator[Callable[[Submission], None]]:
+def submitting(source: Source) -> Iterator[Callable[[Submission], None]]:
     """What a submission calls as it goes on. Only a terminal is shown anything."""
     to = console()
     # Where the jobs are typed in, a moving line would be in the way.
-    if not to.is_terminal or to.is_dumb_terminal or (source.path == "-" and sys.stdin.isatty()):
+    if not to.is_terminal or to.is_dumb_terminal or (source.name == STANDARD_INPUT and sys.stdin.isatty()):
         yield lambda _: None
         return
     with to.status("Reading…") as status:

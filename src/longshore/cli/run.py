@@ -14,11 +14,8 @@ from longshore.errors import InputFileError, UnknownKindError, UsageError
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.bookmark import Bookmark
-    from longshore.runs.inputs import Input
+    from longshore.runs.sources import Source
     from longshore.settings import Settings
-
-HOME = Path(".longshore")
-"""Where a command keeps what it needs between two starts."""
 
 
 def run(
@@ -64,12 +61,14 @@ def run(
     stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
     (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: a run is worked off to its end.
     """
+    from longshore.cli.local_run import HOME
     from longshore.cli.opened import check_shared
     from longshore.cli.progress import submitting
-    from longshore.cli.submit import source_of
+    from longshore.cli.submit import file_of
     from longshore.handlers.load import load_handlers
     from longshore.runs.bookmark import Bookmark
-    from longshore.runs.results import DEFAULT_OUT, check_out
+    from longshore.runs.export.whole import check_out
+    from longshore.runs.results import DEFAULT_OUT
     from longshore.runs.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
 
@@ -83,7 +82,7 @@ def run(
             "debug": debug,
         }
     )
-    source = source_of(urls_file, jobs_file)
+    source = file_of(urls_file, jobs_file)
     if run_id is not None:
         check_run_id(run_id)
     check_out(DEFAULT_OUT if out is None else out)
@@ -117,28 +116,23 @@ async def _run(
     settings: Settings,
     file: Path,
     handler: Handler,
-    source: Input,
+    source: Source,
     out: str | None,
     run_id: str | None,
     bookmark: Bookmark,
 ) -> int:
-    from rich.markup import escape
-
-    from longshore.cli.campaign import Campaign, Conducted, conduct
+    from longshore.cli.local_run import LocalRun, work_through
     from longshore.cli.opened import opened
-    from longshore.cli.progress import console, run_progress, submitting
-    from longshore.cli.summary import Summary, tell, width_of
+    from longshore.cli.progress import submitting
     from longshore.clock import SystemClock
     from longshore.job import DEFAULT_MAX_ATTEMPTS
-    from longshore.queue import totals
-    from longshore.runs.results import deliver
     from longshore.runs.submission import Plan, new_run_id, submit_file
-    from longshore.worker.egress import Egress, fault_of
+    from longshore.worker.egress import Egress
 
-    to = console()
     clock = SystemClock()
     began = clock.monotonic()
-    egress = Egress.of(settings)
+    # Before anything is submitted: a check that cannot be made is refused.
+    Egress.of(settings)
     async with opened(settings) as queue:
         unfinished = None if run_id else bookmark.recall()
         run = run_id or unfinished or await new_run_id(queue, clock)
@@ -154,25 +148,8 @@ async def _run(
             if not await queue.stats(run):
                 bookmark.forget(run)
             raise
-        before = totals(await queue.stats(run))
-        campaign = Campaign(run, file, settings, HOME / "logs" / run)
-        summary = Summary(campaign, submission)
-        tell(to, summary.opening(before, unfinished=unfinished is not None))
-        if before.remaining:
-            if fault := await fault_of(egress):
-                shut = (
-                    f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
-                )
-                tell(to, [shut])
-            with run_progress(to) as shown:
-                conducted = await conduct(queue, campaign, shown)
-        else:
-            conducted = Conducted(before, [], interrupted=False)
-        if conducted.count.remaining:
-            tell(to, [*summary.unfinished(conducted), *summary.how_to_go_on()])
-            return 130 if conducted.interrupted else 1
-        delivered = await deliver(queue, run, out)
-        bookmark.forget(run)
-        seconds = clock.monotonic() - began
-        tell(to, await summary.closing(queue, before, conducted, delivered, seconds, width_of(to)))
-        return 1 if conducted.count.failed else 0
+        local = LocalRun(settings, file, out, submission, began, resumed=unfinished is not None)
+        worked = await work_through(queue, local, clock)
+        if worked.delivered is not None:
+            bookmark.forget(run)
+        return worked.exit_code

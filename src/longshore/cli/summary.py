@@ -34,6 +34,8 @@ class Summary:
 
     campaign: Campaign
     submission: Submission
+    again: str | None = None
+    """The command that goes on with the run, where that is not the same one."""
 
     def opening(self, before: Count, *, unfinished: bool) -> list[str]:
         """What is about to happen."""
@@ -45,7 +47,8 @@ class Summary:
             head += f" ({self.submission.duplicates:,} given twice)"
         lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
         if unfinished:
-            lines.append("Going on where this command stopped. --run with a new name would start afresh.")
+            afresh = "--run with a new name would start afresh." if self.again is None else ""
+            lines.append(f"Going on where this command stopped. {afresh}".rstrip())
         return lines
 
     def unfinished(self, conducted: Conducted) -> list[str]:
@@ -64,8 +67,9 @@ class Summary:
     def how_to_go_on(self) -> list[str]:
         """What to do about a run that is not over."""
         status = f"{program()} status {self.campaign.run}{queue_flag(self.campaign.settings)}"
+        again = "the same command" if self.again is None else f"[cyan]{escape(self.again)}[/cyan]"
         return [
-            "Nothing is lost: the same command goes on from here.",
+            f"Nothing is lost: {again} goes on from here.",
             f"How far it is:  [cyan]{escape(status)}[/cyan]",
         ]
 
@@ -96,9 +100,14 @@ class Summary:
                 "",
                 f"Look closer:  [cyan]{escape(f'{program()} jobs {where}')}[/cyan]",
                 f"Try again:    [cyan]{escape(f'{program()} retry {where}')}[/cyan]",
-                f"              then this command with [cyan]--run {self.campaign.run}[/cyan]",
+                f"              then {self._with_run()}",
             ]
         return lines
+
+    def _with_run(self) -> str:
+        if self.again is None:
+            return f"this command with [cyan]--run {self.campaign.run}[/cyan]"
+        return f"[cyan]{escape(f'{self.again} --run {self.campaign.run}')}[/cyan]"
 
 
 def width_of(to: Console) -> int | None:

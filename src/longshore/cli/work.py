@@ -82,6 +82,7 @@ def work(
     from longshore.worker import WorkerConfig
     from longshore.worker import work as work_on
     from longshore.worker.egress import guard
+    from longshore.worker.kit_config import KitConfig
     from longshore.worker.leaving import run_and_leave
     from longshore.worker.live import LiveSettings
 
@@ -140,6 +141,12 @@ def work(
         batch_size=settings.batch_size,
         poll_interval=settings.poll,
         stop=_stop_conditions(settings, run, until_done=until_done),
+        kit=KitConfig.of(
+            settings,
+            worker,
+            number=0 if own_place is None else own_place.number,
+            workers=1 if own_place is None else max(own_place.size, own_place.number + 1),
+        ),
         log_level=level,
     )
     working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports)

@@ -31,7 +31,7 @@ class Troubles:
 
     slow: frozenset[int] = frozenset()
     flaky: frozenset[int] = frozenset()
-    """Answer 503 the first time."""
+    """Answer 503 three times: as often as one attempt asks."""
     broken: frozenset[int] = frozenset()
     """Always answer 500."""
     hanging: frozenset[int] = frozenset()
@@ -97,7 +97,7 @@ class Site:
             await asyncio.Event().wait()
         if number in self.troubles.broken:
             return web.Response(status=500, text="the shelf fell over")
-        if number in self.troubles.flaky and self.visits[number] == 1:
+        if number in self.troubles.flaky and self.visits[number] <= 3:
             return web.Response(status=503, text="come back in a moment")
         await asyncio.sleep(1.5 if number in self.troubles.slow else random.uniform(*self.seconds))  # noqa: S311
         return web.Response(text=page(number, self.pages), content_type="text/html")

@@ -10,7 +10,7 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,12 @@ class Handler:
     """How long one attempt may take."""
     retries: int | None
     """How often a failed job is tried again; None leaves it to the job's own limit."""
+    emits: Mapping[str, type[BaseModel]]
+    """What the records of each kind are; where none is named, every record is taken."""
+    keep: Callable[[Any, str], bool | str | None] | None
+    """Which records are kept: given a record and its kind, True or None; False or a reason rejects it."""
+    robots: bool | None
+    """Whether robots.txt is obeyed; None leaves it to the settings."""
     invoke: Callable[[Job, Kit], Any]
     """Call the function with what it wants. Returns its value, or an awaitable of it where `is_async`."""
 
@@ -57,6 +63,9 @@ class Handler:
         retries: int | None = None,
         backoff: float = DEFAULT_BACKOFF,
         params: type[BaseModel] | None = None,
+        emits: Mapping[str, type[BaseModel]] | None = None,
+        keep: Callable[[Any, str], bool | str | None] | None = None,
+        robots: bool | None = None,
         names: dict[str, Any] | None = None,
     ) -> None:
         """`names` are what annotations written as text may refer to, beside the globals of the function."""
@@ -69,6 +78,9 @@ class Handler:
         self.timeout = _checked_timeout(kind, timeout)
         self.retries = _checked_retries(kind, retries)
         self._backoff = _checked_backoff(kind, backoff)
+        self.emits = dict(emits or {})
+        self.keep = keep
+        self.robots = robots
         self._params = params
         self._names = names
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -136,12 +148,17 @@ def handler(
     retries: int | None = None,
     backoff: float = DEFAULT_BACKOFF,
     params: type[BaseModel] | None = None,
+    emits: Mapping[str, type[BaseModel]] | None = None,
+    keep: Callable[[Any, str], bool | str | None] | None = None,
+    robots: bool | None = None,
 ) -> Callable[[Callable[..., Any]], Handler]:
     """Make a function the handler of a kind of job.
 
     `timeout` (seconds or a timedelta) bounds one attempt; `retries` is how often a failed job is tried again, by
     default as often as the job itself allows; `backoff` is the seconds before the first retry; `params` is a pydantic
-    model the payload must satisfy.
+    model the payload must satisfy. `emits` names the pydantic model of each kind of record, and `keep` is a filter:
+    called with a record and its kind, it returns True, or False or a reason to reject it. `robots=False` passes over
+    robots.txt.
     """
     if callable(kind):
         raise HandlerFileError('A handler needs the kind of job it handles. Write @handler("page"), not @handler.')
@@ -150,7 +167,18 @@ def handler(
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
     def declare(function: Callable[..., Any]) -> Handler:
-        return Handler(kind, function, timeout=timeout, retries=retries, backoff=backoff, params=params, names=names)
+        return Handler(
+            kind,
+            function,
+            timeout=timeout,
+            retries=retries,
+            backoff=backoff,
+            params=params,
+            emits=emits,
+            keep=keep,
+            robots=robots,
+            names=names,
+        )
 
     return declare
 

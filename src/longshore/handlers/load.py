@@ -30,7 +30,7 @@ def load_handlers(path: Path) -> dict[str, Handler]:
     The file is run anew each time, as a module named after it and with its folder importable, so that it may import its
     neighbours. Raises `HandlerFileError`, which names the file and the line, where anything is wrong with it.
     """
-    module = _import(path)
+    module = import_file(path)
     handlers: dict[str, Handler] = {}
     without_kinds = []
     for value in list(vars(module).values()):
@@ -67,7 +67,8 @@ def _name(handler: Handler) -> str:
     return str(getattr(handler, "__qualname__", handler.function))
 
 
-def _import(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
+    """Run a Python file as a module named after it. `HandlerFileError` names the line where that fails."""
     if not path.exists():
         raise HandlerFileError(f"There is no handler file {path}. Name a Python file that exists.")
     if path.suffix != ".py" or not path.is_file():

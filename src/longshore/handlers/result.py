@@ -5,7 +5,7 @@
     Result                     completed, with follow-on jobs or a message
     Partial                    completed with results and errors side by side, unless every part failed
     Snooze                     not now: pending again later, no attempt counted
-    an exception raised        failed; the error says whether trying again may help
+    an exception raised        failed; the error says whether trying again may help; a SnoozeError is a Snooze
 
 A result is encoded here, once; media store the bytes as they are.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.errors import Failure, LongshoreError, ProcessingError, ValidationError, WorkerError
+from longshore.errors import Failure, LongshoreError, ProcessingError, SnoozeError, ValidationError, WorkerError
 from longshore.handlers.handler import Handler
 from longshore.job import Job, NewJob
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
@@ -89,8 +89,10 @@ def _not_a_result(value: Outcome) -> ProcessingError:
     )
 
 
-def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed:
+def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed | Snoozed:
     """The outcome of an attempt that raised this error."""
+    if isinstance(error, SnoozeError):
+        return Snoozed(error.snooze)
     return _failed(handler, job, Failure.of(error))
 
 

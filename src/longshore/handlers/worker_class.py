@@ -43,7 +43,7 @@ from longshore.errors import (
     UsageError,
 )
 from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import JustHttp, Kit
 from longshore.handlers.lease_keeper import LeaseKeeper
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
@@ -286,7 +286,7 @@ class Worker:
         self.log.info("Claimed work", job_id=task.id, kind=task.type)
         job = self._held(task).job
         handler = self._handler(task.type)
-        kit = Kit(self.log, None, job)
+        kit = Kit(self.log, JustHttp(), job)
         try:
             value = handler.invoke(job, kit)
             if handler.is_async:

@@ -27,6 +27,9 @@ from longshore.errors import InputFileError
 LONGEST_LINE = 16 * 1024 * 1024
 """A line longer than this many bytes is refused: it is not a list of jobs but something else."""
 
+STANDARD_INPUT = "standard input"
+"""What `-` is called in a message."""
+
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(?:[/?#].*)?\Z", re.IGNORECASE)
 _BESIDE_PAYLOAD = ("key", "priority", "partition", "not_before")
 _LARGEST_PRIORITY = 2**31 - 1  # what every medium can keep
@@ -54,6 +57,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     priority: int | None = None
     partition: str | None = None
     not_before: float | None = None
+    kind: str | None = None
+    """Only a source in Python says it, and what follows."""
+    host: str | None = None
+    max_attempts: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,18 +74,12 @@ class Input:
     @property
     def name(self) -> str:
         """What to call it in a message."""
-        return "standard input" if self.path == "-" else self.path
+        return STANDARD_INPUT if self.path == "-" else self.path
 
     @property
     def rereadable(self) -> bool:
         """Whether it can be read a second time: a pipe cannot. One that cannot be read at all will say so at once."""
-        if self.path == "-":
-            return False
-        try:
-            mode = Path(self.path).stat().st_mode
-        except OSError:
-            return True
-        return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+        return is_rereadable(self.path)
 
     def entries(self) -> Iterator[Entry]:
         """Every job of the file, in order. `InputFileError` names the first line that is not one."""
@@ -106,7 +107,7 @@ class Input:
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         try:
-            with self._opened() as file:
+            with open_bytes(self.path) as file:
                 number = 0
                 while raw := file.readline(LONGEST_LINE + 1):
                     number += 1
@@ -127,24 +128,42 @@ class Input:
         except OSError as error:
             raise InputFileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
 
-    def _opened(self) -> BinaryIO:
-        if self.path == "-":
-            # A copy, so that closing it leaves the process its standard input.
-            return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
-        return Path(self.path).open("rb")
+
+def is_rereadable(path: str) -> bool:
+    """Whether what is there can be read twice. What cannot be read at all will say so at once."""
+    if path == "-":
+        return False
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def open_bytes(path: str) -> BinaryIO:
+    """The file, or standard input for `-`. Raises `OSError`."""
+    if path == "-":
+        # A copy, so that closing it leaves the process its standard input.
+        return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    return Path(path).open("rb")
 
 
 def _url_entry(line: str) -> Entry | None:
     if not line or line.startswith("#"):
         return None
-    if not _URL.match(line):
-        hint = f" Did you mean https://{line} ?" if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", line) else ""
-        raise ValueError(f"'{_short(line)}' is not a URL.{hint}")
+    return Entry(payload={"url": check_url(line)})
+
+
+def check_url(text: str) -> str:
+    """The text, if it is a URL; `ValueError` if not."""
+    if not _URL.match(text):
+        hint = f" Did you mean https://{text} ?" if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", text) else ""
+        raise ValueError(f"'{_short(text)}' is not a URL.{hint}")
     try:
-        _ = urlsplit(line).port  # looks at what the expression above does not: brackets, and that a port is one
+        _ = urlsplit(text).port  # looks at what the expression above does not: brackets, and that a port is one
     except ValueError as error:
-        raise ValueError(f"'{_short(line)}' is not a URL: {error}.") from None
-    return Entry(payload={"url": line})
+        raise ValueError(f"'{_short(text)}' is not a URL: {error}.") from None
+    return text
 
 
 def _job_entry(line: str) -> Entry | None:

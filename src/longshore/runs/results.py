@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import os
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.job import State
-from longshore.queue import Queue, Selection, each_job
-
-
-class ResultLine(msgspec.Struct, frozen=True):
-    """One line of a results file."""
-
-    id: str
-    run: str
-    kind: str
-    key: str
-    payload: dict[str, Any]
-    result: Any
-
+from longshore.queue import Queue
+from longshore.runs.export.rows import ResultLine, ResultRows
+from longshore.runs.export.whole import STDOUT, opened
 
 DEFAULT_OUT = "results.jsonl"
 
@@ -69,7 +55,7 @@ class Delivered:
 
 
 def _there(place: str) -> bool:
-    return place != "-" and Path(place).exists()
+    return place != STDOUT and Path(place).exists()
 
 
 async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
@@ -83,47 +69,25 @@ async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
 async def write_results(queue: Queue, run: str, out: str) -> int:
     """Write the result of every completed job and return their number. `-` is standard output.
 
-    A file is written under another name and renamed when it is whole, so that nobody ever reads half of it.
+    A file is written under another name and renamed when it is whole, so that nobody ever reads half of it. One whose
+    name ends in .zst or .gz is compressed.
     """
-    if out == "-":
-        count = await _write(queue, run, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return count
-    target = Path(out)
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            count = await _write(queue, run, file)
-        part.replace(target)
+        with opened(out) as file:
+            return await _write(queue, run, file)
     except OSError as error:
+        if out == STDOUT:
+            raise
         raise UsageError(
             f"The results cannot be written to {out}: {error.strerror or error}. They are safe in the queue; "
             f"make room, or choose another place with --out, and give the same command again with --run {run}."
         ) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-    return count
-
-
-def check_out(out: str) -> None:
-    """Refuse, before any work is done, a place the results could not be written to."""
-    target = Path(out)
-    if out == "-":
-        return
-    if target.is_dir():
-        raise UsageError(f"--out {out} is a folder. Name a file in it, such as {target / 'results.jsonl'}.")
-    if not target.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {target.parent}. Make it first, or choose another place.")
-    if not os.access(target.parent, os.W_OK):
-        raise UsageError(f"--out {out}: the folder {target.parent} cannot be written to. Choose another place.")
 
 
 async def _write(queue: Queue, run: str, file: BinaryIO) -> int:
     encoder = msgspec.json.Encoder()
     count = 0
-    async for job in each_job(queue, Selection(run=run, states=frozenset({State.COMPLETED}))):
-        line = ResultLine(job.id, job.run, job.kind, job.key, job.payload, job.result)
-        file.write(encoder.encode(line) + b"\n")
+    async for row in ResultRows(queue, run).each():
+        file.write(encoder.encode(row.line) + b"\n")
         count += 1
     return count

@@ -1,4 +1,4 @@
-"""Submitting the jobs of a file into a run: checked first where it can be, in batches, and safe to repeat."""
+"""Submitting the jobs of a source into a run: checked first where it can be, in batches, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -6,40 +6,56 @@ import itertools
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import cast
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import InputFileError, QueueError, UsageError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob, new_job
+from longshore.notes import ABSENT, KeepsNotes, Note
 from longshore.queue import Queue
-from longshore.runs.inputs import Entry, Input
+from longshore.runs.inputs import Entry
+from longshore.runs.sources import Source
 
 BATCH = 5000
 """Jobs to a call: as many as bring no more speed."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
+_SHELF = "run_ids"
+"""Where an id is reserved between being made and the first job of its run."""
+_RESERVED = 3600.0
+"""Seconds after which a reservation may go: nobody makes ids of an hour ago, and by then the run has jobs, or never."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the jobs of a file become. What a line says of itself goes before this."""
+    """What the jobs of a source become. What one says of itself goes before this."""
 
     run: str
     kind: str
     priority: int = 0
     partition: str = ""
+    partitions: frozenset[str] | None = None
+    """Where given, the only partitions there may be."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
     def job(self, entry: Entry) -> NewJob:
-        """The job that an entry becomes."""
+        """The job that an entry becomes. `InputFileError` for one of a partition that there is not."""
+        partition = self.partition if entry.partition is None else entry.partition
+        if self.partitions is not None and partition and partition not in self.partitions:
+            raise InputFileError(
+                f"A job is of partition '{partition}', which is none of the scraper's: "
+                f"{', '.join(sorted(self.partitions))}. Add it there, or correct the source."
+            )
         return new_job(
-            self.kind,
+            self.kind if entry.kind is None else entry.kind,
             entry.payload,
             run=self.run,
             key=entry.key,
             priority=self.priority if entry.priority is None else entry.priority,
-            partition=self.partition if entry.partition is None else entry.partition,
+            partition=partition,
+            host=entry.host,
             not_before=entry.not_before,
-            max_attempts=self.max_attempts,
+            max_attempts=self.max_attempts if entry.max_attempts is None else entry.max_attempts,
         )
 
 
@@ -51,22 +67,23 @@ class Submission(msgspec.Struct, frozen=True):
     duplicates: int = 0
 
 
-def check_file(source: Input) -> None:
-    """Read a file through before anything is touched: `InputFileError` for a malformed line, and if no job is in it.
+def check_file(source: Source) -> None:
+    """Read a source through before anything is touched: `InputFileError` for a malformed line, and if no job is in it.
 
-    A pipe cannot be read twice and is left alone.
+    What cannot be read twice, as a pipe, is left alone.
     """
     if source.rereadable:
         try:
-            source.check()
+            if not sum(1 for _ in source.entries()):
+                source.refuse_empty()
         except InputFileError as error:
             raise InputFileError(f"{error} Nothing was submitted.") from error
 
 
 async def submit_file(
-    queue: Queue, source: Input, plan: Plan, *, progress: Callable[[Submission], None] | None = None
+    queue: Queue, source: Source, plan: Plan, *, progress: Callable[[Submission], None] | None = None
 ) -> Submission:
-    """Submit every job of a file, a few thousand at a time.
+    """Submit every job of a source, a few thousand at a time.
 
     A malformed line ends it: the error says how many jobs had been submitted before. `check_file` finds such a line
     before the first is. Submitting again is harmless: what is known is counted as a duplicate.
@@ -105,9 +122,32 @@ def check_run_id(run: str) -> str:
 
 
 async def new_run_id(queue: Queue, clock: Clock) -> str:
-    """An id that no run of the queue has: the time (UTC), with a number behind it where that is taken."""
+    """An id that no run of the queue has: the time (UTC), with a number behind it where that is taken.
+
+    Nobody else is given the same one, be it in the same second, where the queue keeps notes.
+    """
     stem = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y%m%d_%H%M%S")
     for suffix in itertools.chain([""], (f"_{n}" for n in itertools.count(2))):
-        if not await queue.stats(stem + suffix):
-            return stem + suffix
+        run = stem + suffix
+        # In this order: whoever reserved it before has either jobs by now, or the reservation still.
+        if await _reserve(queue, run) and not await queue.stats(run):
+            return run
     raise AssertionError("unreachable")
+
+
+async def _reserve(queue: Queue, run: str) -> bool:
+    """Whether the id is ours from now on. Reservations that nobody needs any more are cleared away with it."""
+    if not queue.traits.keeps_notes:
+        return True
+    keeper = cast("KeepsNotes", queue)
+    shelf = await keeper.notes(_SHELF)
+    if shelf.get(run).version != ABSENT:
+        return False
+    old = [Note(note.name, note.version, None) for note in shelf.notes if not _is_recent(note.value, shelf.now)]
+    made, *_ = await keeper.note(_SHELF, [Note(run, ABSENT, {"at": shelf.now}), *old])
+    return made is not None
+
+
+def _is_recent(value: object, now: float) -> bool:
+    at = value.get("at") if isinstance(value, dict) else None
+    return isinstance(at, int | float) and now - at < _RESERVED

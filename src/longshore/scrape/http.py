@@ -1,158 +1,194 @@
-"""Fetching over HTTP: one pooled session, bounded in time and size, with errors that say whether to try again."""
+"""Fetching over HTTP: pooled, bounded in time and size, polite, with errors that say whether to try again.
+
+    http = Http()
+    page = await http.get("https://example.com/")
+
+Every request asks the site's robots.txt, waits for its turn with the pace, goes through a proxy where there is a pool
+of them, and is tried again where that may help. `SyncHttp` is the same without await.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from email.message import Message
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+from urllib.parse import urlsplit
 
-import msgspec
-
-from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError, ValidationError
+from longshore.clock import Clock, SystemClock
+from longshore.errors import SettingsError, ValidationError
 from longshore.loop_thread import LoopThread
-from longshore.url import mask_url, mask_urls
+from longshore.scrape.answers import Response, StatusError
+from longshore.scrape.fetch import Call, Fetch, Watch, Ways
+from longshore.scrape.identity import PRODUCT, robot_name
+from longshore.scrape.identity import user_agent as default_user_agent
+from longshore.scrape.pacing import NoPace, Pace
+from longshore.scrape.proxy_file import SCHEMES, Proxy
+from longshore.scrape.request import BodyOptions, Options, Request, make_request
+from longshore.scrape.robots import Robots
+from longshore.scrape.transport import (
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_MAX_BYTES,
+    DEFAULT_TIMEOUT,
+    AiohttpTransport,
+    Bounds,
+    Transport,
+)
 
 if TYPE_CHECKING:
-    import aiohttp
+    from longshore.scrape.cache import PageCache
+    from longshore.scrape.proxies import Turns
 
-DEFAULT_TIMEOUT = timedelta(seconds=30)
-"""From the first byte sent to the last received, redirects included."""
-DEFAULT_MAX_BYTES = 64 * 1024 * 1024
-USER_AGENT = "longshore"
+__all__ = ["AttemptHttp", "Http", "Response", "StatusError", "SyncAttemptHttp", "SyncHttp"]
 
-_PASSING = frozenset({408, 425, 429})
+Run = Callable[[Coroutine[Any, Any, Response]], Response]
+"""Runs a coroutine to its end."""
 
-
-class StatusError(ProcessingError):
-    """The server answered with an error. Worth another try for 408, 425, 429 and 5xx, and for no other."""
-
-    def __init__(self, url: str, status: int) -> None:
-        names = {known.value: f" {known.phrase}" for known in HTTPStatus}
-        super().__init__(
-            f"{mask_url(url)} answered {status}{names.get(status, '')}",
-            retryable=status in _PASSING or status >= 500,
-        )
-        self.url = url
-        self.status = status
-
-    def __reduce__(self) -> tuple[type[StatusError], tuple[str, int]]:
-        return StatusError, (self.url, self.status)
+DEFAULT_PATIENCE = timedelta(seconds=30)
+DEFAULT_RETRIES = 2
+USER_AGENT = PRODUCT
+"""What we are called, without the version."""
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered, read to its end."""
+class AttemptHttp:
+    """Fetches pages in one attempt at a job. Made by `Http.attempt`; costs next to nothing."""
 
-    url: str
-    """Where it came from, after redirects."""
-    status: int = 200
-    headers: Mapping[str, str] = {}
-    """Found by name in any case."""
-    body: bytes = b""
+    def __init__(self, ways: Ways, call: Call) -> None:
+        self._ways = ways
+        self._call = call
 
-    @property
-    def text(self) -> str:
-        """The body as text, by the charset the server named, or UTF-8; what does not fit is replaced."""
-        header = Message()
-        header["Content-Type"] = self.headers.get("Content-Type", "")
-        try:
-            return self.body.decode(header.get_content_charset("utf-8"), errors="replace")
-        except LookupError:
-            return self.body.decode(errors="replace")
+    async def get(self, url: str, **options: Unpack[Options]) -> Response:
+        """Fetch a URL, following redirects. See `request`."""
+        return await self.request("GET", url, **options)
 
-    def json(self) -> Any:
-        """The body read as JSON. Raises `ProcessingError` where it is none."""
-        try:
-            return msgspec.json.decode(self.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProcessingError(f"{mask_url(self.url)} did not answer with JSON: {error}") from error
+    async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
+        """Send a body (`data` or `json`) to a URL; once, for who knows what a second time would do. See `request`."""
+        return await self.request("POST", url, **options)
 
-
-class Http:
-    """Fetches pages for async handlers. Opens its session at the first fetch; `close` lets go of it."""
-
-    def __init__(self, *, timeout: timedelta = DEFAULT_TIMEOUT, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
-        self._timeout = timeout
-        self._max_bytes = max_bytes
-        self._session: aiohttp.ClientSession | None = None
-
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None, check: bool = True) -> Response:
-        """Fetch a URL, following redirects.
+    async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
+        """Send a request of any method, following redirects. `BodyOptions` says what may be given.
 
         Raises `StatusError` for an answer of 400 and above, unless `check` is off; `ConnectionFailedError` and
-        `TimedOutError` for trouble on the way; `ProcessingError` for a body that is too large or redirects without
-        end; `ValidationError` for what is no URL.
+        `TimedOutError` for trouble on the way; `RobotsError` for what robots.txt forbids; `HostClosedError`, by which
+        the job comes back later at no cost, where the host or every proxy must be left alone for longer than we may
+        wait; `ProcessingError` for a body that is too large or redirects without end; `ValidationError` for what is no
+        URL, or cannot be sent.
         """
-        response = await self.fetch(url, headers or {})
-        if check and response.status >= 400:
-            raise StatusError(url, response.status)
-        return response
+        if not options:
+            call, request = self._call, Request(method, url)
+        else:
+            call, request = _with(self._call, options), _made(method, url, options)
+        fetch = Fetch(self._ways, call)
+        answer = await fetch.run(request)
+        if answer.status >= 400 and call.check:
+            status = answer.status
+            raise StatusError(request.url, status, retryable=True if fetch.another_proxy_may(status) else None)
+        return answer
 
-    async def fetch(self, url: str, headers: Mapping[str, str]) -> Response:
-        """Fetch without judging the status. What stands in for the network in tests overrides this."""
-        import aiohttp
 
-        shown = mask_url(url)
-        try:
-            async with self._open().get(url, headers=headers) as answer:
-                body = await self._read(answer, shown)
-                return Response(url=str(answer.url), status=answer.status, headers=answer.headers, body=body)
-        except aiohttp.RedirectClientError:
-            # Like the next one, its text is a bare URL, password included.
-            raise ProcessingError(f"{shown} redirects to what is not a URL", retryable=False) from None
-        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):
-            raise ValidationError(f"'{shown}' is not a URL that can be fetched.") from None
-        except aiohttp.TooManyRedirects as error:
-            raise ProcessingError(f"{shown} redirects without end", retryable=False) from error
-        except TimeoutError as error:
-            seconds = self._timeout.total_seconds()
-            raise TimedOutError(f"{shown} did not answer within {seconds:g} seconds") from error
-        except (aiohttp.ClientError, OSError) as error:
-            what = mask_urls(str(error)) or type(error).__name__
-            raise ConnectionFailedError(f"{shown} could not be fetched: {what}") from error
+class Http(AttemptHttp):
+    """Fetches pages for async handlers. Opens its connections at the first fetch; `close` lets go of them."""
+
+    def __init__(
+        self,
+        *,
+        timeout: timedelta = DEFAULT_TIMEOUT,
+        connect_timeout: timedelta = DEFAULT_CONNECT_TIMEOUT,
+        first_byte_timeout: timedelta | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        retries: int = DEFAULT_RETRIES,
+        patience: timedelta = DEFAULT_PATIENCE,
+        user_agent: str | None = None,
+        robots: bool = True,
+        pace: Pace | None = None,
+        proxies: Turns | None = None,
+        cache: PageCache | None = None,
+        transport: Literal["aiohttp", "curl"] | Transport = "aiohttp",
+        clock: Clock | None = None,
+    ) -> None:
+        """How everything is fetched.
+
+        `timeout` bounds a try from its beginning to the last byte, redirects included, `connect_timeout` the way to a
+        connection, `first_byte_timeout` the wait for the answer to begin, `max_bytes` a body. A request that can be
+        sent twice is tried again up to `retries` times, after an error on the way, 408, 425, 429 and 5xx. `patience` is
+        how long a fetch may wait for the host or a proxy. With `proxies` nothing is ever sent without one of them.
+        """
+        agent = user_agent or default_user_agent()
+        clock = clock or SystemClock()
+        pace = pace or NoPace()
+        bounds = Bounds(
+            total=timeout.total_seconds(),
+            connect=connect_timeout.total_seconds(),
+            first_byte=None if first_byte_timeout is None else first_byte_timeout.total_seconds(),
+            max_bytes=max_bytes,
+        )
+        ways = Ways(
+            transport=_transport(transport, bounds, agent),
+            # curl sends those of a browser.
+            headers={} if transport == "curl" else {"User-Agent": agent},
+            pace=pace,
+            patience=patience.total_seconds(),
+            total=bounds.total,
+            retries=retries,
+            clock=clock,
+            robots=Robots(robot_name(agent), pace, clock),
+            proxies=proxies,
+            cache=cache,
+        )
+        super().__init__(ways, Call(robots=robots))
+
+    def attempt(
+        self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
+    ) -> AttemptHttp:
+        """The same for one attempt, over the same connections.
+
+        `watch` is told of every exchange, those answered by the cache included. `ends_at` is when the attempt will be
+        ended (`time.monotonic`): what comes too late for it is not waited for. `robots` overrules the switch.
+        """
+        by_robots = self._call.robots if robots is None else robots
+        return AttemptHttp(self._ways, Call(robots=by_robots, watch=watch, ends_at=ends_at))
 
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless; a later fetch opens new ones."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            import aiohttp
-
-            self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=self._timeout.total_seconds()),
-                headers={"User-Agent": USER_AGENT},
-            )
-        return self._session
-
-    async def _read(self, answer: aiohttp.ClientResponse, shown: str) -> bytes:
-        body = bytearray()
-        # Counted as it arrives, after decompression: neither a false Content-Length nor a bomb gets past.
-        async for chunk in answer.content.iter_any():
-            body += chunk
-            if len(body) > self._max_bytes:
-                raise ProcessingError(f"{shown} is larger than {self._max_bytes:,} bytes", retryable=False)
-        return bytes(body)
+        await self._ways.robots.close()
+        await self._ways.transport.close()
 
 
-class SyncHttp:
+class SyncAttemptHttp:
+    """The same for one attempt of a plain handler."""
+
+    def __init__(self, http: AttemptHttp, run: Run) -> None:
+        self._attempt_http = http
+        self._run = run
+
+    def get(self, url: str, **options: Unpack[Options]) -> Response:
+        """As `AttemptHttp.get`."""
+        return self._run(self._attempt_http.get(url, **options))
+
+    def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
+        """As `AttemptHttp.post`."""
+        return self._run(self._attempt_http.post(url, **options))
+
+    def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
+        """As `AttemptHttp.request`."""
+        return self._run(self._attempt_http.request(method, url, **options))
+
+
+class SyncHttp(SyncAttemptHttp):
     """The same for plain handlers: `kit.http.get(url)` without await, from any thread."""
 
     def __init__(self, http: Http | None = None) -> None:
         self._http = http or Http()
         self._thread: LoopThread | None = None
         self._starting = threading.Lock()
+        super().__init__(self._http, self._call)
 
-    def get(self, url: str, *, headers: Mapping[str, str] | None = None, check: bool = True) -> Response:
-        """As `Http.get`."""
-        with self._starting:
-            if self._thread is None:
-                self._thread = LoopThread("longshore-http")
-        return self._thread.call(self._http.get(url, headers=headers, check=check))
+    def attempt(
+        self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
+    ) -> SyncAttemptHttp:
+        """As `Http.attempt`. `watch` is called on a thread of our own, while the handler waits."""
+        return SyncAttemptHttp(self._http.attempt(watch=watch, ends_at=ends_at, robots=robots), self._call)
 
     def close(self) -> None:
         """As `Http.close`."""
@@ -160,3 +196,62 @@ class SyncHttp:
             self._thread.call(self._http.close())
             self._thread.close()
             self._thread = None
+
+    def _call(self, coroutine: Coroutine[Any, Any, Response]) -> Response:
+        with self._starting:
+            if self._thread is None:
+                self._thread = LoopThread("longshore-http")
+        return self._thread.call(coroutine)
+
+
+def _transport(named: Literal["aiohttp", "curl"] | Transport, bounds: Bounds, agent: str) -> Transport:
+    match named:
+        case "aiohttp":
+            return AiohttpTransport(bounds, agent)
+        case "curl":
+            from longshore.scrape.curl import CurlTransport
+
+            return CurlTransport(bounds)
+        case str():
+            raise SettingsError(f"There is no transport '{named}'. Choose aiohttp or curl.")
+        case _:
+            return named
+
+
+def _with(call: Call, options: BodyOptions) -> Call:
+    timeout, proxy = options.get("timeout"), options.get("proxy")
+    total = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if total is not None and not 0 < total < math.inf:
+        raise ValidationError(f"A request has timeout={timeout!r}. Give it seconds above 0.")
+    return Call(
+        robots=call.robots,
+        watch=call.watch,
+        ends_at=call.ends_at,
+        total=total,
+        proxy=None if proxy is None else _proxy(proxy),
+        session=options.get("session", ""),
+        check=options.get("check", True),
+    )
+
+
+def _made(method: str, url: str, options: BodyOptions) -> Request:
+    return make_request(
+        method,
+        url,
+        headers=options.get("headers"),
+        params=options.get("params"),
+        data=options.get("data"),
+        json=options.get("json"),
+    )
+
+
+def _proxy(url: str) -> Proxy:
+    try:
+        parts = urlsplit(url)
+        right = parts.scheme.lower() in SCHEMES and parts.hostname and parts.port
+    except ValueError:
+        right = False
+    if not right:
+        # Not shown: what is no URL cannot be masked either.
+        raise ValidationError(f"The proxy given is no URL that begins with {', '.join(SCHEMES)} and names a port.")
+    return Proxy(url)

@@ -17,6 +17,7 @@ TOML = "longshore.toml"
 
 _SECTION = "longshore"
 _PROFILES = "profiles"
+_SCRAPERS = "scrapers"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class TomlFile:
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    scrapers: Any = None
+    """The registry of scrapers, which is none of the settings' business."""
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
@@ -82,9 +85,10 @@ def read_toml(path: Path) -> TomlFile:
         whole = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
-    strangers = [name for name in whole if name != _SECTION]
+    strangers = [name for name in whole if name not in {_SECTION, _SCRAPERS}]
     if strangers:
-        hint = " Settings belong under [longshore]." if strangers[0] in TABLE else " Only [longshore] is read."
+        belongs = strangers[0] in TABLE
+        hint = " Settings belong under [longshore]." if belongs else " Only [longshore] and [scrapers.NAME] are read."
         raise SettingsError(f"{path}: unknown '{strangers[0]}'.{hint}")
     table = whole.get(_SECTION, {})
     if not isinstance(table, dict):
@@ -100,7 +104,7 @@ def read_toml(path: Path) -> TomlFile:
         if "profile" in profile:
             raise SettingsError(f"{path}: [{section}] cannot choose a profile itself. Take its 'profile' away.")
         _check_names(path, section, profile)
-    return TomlFile(table, profiles)
+    return TomlFile(table, profiles, whole.get(_SCRAPERS))
 
 
 def _check_names(path: Path, section: str, table: Mapping[str, Any]) -> None:

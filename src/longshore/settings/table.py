@@ -142,7 +142,73 @@ class Settings:
         at_most=_YEARS,
     )
     strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
-    proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE")
+    contact: str = _setting("", "Whom a site's owner may write to: an address or a page, said in the user agent.")
+    robots: bool = _setting(True, "Obey robots.txt. A handler may say otherwise for itself.")
+    host_delay: Span = _setting(  # noqa: RUF009 - a field like the others
+        Span(0.0, 0.0),
+        "Seconds between two requests to one host, by all workers together: a number, or a range such as 8-20. "
+        "0 learns from each host how fast it may be asked.",
+        at_most=_YEARS,
+        live=True,
+    )
+    host_rate: float = _setting(
+        1000.0,
+        "The most requests a second to one host, by all workers together.",
+        at_least=0.0001,
+        at_most=_MANY,
+        live=True,
+    )
+    transport: str = _setting(
+        "aiohttp",
+        "What fetches pages: `aiohttp`, or `curl`, which looks like a browser to sites that look closely.",
+        choices=("aiohttp", "curl"),
+    )
+    cache_hours: float = _setting(
+        0.0, "How long a page may be taken from the cache on disk. 0 is no cache.", at_least=0, at_most=_YEARS_IN_HOURS
+    )
+    proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE", live=True)
+    proxy_rotation: bool = _setting(
+        True,
+        "Every request may take any proxy. Off, each worker of a fleet keeps to its own share of them.",
+        "PROXY_ROTATION_ENABLED",
+        live=True,
+    )
+    proxy_strategy: str = _setting(
+        "round_robin",
+        "Which proxy a request takes.",
+        "PROXY_SELECTION_STRATEGY",
+        choices=("round_robin", "random", "least_used", "sticky"),
+        live=True,
+    )
+    proxy_blacklist_threshold: int = _setting(
+        10,
+        "After so many failures in a row a proxy rests: at the host that refused it, or everywhere.",
+        "PROXY_BLACKLIST_THRESHOLD",
+        at_least=1,
+        at_most=_MANY,
+        live=True,
+    )
+    proxy_blacklist_minutes: float = _setting(
+        60.0,
+        "How long a proxy rests.",
+        "PROXY_BLACKLIST_DURATION_MINUTES",
+        at_least=0.1,
+        at_most=_YEARS_IN_HOURS,
+        live=True,
+    )
+    browser: str = _setting(
+        "playwright", "What `kit.browser` drives the browser with.", choices=("playwright", "selenium")
+    )
+    max_targets_per_browser: int = _setting(
+        100, "After so many pages the browser is replaced by a new one.", "MAX_TARGETS_PER_BROWSER", at_least=1
+    )
+    tor: bool = _setting(False, "Send all requests through Tor; each worker has a Tor of its own.")
+    tor_config: str | None = _setting(None, "A file of Tor's own configuration: bridges, the country of the exit.")
+    keep_pages: bool = _setting(False, "Keep every page that is fetched, so that `reparse` needs no request.")
+    bundles: int = _setting(
+        1, "How many failures of each kind are kept whole, for `replay`. 0 is none.", at_least=0, at_most=1000
+    )
+    data_folder: str = _setting(".longshore", "Where records, pages and failure bundles are kept.")
     vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, say so once and work.")
     egress_interface: str | None = _setting(
         None, "Egress check: this network interface must be there and up (tun0, wg0)."

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import inspect
 import os
+import queue
 import signal
 import sys
 import threading
@@ -30,8 +31,22 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.observe.logs import configure_relay, enter_job
 from longshore.outcome import Outcome
-from longshore.scrape.http import SyncHttp
-from longshore.worker.frames import HEAD, Broken, FromChild, Ready, Said, done, length_in, pack, read_from_parent
+from longshore.worker.frames import (
+    HEAD,
+    Broken,
+    FromChild,
+    Ready,
+    Reply,
+    Run,
+    Said,
+    Setup,
+    done,
+    length_in,
+    pack,
+    read_from_parent,
+)
+from longshore.worker.relay import Line
+from longshore.worker.tools import ChildTools
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -51,34 +66,65 @@ def main(arguments: list[str]) -> int:
     except HandlerFileError as error:
         send(Broken(str(error)))
         return error.exit_code
-    http = SyncHttp()
+    line = Line(send)
+    frames = _Frames(inbox, line)
+    setup = frames.next()
+    if not isinstance(setup, Setup):
+        return 0
+    tools = ChildTools(setup.tools, line)
     log = structlog.get_logger()
     send(Ready())
-    while head := inbox.read(HEAD):
-        job = read_from_parent(inbox.read(length_in(head))).job
+    while isinstance(frame := frames.next(), Run):
+        job, handler = frame.job, handlers[frame.job.kind]
         started = time.monotonic()
         enter_job(job)
-        outcome = _attempt(handlers[job.kind], job, Kit(log, http, job))
+        kit = Kit(log, tools, job, handler, started + handler.timeout.total_seconds())
+        outcome, raised = _attempt(handler, job, kit)
+        emitted = tools.over(kit, outcome, raised)
         with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
             sys.stdout.flush()
-        send(done(outcome, time.monotonic() - started))
+        send(done(outcome, time.monotonic() - started, emitted))
     return 0
 
 
-def _attempt(handler: Handler, job: Job, kit: Kit) -> Outcome:
+def _attempt(handler: Handler, job: Job, kit: Kit) -> tuple[Outcome, BaseException | None]:
+    """The outcome, and what the handler raised."""
     try:
         value = handler.invoke(job, kit)
         if inspect.isawaitable(value):
             value = asyncio.run(_awaited(value))
-        return outcome_of(handler, job, value)
+        return outcome_of(handler, job, value), None
     except SystemExit as error:
-        return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})"))
+        return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})")), error
     except BaseException as error:  # noqa: BLE001  the handler's verdict, whatever it is
-        return outcome_of_error(handler, job, error)
+        return outcome_of_error(handler, job, error), error
 
 
 async def _awaited(value: object) -> object:
     return await value  # type: ignore[misc]
+
+
+class _Frames:
+    """What comes from the worker. Read by a thread, for replies come while a handler runs."""
+
+    def __init__(self, inbox: BinaryIO, line: Line) -> None:
+        self._inbox = inbox
+        self._line = line
+        self._waiting: queue.SimpleQueue[Setup | Run | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="longshore-frames", daemon=True).start()
+
+    def next(self) -> Setup | Run | None:
+        """The next thing to do; None at the end."""
+        return self._waiting.get()
+
+    def _read(self) -> None:
+        while head := self._inbox.read(HEAD):
+            frame = read_from_parent(self._inbox.read(length_in(head)))
+            if isinstance(frame, Reply):
+                self._line.replied(frame)
+            else:
+                self._waiting.put(frame)
+        self._waiting.put(None)
 
 
 class _Sender:

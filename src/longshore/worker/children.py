@@ -20,8 +20,25 @@ from longshore.errors import CrashedError
 from longshore.job import Job
 from longshore.observe.logs import enter_job, relay
 from longshore.outcome import Outcome
-from longshore.worker.frames import HEAD, Broken, Done, Ready, Run, Said, length_in, outcome_in, pack, read_from_child
+from longshore.worker.frames import (
+    HEAD,
+    Broken,
+    Call,
+    Done,
+    Ready,
+    Run,
+    Said,
+    Setup,
+    Tell,
+    ToChild,
+    length_in,
+    outcome_in,
+    pack,
+    read_from_child,
+)
 from longshore.worker.guardian import MARK, end_tree
+from longshore.worker.kit_config import KitConfig
+from longshore.worker.relay import Desk, Shared
 
 _START_SECONDS = 60.0
 _LONGEST_LINE = 1 << 20
@@ -34,14 +51,24 @@ log = structlog.get_logger()
 class Children:
     """The child processes of one worker. There are never more than attempts under way, for each attempt takes one."""
 
-    def __init__(self, handler_file: Path, *, level: str) -> None:
+    def __init__(self, handler_file: Path, mark: str, *, level: str, kit: KitConfig, shared: Shared) -> None:
+        """By `mark` all that they start is found. `kit` is what their tools are like, `shared` what is the worker's."""
         self._handler_file = handler_file.resolve()
         self._level = level
-        self.mark = secrets.token_hex(8)
+        self._kit = kit
+        self._shared = shared
+        self.mark = mark
         self._idle: list[Child] = []
         self._all: set[Child] = set()
         self._ever = False
         self._guardian = Guardian(self.mark)
+
+    def change(self, kit: KitConfig) -> None:
+        """Children are to have such tools from now on. Those that have others end with what they are at."""
+        if kit != self._kit:
+            self._kit = kit
+            for child in self._all:
+                child.outdated = True
 
     @property
     def pids(self) -> list[int]:
@@ -63,7 +90,8 @@ class Children:
                 return child
             await self.end(child)
         self._ever = True
-        child = await Child.start(self._handler_file, self._level, f"{self.mark}/{secrets.token_hex(4)}")
+        mark = f"{self.mark}/{secrets.token_hex(4)}"
+        child = await Child.start(self._handler_file, self._level, mark, self._kit, self._shared)
         self._all.add(child)
         self._guardian.say(f"+ {child.pid}")
         try:
@@ -106,17 +134,21 @@ class Children:
 class Child:
     """One child process, and the job it works on."""
 
-    def __init__(self, process: Process, mark: str) -> None:
+    def __init__(self, process: Process, mark: str, kit: KitConfig, shared: Shared) -> None:
         self._process = process
         self._mark = mark
         self._job: Job | None = None
+        self._desk = Desk(shared, self._write)
+        self.outdated = False
+        """Its tools are no longer what they should be."""
         loop = asyncio.get_running_loop()
         self._ready: asyncio.Future[None] = loop.create_future()
         self._done: asyncio.Future[Done] = loop.create_future()
         self._readers = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read_prints())]
+        self._write(Setup(kit))
 
     @classmethod
-    async def start(cls, handler_file: Path, level: str, mark: str) -> Child:
+    async def start(cls, handler_file: Path, level: str, mark: str, kit: KitConfig, shared: Shared) -> Child:
         """Start the process, in a group of its own; `ready` waits for it."""
         # -P: a file in the current folder that is named like a standard module must not take its place.
         module = [sys.executable, "-P", "-u", "-m", "longshore.worker.child"]
@@ -132,7 +164,7 @@ class Child:
             start_new_session=True,
             creationflags=_NEW_GROUP,
         )
-        return cls(process, mark)
+        return cls(process, mark, kit, shared)
 
     @property
     def pid(self) -> int:
@@ -140,8 +172,8 @@ class Child:
 
     @property
     def usable(self) -> bool:
-        """Alive, and its pipe too."""
-        return self._process.returncode is None and not self._readers[0].done()
+        """Alive, its pipe too, and its tools as they should be."""
+        return self._process.returncode is None and not self._readers[0].done() and not self.outdated
 
     async def ready(self, seconds: float) -> None:
         """Return when the child has imported the handler file."""
@@ -153,21 +185,28 @@ class Child:
                 f"the handler file took more than {seconds:.0f} s to import in a child process"
             ) from None
 
-    async def run(self, job: Job) -> tuple[Outcome, float]:
-        """Work on a job: its outcome, and how long it took. Raises `CrashedError` where the process died of it."""
+    async def run(self, job: Job) -> tuple[Outcome, msgspec.Raw]:
+        """Work on a job: its outcome, and what it emitted. Raises `CrashedError` where the process died of it."""
         self._job = job
         self._done = asyncio.get_running_loop().create_future()
         stdin = self._process.stdin
         try:
             if stdin is not None:
-                stdin.write(pack(Run(job)))
+                self._write(Run(job))
                 await stdin.drain()
         except ConnectionError:
             raise CrashedError(f"the process died: {await self._death()}") from None
         if self._readers[0].done():
             raise CrashedError(f"the process died: {await self._death()}")
         frame = await self._done
-        return outcome_in(frame), frame.seconds
+        self._desk.close()
+        return outcome_in(frame), frame.records.copy()
+
+    def _write(self, frame: ToChild) -> None:
+        """Say something to the child; to one that is dying, nothing."""
+        stdin = self._process.stdin
+        if stdin is not None and not stdin.is_closing():
+            stdin.write(pack(frame))
 
     async def kill(self) -> None:
         """Kill it with all its descendants, and forget it."""
@@ -176,6 +215,7 @@ class Child:
 
     async def bury(self) -> None:
         """After its death: collect it and let go of its pipes."""
+        self._desk.close()
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
@@ -203,6 +243,10 @@ class Child:
                         self._ready.set_result(None)
                     case Broken():
                         self._ready.set_exception(CrashedError(frame.message))
+                    case Call():
+                        self._desk.called(frame)
+                    case Tell():
+                        self._desk.told(frame)
                     case Done():
                         if not self._done.done():
                             self._done.set_result(frame)

@@ -22,6 +22,7 @@ from longshore.worker.backoff import Backoff
 from longshore.worker.config import WorkerConfig
 from longshore.worker.gate import Gatekeeper
 from longshore.worker.hand import Hand
+from longshore.worker.politeness import LOOK_SECONDS, Politeness
 from longshore.worker.reaper import Reaper
 from longshore.worker.report import Tally
 from longshore.worker.reporter import Reporter
@@ -75,6 +76,7 @@ class Claimer:
         clock: Clock,
         reaper: Reaper,
         gatekeeper: Gatekeeper,
+        politeness: Politeness,
         reporter: Reporter,
         listener: Listener,
     ) -> None:
@@ -89,6 +91,7 @@ class Claimer:
         self._clock = clock
         self._reaper = reaper
         self._gatekeeper = gatekeeper
+        self._politeness = politeness
         self._reporter = reporter
         self._listener = listener
         self._want = Want(
@@ -158,6 +161,7 @@ class Claimer:
                 self._listener.unwanted(leases)
                 continue
             if leases:
+                self._reporter.hosts_closed(frozenset())
                 self._waits.reset()
                 self._hints.reset()
                 self._empty_polls = 0
@@ -246,6 +250,7 @@ class Claimer:
 
     async def _claim(self, limit: int) -> list[Lease] | None:
         """What was claimed; None where the queue is out of reach, after a wait."""
+        self._want = msgspec.structs.replace(self._want, without_hosts=self._politeness.without())
 
         def take(partitions: Partitions) -> Awaitable[list[Lease]]:
             return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))
@@ -293,6 +298,11 @@ class Claimer:
         snapshot = await self._full_snapshot()
         return snapshot is not None and self._check(msgspec.structs.replace(snapshot, empty_polls=0))
 
+    @property
+    def _passes_over(self) -> bool:
+        """Whether the last claim left hosts out."""
+        return bool(self._want.without_hosts)
+
     async def _lost_race(self) -> None:
         """The queue said that there was work, and there was none: another worker was faster."""
         self._tally.lost_races += 1
@@ -302,27 +312,36 @@ class Claimer:
 
     async def _wait_beside_work(self) -> None:
         """Nothing more to claim, and work under way: wait for more, or for the end of what is in hand."""
-        wait = timedelta(seconds=min(self._waits.next(), _LOOK_SECONDS))
+        wait = timedelta(seconds=min(self._waits.next(), _LOOK_SECONDS if not self._passes_over else LOOK_SECONDS))
         await self._reaper.reap()
-        others = self.quiet.wait(), self.scope.changed()
+        others = [self.quiet.wait(), self.scope.changed()]
+        if self._passes_over:
+            # Whatever ends may make room for another of its host.
+            others.append(self._hand.need.wait())
         self._hinted = await self._sooner(self._queue_wait(wait), None, *others) is True
 
     async def _idle(self) -> bool:
         """Nothing to claim and nothing in hand: wait. True when it is time to stop."""
         if await self._reaper.reap():
             return False
-        if not self._hinted:
+        if self._passes_over:
+            # There may be work, of hosts that must not be asked now. That is no reason to stop.
+            self._idle_since = self._clock.monotonic()
+        elif not self._hinted:
             self._empty_polls += 1
         snapshot = await self._full_snapshot()
         if snapshot is None:
             return False
         if self._check(snapshot):
             return True
-        wait = self._waits.next()
+        wait = min(self._waits.next(), LOOK_SECONDS) if self._passes_over else self._waits.next()
         for condition in self._conditions:
             if isinstance(condition, MaxIdle):
                 wait = min(wait, (condition.limit - snapshot.idle).total_seconds())
-        self._reporter.no_work(snapshot, wait)
+        if self._passes_over:
+            self._reporter.hosts_closed(self._want.without_hosts)
+        else:
+            self._reporter.no_work(snapshot, wait)
         until = self._clock.monotonic() + wait
         while (left := until - self._clock.monotonic()) > 0 and not self.stopping.is_set():
             piece = min(left, self._look_seconds())

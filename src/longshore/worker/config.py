@@ -11,6 +11,7 @@ import msgspec
 from longshore.errors import UsageError
 from longshore.lease import DEFAULT_LEASE, WorkerId
 from longshore.settings import TABLE, Span
+from longshore.worker.kit_config import KitConfig
 from longshore.worker.scope import Scoping
 from longshore.worker.stop import StopCondition
 
@@ -39,6 +40,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     poll_interval: timedelta = timedelta(seconds=10)
     """The longest wait between two looks for work. New work ends a wait at once where the queue can tell."""
     stop: tuple[StopCondition, ...] = ()
+    kit: KitConfig = KitConfig()
+    """What the tools of its handlers are like."""
     keep_awake: bool = True
     """Keep the machine from going to sleep while the worker runs."""
     log_level: str = "info"

@@ -12,15 +12,33 @@ import msgspec
 
 from longshore.job import Job, NewJob
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+from longshore.worker.kit_config import KitConfig
 
 _LENGTH = struct.Struct(">I")
 HEAD = _LENGTH.size
+
+
+class Setup(msgspec.Struct, tag="setup"):
+    """To the child, before all else: what its tools are to be like."""
+
+    tools: KitConfig
 
 
 class Run(msgspec.Struct, tag="run"):
     """To the child: work on this job."""
 
     job: Job
+
+
+class Reply(msgspec.Struct, tag="reply"):
+    """To the child: what came of a call."""
+
+    number: int
+    value: Any = None
+    error: str = ""
+    """Why nothing came of it."""
+    snooze: float | None = None
+    """Seconds after which the job is worth another try, where the error is that it is too soon."""
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -39,11 +57,28 @@ class Said(msgspec.Struct, tag="said"):
     entry: dict[str, Any]
 
 
+class Call(msgspec.Struct, tag="call"):
+    """From the child: it needs something that the worker has; a reply of the same number says what."""
+
+    number: int
+    name: str
+    arguments: tuple[Any, ...]
+
+
+class Tell(msgspec.Struct, tag="tell"):
+    """From the child: something the worker should know."""
+
+    name: str
+    arguments: tuple[Any, ...]
+
+
 class Done(msgspec.Struct, tag="done"):
     """From the child: the attempt is over."""
 
     outcome: _Verdict
     seconds: float
+    records: msgspec.Raw = msgspec.Raw(b"null")
+    """What it emitted, as JSON; null where it emitted nothing."""
 
 
 class _Finished(msgspec.Struct, tag="completed"):
@@ -54,26 +89,28 @@ class _Finished(msgspec.Struct, tag="completed"):
 
 
 _Verdict = _Finished | Failed | Snoozed | Released
-FromChild = Ready | Broken | Said | Done
+FromChild = Ready | Broken | Said | Call | Tell | Done
+ToChild = Setup | Run | Reply
 
 _encoder = msgspec.json.Encoder(enc_hook=str)
 _from_child: msgspec.json.Decoder[FromChild] = msgspec.json.Decoder(FromChild)
-_to_child: msgspec.json.Decoder[Run] = msgspec.json.Decoder(Run)
+_to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 
 
-def pack(frame: Run | FromChild) -> bytes:
+def pack(frame: ToChild | FromChild) -> bytes:
     """The frame as bytes, its length first."""
     body = _encoder.encode(frame)
     return _LENGTH.pack(len(body)) + body
 
 
-def done(outcome: Outcome, seconds: float) -> Done:
-    """The frame for an outcome."""
+def done(outcome: Outcome, seconds: float, emitted: object = None) -> Done:
+    """The frame for an outcome, and for what was emitted on the way."""
+    records = msgspec.Raw(_encoder.encode(emitted))
     if isinstance(outcome, Completed):
         result = outcome.result
         raw = result if isinstance(result, msgspec.Raw) else msgspec.Raw(_encoder.encode(result))
-        return Done(_Finished(raw, outcome.jobs), seconds)
-    return Done(outcome, seconds)
+        return Done(_Finished(raw, outcome.jobs), seconds, records)
+    return Done(outcome, seconds, records)
 
 
 def outcome_in(frame: Done) -> Outcome:
@@ -96,6 +133,6 @@ def read_from_child(body: bytes) -> FromChild:
     return _from_child.decode(body)
 
 
-def read_from_parent(body: bytes) -> Run:
+def read_from_parent(body: bytes) -> ToChild:
     """What the parent said."""
     return _to_child.decode(body)

@@ -48,6 +48,7 @@ class Reporter:
         self._lost = 0
         self._failures: dict[tuple[str, ...], _Fold] = {}
         self._outage: _Outage | None = None
+        self._closed_hosts: frozenset[str] = frozenset()
         self._target = next((c.limit for c in config.stop if isinstance(c, MaxWork)), None)
 
     def initialized(self, kinds: Sequence[str]) -> None:
@@ -128,6 +129,17 @@ class Reporter:
         if snapshot.remaining:
             parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
         self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
+
+    def hosts_closed(self, hosts: frozenset[str]) -> None:
+        """Nothing is left but, perhaps, jobs of hosts that must not be asked now; said when it begins."""
+        if hosts and not self._closed_hosts:
+            names = ", ".join(sorted(hosts)[:3]) + (f" and {len(hosts) - 3:,} more" if len(hosts) > 3 else "")
+            self._log.info(f"Nothing to do but for hosts that take no requests now: {names} (see `longshore hosts`)")
+        self._closed_hosts = hosts
+
+    def proxies_wait(self, change: str) -> None:
+        """Requests wait for a proxy, or go on."""
+        self._log.warning(f"Proxies: {change}")
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
         """The queue is out of reach. Every cause is said in full once; that it lasts, more and more rarely."""

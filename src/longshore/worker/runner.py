@@ -25,6 +25,7 @@ from longshore.outcome import Failed, Outcome, Released, Settlement
 from longshore.worker.children import Children
 from longshore.worker.hand import Hand
 from longshore.worker.tempo import Tempo
+from longshore.worker.tools import WorkerTools
 
 # An attempt that swallows its cancellation is cancelled again this often.
 _INSIST_SECONDS = 1.0
@@ -48,14 +49,14 @@ class Runner:
         hand: Hand,
         handlers: Mapping[str, Handler],
         children: Children,
-        http: Any,
+        tools: WorkerTools,
         settle: Callable[[Settlement], None],
         tempo: Tempo,
     ) -> None:
         self._hand = hand
         self._handlers = handlers
         self._children = children
-        self._http = http
+        self._tools = tools
         self._settle = settle
         self._tempo = tempo
         self._log = structlog.get_logger()
@@ -120,34 +121,40 @@ class Runner:
             return _used_up(handler, job)
         self.lease = lease
         enter_job(job)
+        kit: Kit | None = None
+        outcome: Outcome | None = None
+        caught: BaseException | None = None
         try:
             if handler.is_async:
                 self._arm(handler)
-                value = await handler.invoke(job, Kit(self._log, self._http, job))
-                if self.interruption is None:
-                    return outcome_of(handler, job, value)
+                kit = Kit(self._log, self._tools, job, handler, self.deadline)
+                value = await handler.invoke(job, kit)
+                outcome = outcome_of(handler, job, value)
             else:
                 outcome = await self._in_child(handler, job)
-                if self.interruption is None:
-                    return outcome
         except asyncio.CancelledError:
             if self.interruption is None:
                 if self._task is not None and self._task.cancelling():
                     raise
-                error: BaseException = ProcessingError("the attempt cancelled itself (asyncio.CancelledError)")
-                return outcome_of_error(handler, job, error)
+                caught = ProcessingError("the attempt cancelled itself (asyncio.CancelledError)")
         except SystemExit as exit_:
-            if self.interruption is None:
-                error = CrashedError(f"the handler called sys.exit({exit_.code!r})")
-                return outcome_of_error(handler, job, error)
+            caught = CrashedError(f"the handler called sys.exit({exit_.code!r})")
         except BaseException as error:  # noqa: BLE001  whatever a handler raises is its verdict, and is recorded as such
-            if self.interruption is None:
-                return outcome_of_error(handler, job, error)
+            caught = error
         finally:
             self.lease = None
             self.deadline = None
             finish_prints(job)
-        return self._interrupted(handler, job)
+        interrupted = self.interruption is not None
+        if interrupted:
+            outcome, caught = self._interrupted(handler, job), None
+        elif caught is not None:
+            outcome = outcome_of_error(handler, job, caught)
+        if kit is not None:
+            self._tools.ended(kit, outcome, caught)
+        elif interrupted and isinstance(outcome, Failed):
+            self._tools.failed(job, handler, outcome, None)
+        return outcome
 
     def _interrupted(self, handler: Handler, job: Job) -> Outcome | None:
         while self._task is not None and self._task.cancelling():
@@ -170,13 +177,21 @@ class Runner:
         self.started = self._loop.time()
         self._arm(handler)
         try:
-            outcome, _ = await child.run(job)
+            outcome, records = await child.run(job)
         except BaseException as error:
             await self._children.end(child)
             if isinstance(error, WorkerError):
-                return outcome_of_error(handler, job, error)
+                return self._failed_without_a_word(handler, job, error)
             raise
         self._children.put(child)
+        self._tools.take_encoded(job, records)
+        return outcome
+
+    def _failed_without_a_word(self, handler: Handler, job: Job, error: WorkerError) -> Outcome:
+        """The child died of the job, and left nothing but the fact."""
+        outcome = outcome_of_error(handler, job, error)
+        if isinstance(outcome, Failed):
+            self._tools.failed(job, handler, outcome, None)
         return outcome
 
     def _arm(self, handler: Handler) -> None:

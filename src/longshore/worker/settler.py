@@ -7,7 +7,7 @@ worker is stopping. An outcome that the medium cannot store (and nothing but tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from longshore.clock import Clock
@@ -50,14 +50,19 @@ class Settler:
         size: int,
         listener: Listener,
         patience: Callable[[], float | None],
+        before: Callable[[], Awaitable[None]],
     ) -> None:
-        """`patience` says for how many seconds a queue may be out of reach; None for any."""
+        """`patience` says for how many seconds a queue may be out of reach; None for any.
+
+        `before` is awaited before every write: what must be on disk by then. It raises `QueueError` where it is not.
+        """
         self._queue = queue
         self._hand = hand
         self._clock = clock
         self._size = size
         self._listener = listener
         self._patience = patience
+        self._before = before
         self._waiting: list[Settlement] = []
         self._writing: list[Settlement] = []
         self._some = asyncio.Event()
@@ -119,6 +124,7 @@ class Settler:
         while True:
             tries += 1
             try:
+                await self._before()
                 accepted = await self._queue.settle(batch)
                 break
             except QueueUnavailableError as error:

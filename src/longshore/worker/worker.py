@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, cast
@@ -19,7 +20,7 @@ from typing import Any, cast
 import structlog
 
 from longshore.clock import Clock, SystemClock
-from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, UnknownKindError
+from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, UnknownKindError, UsageError
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.lease import Lease
@@ -28,7 +29,7 @@ from longshore.observe.logs import bind_worker
 from longshore.observe.prints import prints_to_log
 from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
-from longshore.scrape.http import Http
+from longshore.scrape.tor import TorError
 from longshore.settings import Settings
 from longshore.worker.attended import Attended
 from longshore.worker.awake import awake
@@ -37,11 +38,15 @@ from longshore.worker.children import Children
 from longshore.worker.claimer import Claimer
 from longshore.worker.config import WorkerConfig
 from longshore.worker.crew import Crew
+from longshore.worker.descriptors import allow_many
 from longshore.worker.ending import LEAVE_SECONDS, Ending
 from longshore.worker.gate import Gate, Gatekeeper
 from longshore.worker.hand import Hand
 from longshore.worker.hangup import Hangup
+from longshore.worker.kit_config import KitConfig
+from longshore.worker.kit_pace import WorkerPace
 from longshore.worker.live import LiveSettings
+from longshore.worker.politeness import Politeness
 from longshore.worker.progress import Progress
 from longshore.worker.reaper import Reaper
 from longshore.worker.renewal import Renewal, RenewalThread
@@ -53,6 +58,7 @@ from longshore.worker.signals import Signals
 from longshore.worker.standing import Watcher
 from longshore.worker.stop import MaxWork, stop_conditions_in
 from longshore.worker.tempo import Tempo
+from longshore.worker.tools import WorkerTools
 
 log = structlog.get_logger()
 
@@ -142,9 +148,14 @@ class _Worker:
         self._started_at = clock.now()
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
         self._hand = Hand(clock, config.lease)
-        self._http = Http()
-        self._children = Children(config.handler_file, level=config.log_level)
-        self._settler = Settler(queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience)
+        self._pace = WorkerPace(config.kit, queue, clock)
+        incarnation = config.worker.incarnation
+        mark = secrets.token_hex(8)
+        self._tools = WorkerTools(config.kit, incarnation, self._pace, clock, mark=mark, tell=reporter.proxies_wait)
+        self._children = Children(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self._tools)
+        self._settler = Settler(
+            queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience, self._write_records
+        )
         self._live = live
         self._tempo = Tempo(config.concurrency, config.delay, clock)
         self._crew = Crew(self._hand, self._runner, self._service)
@@ -162,6 +173,7 @@ class _Worker:
             clock,
             self._reaper,
             self._gatekeeper,
+            Politeness(self._pace, self._hand),
             reporter,
             self,
         )
@@ -182,6 +194,7 @@ class _Worker:
 
     async def live(self, *, renew_in_thread: bool) -> Report:
         """From `initialized` to the final statistics."""
+        allow_many()
         with Signals(self._ending.signalled) as signals:
             self._reporter.initialized(sorted(self._handlers))
             renewal = Renewal(self._config, self._hand, self._settler, self)
@@ -201,14 +214,47 @@ class _Worker:
         if self._claimer.stopping.is_set():
             return
         self._tempo.change(settings.concurrency, settings.delay)
+        self._change_tools(settings)
         if self._tempo.pauses:
             # It would lie here until its turn comes.
             self.unwanted(self._hand.take_back())
         self._crew.resize(settings.concurrency)
 
+    def _change_tools(self, settings: Settings) -> None:
+        proxies = self._config.kit.proxies
+        kit = KitConfig.of(settings, self._config.worker, number=proxies.number, workers=proxies.workers)
+        try:
+            self._tools.change(kit)
+        except UsageError as error:
+            log.warning(f"The proxies stay as they were: {error}")
+        else:
+            self._pace.change(kit)
+            self._children.change(self._tools.config)
+
+    async def _through_tor(self) -> None:
+        """Nothing begins before the way through Tor is open."""
+        try:
+            await self._tools.start_tor()
+        except TorError as error:
+            self._ending.fail(str(error))
+        else:
+            self._children.change(self._tools.config)
+
+    async def _write_records(self) -> None:
+        """What was emitted is on disk before the outcome it came with is settled."""
+        if not self._tools.unwritten:
+            return
+        try:
+            await asyncio.to_thread(self._tools.write_records)
+        except OSError as error:
+            raise QueueUnavailableError(
+                f"Records cannot be written to {self._config.kit.folder}: {error.strerror or error}. Make room there."
+            ) from error
+
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
         services = [claiming, self._service(self._reaper.run())]
+        services.append(self._service(self._pace.keep()))
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
             services.append(self._service(self._follow(self._live)))
@@ -219,6 +265,8 @@ class _Worker:
         else:
             services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
         settling = self._service(self._settler.run())
+        if self._config.kit.tor:
+            await self._through_tor()
         self._crew.resize(self._tempo.concurrency)
         try:
             await self._claimer.stopping.wait()
@@ -235,7 +283,8 @@ class _Worker:
             if thread is not None:
                 await thread.stop()
             await self._children.close()
-            await self._http.close()
+            await self._tools.close()
+            await self._pace.close()
 
     async def _sign_out(self) -> None:
         try:
@@ -245,7 +294,7 @@ class _Worker:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
 
     def _runner(self) -> Runner:
-        return Runner(self._hand, self._handlers, self._children, self._http, self._settler.put, self._tempo)
+        return Runner(self._hand, self._handlers, self._children, self._tools, self._settler.put, self._tempo)
 
     def _renewal_thread(self, renewal: Renewal, signals: Signals) -> RenewalThread:
         timeouts = [h.timeout.total_seconds() for h in self._handlers.values() if h.is_async]
@@ -286,6 +335,7 @@ class _Worker:
         settlements = [*self._settler.outstanding, *(Settlement(lease, Released()) for lease in held)]
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
+                await self._write_records()
                 await self._queue.settle(settlements)
         except (QueueError, TimeoutError) as error:
             log.warning("What was in hand could not be given back; it comes back with its lease", error=str(error))
@@ -350,6 +400,7 @@ class _Worker:
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The settler has written these."""
+        self._tools.settled(settlements, accepted)
         ended = self._tally.ended
         verdicts = self._tally.count(settlements, accepted)
         for settlement in verdicts.refused:

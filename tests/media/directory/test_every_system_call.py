@@ -18,7 +18,9 @@ from longshore.errors import Failure
 from longshore.job import Attempt, Job, JobName, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue, journal
+from longshore.media.directory.turns import Turn
 from longshore.media.directory.workers import ABANDONED
+from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, each_job, totals
 from longshore.transfer import Carried
@@ -37,17 +39,17 @@ def job(key: str, **fields: Any) -> NewJob:
 
 
 async def three(queue: Queue, clock: ManualClock) -> None:
-    await queue.submit([job("a"), job("b", partition="CA"), job("c", priority=-1)])
+    await queue.submit([job("a", host="x.test"), job("b", partition="CA"), job("c", priority=-1, host="y.test")])
 
 
 async def three_and_a_late_one(queue: Queue, clock: ManualClock) -> None:
     await three(queue, clock)
-    await queue.submit([job("late", not_before=clock.now() + 5)])
+    await queue.submit([job("late", not_before=clock.now() + 5, host="z.test")])
     clock.advance(10)
 
 
 async def four_held(queue: Queue, clock: ManualClock) -> list[Lease]:
-    await queue.submit([job("a"), job("b", max_attempts=1), job("c"), job("d")])
+    await queue.submit([job("a"), job("b", max_attempts=1), job("c"), job("d", host="x.test")])
     return await queue.claim(Want(worker=WORKER, limit=4, lease=LEASE))
 
 
@@ -58,6 +60,10 @@ async def four_cancelled(queue: Queue, clock: ManualClock) -> None:
 
 async def four_watched(queue: Queue, clock: ManualClock) -> None:
     await four_held(queue, clock)
+
+
+async def some_notes(queue: DirectoryQueue, clock: ManualClock) -> None:
+    await queue.note("pace", [Note(name, ABSENT, {"of": name}) for name in ("x.test", "y.test")])
 
 
 async def at_the_end_of_a_generation(queue: Queue, clock: ManualClock) -> None:
@@ -103,6 +109,16 @@ async def claim(queue: Queue, clock: ManualClock) -> None:
     await queue.claim(Want(worker=WORKER, limit=3, lease=LEASE))
 
 
+async def claim_of_other_hosts(queue: Queue, clock: ManualClock) -> None:
+    await queue.claim(Want(worker=WORKER, limit=3, lease=LEASE, without_hosts=frozenset({"x.test"})))
+
+
+async def note(queue: DirectoryQueue, clock: ManualClock) -> None:
+    known = await queue.notes("pace")
+    new = {"x.test": 1, "y.test": None, "z.test": 3}
+    await queue.note("pace", [Note(name, known.get(name).version, value) for name, value in new.items()])
+
+
 async def settle(queue: Queue, clock: ManualClock) -> None:
     broken = Failure("processing", "it broke")
     outcomes: dict[str, Outcome] = {
@@ -138,6 +154,8 @@ OPERATIONS: list[tuple[Step, Step]] = [
     (three, take_over),
     (three, claim),
     (three_and_a_late_one, claim),
+    (three_and_a_late_one, claim_of_other_hosts),
+    (some_notes, note),
     (four_held, settle),
     (four_held, cancel),
     (four_cancelled, retry),
@@ -158,6 +176,8 @@ def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
     # A kill loses nothing that was written, so syncing would only take time. It still counts as a call to die before.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
+    # Each process takes the jobs of the same hosts, or there would be many ways to be after a claim.
+    monkeypatch.setattr(Turn, "any", lambda: Turn("00", ""))
     start = ManualClock().now()
     template = tmp_path / "template"
     elapsed = run(template, scene, start)
@@ -205,8 +225,9 @@ def view(folder: Path, start: float) -> tuple[Any, ...]:
         told = totals(await queue.stats())
         assert {state: getattr(told, state.value) for state in State} == counted
         histories = [len(await queue.history(each.id)) for each in found]
+        notes = [(each.name, str(each.value)) for each in (await queue.notes("pace")).notes]
         await queue.close()
-        return tuple((*_told(each), history) for each, history in zip(found, histories, strict=True))
+        return (*((*_told(each), history) for each, history in zip(found, histories, strict=True)), *notes)
 
     return asyncio.run(look())
 
@@ -217,6 +238,7 @@ def _told(each: Job) -> tuple[Any, ...]:
         each.id,
         each.key,
         each.kind,
+        each.host,
         each.state,
         each.epoch,
         each.attempts,

@@ -1,9 +1,10 @@
-"""The order of pending jobs, against a model that sorts them all each time."""
+"""The order of pending jobs, against a model that looks at them all each time."""
 
 from __future__ import annotations
 
 import random
-from itertools import islice
+from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,41 +12,62 @@ from longshore.media.git.backlog import Backlog
 from longshore.media.git.record import Place
 
 LANES = range(1, 5)
+HOSTS = ("", "aaa", "bbb", "ccc")
+NOBODY: frozenset[str] = frozenset()
+
+
+def place(number: int, host: str = "", lane: int = 1, priority: int = 0, due: int | None = None) -> Place:
+    return Place(number=number, lane=lane, identity="0" * 32, host=host, priority=priority, due=due)
 
 
 class Model:
     """The pending jobs and their backlog, changed as a ledger changes them."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, hosts: tuple[str, ...]) -> None:
         self.chance = chance
+        self.hosts = hosts
         self.pending: dict[int, Place] = {}
         self.backlog = Backlog(self.pending)
         self.now = 0.0
 
     def some_place(self, number: int) -> Place:
         due = self.chance.choice([None, None, int(self.now * 1000) + self.chance.randrange(-2000, 5000)])
-        return Place(
-            number=number,
-            lane=self.chance.choice(LANES),
-            identity="0" * 32,
-            priority=self.chance.randrange(-1, 2),
-            due=None if due is None else max(due, 0),
+        return place(
+            number,
+            self.chance.choice(self.hosts),
+            self.chance.choice(LANES),
+            self.chance.randrange(-1, 2),
+            None if due is None else max(due, 0),
         )
 
     def learn(self, place: Place) -> None:
         self.pending[place.number] = place
         self.backlog.add(place)
 
-    def due_in(self, lanes: list[int]) -> list[Place]:
+    def due_in(self, lanes: list[int], without: frozenset[str]) -> list[Place]:
         found = [
             place
             for place in self.pending.values()
-            if place.lane in lanes and (place.due is None or place.due <= self.now * 1000)
+            if place.lane in lanes and place.host not in without and (place.due is None or place.due <= self.now * 1000)
         ]
         return sorted(found, key=lambda place: (place.priority, place.number))
 
+    def check(self, taken: list[Place], wanted: list[Place], limit: int) -> None:
+        """What was taken is what the contract allows of what was wanted."""
+        assert [each.priority for each in taken] == [each.priority for each in wanted[:limit]]
+        for level in {each.priority for each in taken}:
+            mine = [each for each in taken if each.priority == level]
+            theirs = [each for each in wanted if each.priority == level]
+            for host in self.hosts:
+                numbers = [each.number for each in mine if each.host == host]
+                assert numbers == [each.number for each in theirs if each.host == host][: len(numbers)]
+            shares, there = Counter(each.host for each in mine), Counter(each.host for each in theirs)
+            hungry = [shares[host] for host in there if shares[host] < there[host]]
+            assert not hungry or max(shares.values()) <= min(hungry) + 1
+
     def step(self) -> None:
         lanes = [lane for lane in LANES if self.chance.random() < 0.5]
+        without = frozenset(host for host in self.hosts if self.chance.random() < 0.2)
         match self.chance.randrange(6):
             case 0 | 1:  # a few numbers are given again and again, as after refused pushes
                 number = self.chance.randrange(12)
@@ -60,29 +82,102 @@ class Model:
             case 4:
                 self.now += self.chance.random()
             case _:
-                limit = self.chance.randrange(1, 5)
-                wanted = self.due_in(lanes)[:limit]
-                taken = []
-                for place in islice(self.backlog.pick(lanes, self.now), limit):
-                    del self.pending[place.number]
-                    taken.append(place)
-                assert taken == wanted
-        assert self.backlog.has_work(lanes, self.now) == bool(self.due_in(lanes))
+                limit = self.chance.randrange(5)
+                wanted = self.due_in(lanes, without)
+                taken = self.backlog.take(lanes, without, limit, self.now)
+                self.check(taken, wanted, limit)
+                for each in taken:
+                    del self.pending[each.number]
+        assert self.backlog.has_work(lanes, without, self.now) == bool(self.due_in(lanes, without))
         waiting = [
             place.due for place in self.pending.values() if place.due is not None and place.due > self.now * 1000
         ]
         assert self.backlog.next_due() == (min(waiting) / 1000 if waiting else None)
 
 
+@pytest.mark.parametrize("hosts", [("",), HOSTS], ids=["one host", "several"])
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_comes_and_goes_the_backlog_gives_what_sorting_everything_gives(seed: int) -> None:
-    model = Model(random.Random(seed))
+def test_whatever_comes_and_goes_the_backlog_gives_what_looking_at_everything_gives(
+    seed: int, hosts: tuple[str, ...]
+) -> None:
+    model = Model(random.Random(seed), hosts)
     for _ in range(500):
         model.step()
 
 
-def test_looking_at_the_first_job_takes_nothing_away() -> None:
-    pending = {1: Place(number=1, lane=1, identity="0" * 32)}
+def test_looking_whether_there_is_work_takes_nothing_away() -> None:
+    pending = {1: place(1, "aaa")}
     backlog = Backlog(pending)
     backlog.add(pending[1])
-    assert next(backlog.pick([1], 0.0)) is next(backlog.pick([1], 0.0)) is pending[1]
+    assert backlog.has_work([1], NOBODY, 0.0)
+    assert not backlog.has_work([1], frozenset({"aaa"}), 0.0)
+    assert backlog.take([1], NOBODY, 5, 0.0) == [pending[1]]
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_one_by_one_every_host_comes_once_in_each_round(lanes: int) -> None:
+    pending = {n: place(n, f"{n % 5}", n % lanes) for n in range(60)}
+    backlog = Backlog(pending)
+    for each in pending.values():
+        backlog.add(each)
+    for _ in range(12):
+        turns = []
+        for _ in range(5):
+            (taken,) = backlog.take(range(lanes), NOBODY, 1, 0.0)
+            turns.append(pending.pop(taken.number).host)
+        assert sorted(turns) == ["0", "1", "2", "3", "4"]
+
+
+def test_a_host_whose_jobs_come_one_by_one_does_not_keep_the_others_waiting() -> None:
+    pending = {n: place(n, "big") for n in range(10)}
+    backlog = Backlog(pending)
+    for each in pending.values():
+        backlog.add(each)
+    for number in range(100, 120):
+        pending[number] = place(number, "chain")
+        backlog.add(pending[number])
+        for taken in backlog.take([1], NOBODY, 1, 0.0):
+            del pending[taken.number]
+    assert not [each for each in pending.values() if each.host == "big"]
+
+
+class Counting(dict[int, Place]):
+    """Pending jobs, and how often one was looked up."""
+
+    looks = 0
+
+    def get(self, number: int, default: object = None) -> Place | None:  # type: ignore[override]
+        self.looks += 1
+        return super().get(number)
+
+
+def filled(hosts: Mapping[str, int]) -> tuple[Backlog, Counting]:
+    names = [host for host, jobs in hosts.items() for _ in range(jobs)]
+    pending = Counting({number: place(number, host) for number, host in enumerate(names)})
+    backlog = Backlog(pending)
+    for each in pending.values():
+        backlog.add(each)
+    return backlog, pending
+
+
+def test_a_closed_host_with_200_000_jobs_in_front_is_passed_over_in_one_step() -> None:
+    backlog, pending = filled({"banned": 200_000, "small": 20})
+    assert len(backlog.take([1], frozenset({"banned"}), 10, 0.0)) == 10
+    assert not backlog.has_work([1], frozenset({"banned", "small"}), 0.0)
+    assert pending.looks < 50
+
+
+def test_of_20_000_hosts_only_those_that_have_their_turn_are_looked_at() -> None:
+    backlog, pending = filled({f"{number}": 5 for number in range(20_000)})
+    closed = frozenset(f"{number}" for number in range(100))
+    assert len({each.host for each in backlog.take([1], closed, 100, 0.0)}) == 100
+    assert pending.looks < 100 * 5
+
+
+def test_nothing_is_kept_of_hosts_that_are_gone() -> None:
+    backlog, pending = filled({f"{number}": 1 for number in range(100)})
+    for taken in backlog.take([1], NOBODY, 100, 0.0):
+        del pending[taken.number]
+    assert not backlog.has_work([1], NOBODY, 0.0)
+    assert (backlog._turns, dict(backlog._lines)) == ({}, {})
+    assert not backlog._lanes[1].levels

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import asyncpg
+import msgspec
 import pytest
 
 from longshore.job import NewJob, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue, marks
+from longshore.media.postgres.columns import host_number
 from longshore.media.postgres.location import locate
 
 WORKER = WorkerId.new()
@@ -20,6 +22,7 @@ ALL = Want(worker=WORKER, limit=10)
 def always_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every look counts as slow, and marks last."""
     monkeypatch.setattr(marks, "SLOW", -1.0)
+    monkeypatch.setattr(marks, "FAR", -1e9)
     monkeypatch.setattr(marks, "RESPITE", 1e9)
 
 
@@ -63,12 +66,56 @@ async def test_each_filter_has_marks_of_its_own(queue: PostgresQueue) -> None:
     assert await taken(queue) == [*range(0, 20, 2)]
 
 
+@pytest.mark.usefixtures("always_slow")
+async def test_hosts_take_turns_behind_the_marks_too(queue: PostgresQueue) -> None:
+    await queue.submit([job(n, host=f"{n % 4}.test", partition=f"{n % 3}", priority=n // 40) for n in range(80)])
+    for _ in range(8):
+        batch = await taken(queue)
+        assert {[n % 4 for n in batch].count(host) for host in range(4)} <= {2, 3}
+    assert await taken(queue) == []
+
+
+@pytest.mark.usefixtures("always_slow")
+async def test_a_host_that_closed_meanwhile_is_passed_over_behind_the_marks_too(queue: PostgresQueue) -> None:
+    await queue.submit([job(n, host=f"{n % 2}.test") for n in range(60)])
+    for _ in range(2):
+        await taken(queue)
+    open_only = msgspec.structs.replace(ALL, without_hosts=frozenset({"1.test"}))
+    assert [n for _ in range(3) for n in await taken(queue, open_only)] == [*range(20, 60, 2)]
+    assert len([n for _ in range(3) for n in await taken(queue)]) == 20
+
+
 async def test_without_trouble_a_better_priority_is_always_first(queue: PostgresQueue) -> None:
     await queue.submit([job(n, priority=5) for n in range(100)])
     for n in range(5):
         await taken(queue)
         await queue.submit([job(1000 + n, priority=1)])
         assert (await taken(queue))[0] == 1000 + n
+
+
+async def test_a_busy_machine_is_no_trouble(queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "SLOW", -1.0)
+    await queue.submit([job(n, priority=5, host=f"{n % 200}.test", partition=f"{n % 2}") for n in range(2000)])
+    for partitions in (None, frozenset({"0", "1"})):
+        want = msgspec.structs.replace(ALL, limit=100, partitions=partitions)
+        for _ in range(4):
+            await taken(queue, want)
+        await queue.submit([job(5000 + len(partitions or ()), priority=1)])
+        assert (await taken(queue, want))[0] >= 5000
+
+
+async def test_dead_rows_are_noticed_by_the_pages_read(queue: PostgresQueue, url: str) -> None:
+    location = locate(url)
+    await queue.submit([job(n) for n in range(40_000)])
+    reader = await asyncpg.connect(location.dsn)
+    async with reader.transaction(isolation="repeatable_read"):
+        await reader.fetchval(f"select count(*) from {location.quoted_schema}.ready")  # holds the snapshot
+        want = msgspec.structs.replace(ALL, limit=2000)
+        for _ in range(19):
+            await queue.claim(want)
+        (row, *_) = await queue._call("claim", "w", "w", 300.0, 10, None, None, None, [], 0, None, None, None, None)
+    await reader.close()
+    assert row["pages"] > marks.FAR + marks.FAR_EACH * 10 + marks.FAR_STRAND
 
 
 async def test_under_a_held_snapshot_a_claim_reads_only_what_it_takes(queue: PostgresQueue, url: str) -> None:
@@ -80,30 +127,31 @@ async def test_under_a_held_snapshot_a_claim_reads_only_what_it_takes(queue: Pos
         big = Want(worker=WORKER, limit=2000)
         for _ in range(18):
             await queue.claim(big)
-        mark = await _last_claimed(location.quoted_schema, url)
-        from_start = await _read_by_claim(url, None, None)
-        from_mark = await _read_by_claim(url, [mark[0]], [mark[1]])
+        last = await _last_claimed(location.quoted_schema, url)
+        from_start = await _read_by_claim(url, "null, null, null, null")
+        from_mark = await _read_by_claim(
+            url, f"array[1], array[0], array[{host_number('')}], array[{last + 1}::bigint]"
+        )
     await reader.close()
     assert from_mark * 4 < from_start
 
 
-async def _last_claimed(schema: str, url: str) -> tuple[int, int]:
+async def _last_claimed(schema: str, url: str) -> int:
     connection = await asyncpg.connect(locate(url).dsn)
-    (row,) = await connection.fetch(f"select 0, max(j) from {schema}.batch, unnest(jobs) j")
+    last = await connection.fetchval(f"select max(j) from {schema}.batch, unnest(jobs) j")
     await connection.close()
-    return int(row[0]), int(row[1])
+    return int(last)
 
 
-async def _read_by_claim(url: str, priorities: list[int] | None, jobs: list[int] | None) -> int:
+async def _read_by_claim(url: str, marks: str) -> int:
     """How many pages a claim of ten reads; it is rolled back."""
     schema = locate(url).quoted_schema
-    lines = None if jobs is None else [1]
     connection = await asyncpg.connect(locate(url).dsn)
     transaction = connection.transaction()
     await transaction.start()
     statement = (
-        f"explain (analyze, buffers, format json) select * from {schema}.claim('w', 'w', 300, 10, null, null, null, "
-        f"{_array(lines)}::int[], {_array(priorities)}::int[], {_array(jobs)}::bigint[])"
+        "explain (analyze, buffers, format json) "
+        f"select * from {schema}.claim('w', 'w', 300, 10, null, null, null, '{{}}', 0, {marks})"
     )
     for _ in range(3):
         await connection.fetchval(statement)  # the first calls of a session also read the catalog
@@ -112,7 +160,3 @@ async def _read_by_claim(url: str, priorities: list[int] | None, jobs: list[int]
     await connection.close()
     top = json.loads(plan)[0]["Plan"]
     return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
-
-
-def _array(values: list[int] | None) -> str:
-    return "null" if values is None else f"array{values}"

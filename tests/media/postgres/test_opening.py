@@ -122,10 +122,43 @@ async def test_a_queue_of_the_first_version_is_brought_up_to_date_with_its_jobs(
     )
     assert await migrate(url) == (1, VERSION)
     queue = await open_queue(url)
-    (lease,) = await queue.claim(Want(worker=WorkerId.new("anna"), limit=5))
+    anna = WorkerId.new("anna")
+    assert await queue.claim(Want(worker=anna, without_hosts=frozenset({"h"}))) == []
+    (lease,) = await queue.claim(Want(worker=anna, limit=5))
     assert (lease.job.key, lease.job.parent, lease.job.depth) == ("k", None, 0)
     assert await queue.settle([Settlement(lease, Completed(1, (new_job("page", {"n": 1}),)))]) == [True]
     assert [job.depth for job in await queue.jobs(Selection())] == [0, 1]
+    await queue.close()
+
+
+async def test_jobs_that_wait_come_over_from_the_second_version_with_their_hosts(url: str) -> None:
+    schema = locate(url).quoted_schema
+    await run(
+        url,
+        f"create schema {schema}; set search_path = {schema};"
+        "create table migration (version int primary key, applied_at timestamptz not null default now());"
+        "insert into migration values (1), (2);"
+        + statements("0001_tables.sql")
+        + statements("0002_parents_and_roll.sql")
+        + "insert into family (run, kind) values ('r', 'page'); insert into lane (family, partition) values (1, '');"
+        "insert into job (family, lane, priority, max_attempts, digest, key, host, payload)"
+        "  select 1, 1, 0, 4, sha256(n::text::bytea), n, 'host ' || n % 2, '{}' from generate_series(1, 40) n;"
+        "insert into ready select family, lane, priority, 1, id from job where id <= 20;"
+        "insert into delayed select id, family, lane, priority, 1, now() from job where id > 20;"
+        "insert into tally values ('{1}', '{40}', '{0}', '{0}', '{0}');"
+        "create role reader; grant select, insert, update, delete on ready to reader",
+    )
+    assert await migrate(url) == (2, VERSION)
+    queue = await open_queue(url)
+    want = Want(worker=WorkerId.new("anna"), limit=30, without_hosts=frozenset({"host 1"}))
+    assert [lease.job.key for lease in await queue.claim(want)] == [str(n) for n in range(2, 41, 2)]
+    assert await queue.claim(want) == []
+    (count,) = await queue.stats()
+    assert (count.pending, count.claimed) == (20, 20)
+    connection = await asyncpg.connect(locate(url).dsn)
+    assert await connection.fetchval("select has_table_privilege('reader', $1, 'delete')", f"{schema}.ready")
+    await connection.execute(f"drop owned by reader; drop role reader; drop schema {schema} cascade")
+    await connection.close()
     await queue.close()
 
 

@@ -26,12 +26,13 @@ insert into lane (family, partition) select 1, n::text from generate_series(1, {
 insert into job (family, lane, priority, max_attempts, digest, key, host, payload)
   select 1 + n % 3, 1 + n % {partitions}, n % 5, 4, sha256(n::text::bytea), n::text, 'host', '{{}}'
   from generate_series(1, {rows}) n;
-insert into ready (family, lane, priority, epoch, job) select family, lane, priority, 1, id from job;
+insert into ready (family, lane, priority, epoch, job, host)
+  select family, lane, priority, 1, id, host_number(host) from job;
 insert into job (family, lane, priority, max_attempts, digest, key, host, payload)
   select 1, 1, 0, 4, sha256(('d' || n)::bytea), 'd' || n, 'host', '{{}}' from generate_series(1, {rows}) n;
 insert into done (job, state) select id, 'completed' from job where key like 'd%';
-insert into delayed (job, family, lane, priority, epoch, due)
-  select -n, 1, 1, 0, 1, now() + interval '1 day' from generate_series(1, {rows} / 10) n;
+insert into delayed (job, family, lane, priority, epoch, host, due)
+  select -n, 1, 1, 0, 1, 0, now() + interval '1 day' from generate_series(1, {rows} / 10) n;
 """
 CLAIMS = {
     "everything": "null, null, null",
@@ -84,8 +85,8 @@ async def crowded(server: PostgresServer, url: str) -> AsyncIterator[Database]:
     await connection.close()
 
 
-def claim(filters: str, *, wanted: int = 100) -> str:
-    return f"claim('anna/1', 'anna', 300, {wanted}, {filters}, null, null, null)"
+def claim(filters: str, *, wanted: int = 100, without: str = "'{}'") -> str:
+    return f"claim('anna/1', 'anna', 300, {wanted}, {filters}, {without}, 0, null, null, null, null)"
 
 
 async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None:
@@ -112,13 +113,14 @@ async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None
     assert await crowded.pages("reap()") < 100 * 40 + 500
     assert not crowded.scanned() - {"worker"}
 
-    assert await crowded.pages("claimable('run', array['nothing'], null)") < 100
+    assert await crowded.pages("claimable('run', array['nothing'], null, '{}')") < 100
     assert not crowded.scanned()
 
 
 async def test_a_claim_for_very_many_partitions_looks_once_into_each(crowded: Database) -> None:
     partitions = ", ".join(f"'{n}'" for n in range(1, 2001))
-    most = 2000 * (3 + 3) + 100 * 16 + 500  # a look at the name and at the first job of each, and then as always
+    # A look at the name of each, at its first and last host, and at its first job; and then as always.
+    most = 2000 * (3 + 3 * 3) + 100 * 16 + 500
     assert await crowded.pages(claim(f"'run', array['page'], array[{partitions}]")) < most
     assert not crowded.scanned()
 
@@ -126,6 +128,6 @@ async def test_a_claim_for_very_many_partitions_looks_once_into_each(crowded: Da
 async def test_a_claim_keeps_its_plan_when_statistics_say_that_there_is_nothing(crowded: Database) -> None:
     """After an analyze of a table that was just empty, a planner left to itself reads all of it."""
     await crowded.connection.execute("truncate ready; analyze ready")
-    await crowded.connection.execute("insert into ready select family, lane, priority, 1, id from job limit 50000")
+    await crowded.connection.execute("insert into ready select family, lane, priority, 1, id, 0 from job limit 50000")
     await crowded.pages(claim(CLAIMS["one kind"]))
     assert not crowded.scanned()

@@ -13,7 +13,8 @@ from longshore.clock import ManualClock
 from longshore.errors import Failure
 from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.sqlite import SqliteQueue, claim
+from longshore.media.sqlite import SqliteQueue, claim, wanted
+from longshore.media.sqlite.hosts import host_number
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection
 from longshore.transfer import Carried
@@ -39,10 +40,45 @@ def heads_are_lower_bounds(tables: sqlite3.Connection) -> bool:
     return wrong.fetchone() is None
 
 
-@pytest.mark.parametrize("seed", range(5))
+def hosts_are_right(tables: sqlite3.Connection) -> bool:
+    """Every job has the number of its host, and a lane that claims to have one host only has no other."""
+    named = tables.execute("SELECT content.host, job.host FROM job JOIN content ON content.job = job.id")
+    strangers = tables.execute(
+        "SELECT 1 FROM job JOIN lane ON lane.id = job.lane WHERE job.state = 0 AND job.host <> lane.host"
+    )
+    return strangers.fetchone() is None and all(number == host_number(name) for name, number in named)
+
+
+def is_in_order(taken: list[Job], claimable: list[Job], limit: int) -> bool:
+    """Whether a claim was right to take these of all it could: by priority, hosts in turn, each host's by age."""
+    if [job.priority for job in taken] != sorted(job.priority for job in claimable)[:limit]:
+        return False
+    shares: dict[int, list[tuple[int, int]]] = {}
+    for priority, host in {(job.priority, job.host) for job in claimable}:
+        there = sorted(int(job.id) for job in claimable if (job.priority, job.host) == (priority, host))
+        mine = [int(job.id) for job in taken if (job.priority, job.host) == (priority, host)]
+        if mine != there[: len(mine)]:
+            return False
+        shares.setdefault(priority, []).append((len(mine), len(there)))
+    # Whoever has got less than another by more than one has nothing left.
+    return all(
+        got == had or got + 1 >= max(most for most, _ in hosts) for hosts in shares.values() for got, had in hosts
+    )
+
+
+@pytest.mark.parametrize("few", [0, 20], ids=["many lanes", "few lanes"])
+@pytest.mark.parametrize("hosts", [[""], ["", "a.test", "b.test"]], ids=["one host", "several hosts"])
+@pytest.mark.parametrize("seed", range(3))
 async def test_claims_are_in_order_over_lanes_through_any_history(
-    queue: SqliteQueue, clock: ManualClock, tables: sqlite3.Connection, seed: int
+    queue: SqliteQueue,
+    clock: ManualClock,
+    tables: sqlite3.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    hosts: list[str],
+    seed: int,
+    few: int,
 ) -> None:
+    monkeypatch.setattr(wanted, "FEW", few)
     chance = random.Random(seed)
     worker = WorkerId.new("w")
     for step in range(60):
@@ -54,6 +90,7 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
                     run=chance.choice("rs"),
                     partition=str(chance.randrange(4)),
                     priority=chance.randrange(3),
+                    host=chance.choice(hosts),
                     not_before=clock.now() + chance.randrange(5) if chance.random() < 0.2 else None,
                 )
                 for i in range(chance.randrange(6))
@@ -68,6 +105,7 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
                 payload={},
                 partition=str(chance.randrange(4)),
                 priority=chance.randrange(-1, 3),
+                host=chance.choice(hosts),
                 not_before=clock.now() + chance.randrange(5) if chance.random() < 0.2 else None,
                 state=chance.choice(list(State)),
                 settled_at=clock.now(),
@@ -76,17 +114,25 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
         ]
         await queue.take_over([Carried(job) for job in taken_over])
         kinds = frozenset(chance.choice(["a", "b", "ab"])) if chance.random() < 0.5 else None
-        want = Want(worker=worker, limit=chance.randrange(1, 6), run=chance.choice(["r", None]), kinds=kinds)
+        want = Want(
+            worker=worker,
+            limit=chance.randrange(1, 9),
+            run=chance.choice(["r", None]),
+            kinds=kinds,
+            without_hosts=frozenset({"b.test"}) if chance.random() < 0.5 else frozenset(),
+        )
         claimable = [
             job
             for job in await queue.jobs(Selection(states=frozenset({State.PENDING})))
-            if want.matches(job.run, job.kind, job.partition) and (job.not_before or 0) <= clock.now()
+            if want.matches(job.run, job.kind, job.partition)
+            and job.host not in want.without_hosts
+            and (job.not_before or 0) <= clock.now()
         ]
-        expected = sorted(claimable, key=lambda job: (job.priority, int(job.id)))[: want.limit]
+        assert await queue.wait(want, timedelta(0)) == bool(claimable)
         leases = await queue.claim(want)
-        assert [lease.job.id for lease in leases] == [job.id for job in expected]
+        assert is_in_order([lease.job for lease in leases], claimable, want.limit)
         outcomes: list[Outcome] = [
-            Completed({"ok": 1}, (new_job("b", {"of": step}, priority=-1),)),
+            Completed({"ok": 1}, (new_job("b", {"of": step}, priority=-1, host=chance.choice(hosts)),)),
             Failed(Failure("processing", "no"), timedelta(seconds=chance.randrange(3))),
             Snoozed(timedelta(seconds=2)),
             Released(),
@@ -107,6 +153,7 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
                 clock.advance(1)
         assert counters_agree(tables)
         assert heads_are_lower_bounds(tables)
+        assert hosts_are_right(tables)
 
 
 async def test_a_claim_looks_only_into_lanes_that_can_matter(queue: Queue, tables: sqlite3.Connection) -> None:

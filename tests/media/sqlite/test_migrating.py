@@ -17,8 +17,10 @@ from longshore.job import Job, JobName, State, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.sqlite import SqliteQueue, schema
+from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.statements import migrations
 from longshore.media.sqlite.submit import identities
+from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Count, Reaped, Selection, totals
 from longshore.roll import Present
@@ -27,6 +29,7 @@ from longshore.transfer import Carried
 LEASE = timedelta(seconds=60)
 ANNA = WorkerId("anna", "anna/1")
 WHY = Failure("processing", "it broke")
+HOSTS = ("x.test", "y.test", "")
 STORED = {0: "ready", 1: "delayed", 2: "claimed", 3: "completed", 4: "failed", 5: "cancelled"}
 
 
@@ -46,7 +49,7 @@ def first_version(file: Path, clock: ManualClock) -> Path:
                 (number, state, tried, state in {3, 4}, 1 if state == 2 else None, None, now, identity),
             )
             payload = msgspec.json.encode(job.payload)
-            db.execute("INSERT INTO content VALUES (?, ?, '', ?)", (number, job.key, payload))
+            db.execute("INSERT INTO content VALUES (?, ?, ?, ?)", (number, job.key, HOSTS[state % 3], payload))
             if state >= 3:
                 result = b'"well"' if state == 3 else None
                 db.execute("INSERT INTO settlement VALUES (?, ?, 1.5, 'anna', ?)", (number, now, result))
@@ -99,8 +102,8 @@ async def test_a_worker_goes_on_with_what_it_held_before(old: SqliteQueue) -> No
     [job] = await old.jobs(Selection(ids=frozenset({held.job_id})))
     follow_on = new_job("page", {"n": "next"}, key="next")
     assert await old.settle([Settlement(Lease(job, ANNA, 0.0), Completed("well", (follow_on,)))]) == [True]
-    _, child = await old.claim(Want(worker=ANNA, limit=9))
-    assert (child.job.key, child.job.parent, child.job.depth) == ("next", JobName("page", "claimed"), 1)
+    found = {lease.job.key: lease.job for lease in await old.claim(Want(worker=ANNA, limit=9))}
+    assert (found["next"].parent, found["next"].depth) == (JobName("page", "claimed"), 1)
 
 
 async def test_a_worker_that_never_comes_back_loses_what_it_held(old: SqliteQueue, clock: ManualClock) -> None:
@@ -108,12 +111,39 @@ async def test_a_worker_that_never_comes_back_loses_what_it_held(old: SqliteQueu
     clock.advance(61)
     assert await old.reap() == Reaped(returned=1)
     leases = await old.claim(Want(worker=ANNA, limit=9))
-    assert [(lease.job.key, lease.epoch) for lease in leases] == [("ready", 1), ("delayed", 1), ("claimed", 2)]
+    assert {lease.job.key: lease.epoch for lease in leases} == {"ready": 1, "delayed": 1, "claimed": 2}
+
+
+async def test_jobs_are_known_by_their_hosts(old: SqliteQueue, clock: ManualClock, first_version: Path) -> None:
+    with closing(sqlite3.connect(first_version)) as db:
+        assert db.execute("SELECT host FROM lane").fetchone() == (host_number("x.test"),)
+        assert db.execute("SELECT host FROM job ORDER BY id").fetchall() == [(host_number(h),) for h in HOSTS * 2]
+    clock.advance(61)
+    await old.reap()
+    await old.retry(Selection())
+    leases = [await old.claim(Want(worker=ANNA, limit=9, without_hosts=frozenset(set(HOSTS) - {h}))) for h in HOSTS]
+    assert [[lease.job.key for lease in each] for each in leases] == [
+        ["ready"],
+        ["delayed", "failed"],
+        ["claimed", "cancelled"],
+    ]
+
+
+async def test_a_queue_that_has_several_hosts_comes_over(first_version: Path, clock: ManualClock) -> None:
+    with closing(sqlite3.connect(first_version)) as db, db:
+        db.execute("UPDATE job SET state = 0")
+        db.execute("UPDATE lane SET ready = 6, delayed = 0, claimed = 0, completed = 0, failed = 0, cancelled = 0")
+    queue = await open_queue(f"sqlite:///{first_version}", clock=clock)
+    leases = await queue.claim(Want(worker=ANNA, limit=9, without_hosts=frozenset({"y.test"})))
+    assert sorted(lease.job.host for lease in leases) == ["", "", "x.test", "x.test"]
+    await queue.close()
 
 
 async def test_what_is_new_works_on_what_is_old(old: SqliteQueue) -> None:
     assert len(await old.sign_in(ANNA, LEASE, {"state": "working"})) == 1
     assert await old.present() == [Present(ANNA, {"state": "working"})]
+    assert (await old.note("shelf", [Note("a", ABSENT, 1)])) != [None]
+    assert (await old.notes("shelf")).get("a").value == 1
     known, unknown = (Job(id="", run="r", kind="page", key=key, payload={}) for key in ("ready", "other"))
     assert (await old.take_over([Carried(known), Carried(unknown)])).new == 1
     assert await old.retry(Selection(states=frozenset({State.FAILED}))) == 1

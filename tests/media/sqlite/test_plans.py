@@ -11,12 +11,19 @@ from longshore.media.sqlite.statements import statements
 
 DAILY = [
     (topic, name)
-    for topic in ("submit", "transfer", "claim", "settle", "workers", "lanes")
+    for topic in ("submit", "transfer", "claim", "wanted", "turns", "settle", "workers", "lanes", "notes")
     for name in statements(topic)
+    if (topic, name) != ("wanted", "wanted")
 ]
 SERVED_BY = {
-    ("claim", "lanes"): "lane_claim",
-    ("claim", "ready"): "job_claim",
+    ("wanted", "lanes"): "lane_claim",
+    ("wanted", "next_priority"): "lane_claim",
+    ("wanted", "mixed"): "lane_claim",
+    ("wanted", "of_host"): "lane_claim",
+    ("wanted", "hosts"): "lane_claim",
+    ("turns", "first"): "job_claim",
+    ("turns", "hosts"): "job_claim",
+    ("turns", "oldest"): "job_claim",
     ("claim", "due"): "job_due",
     ("claim", "next_due"): "job_due",
     ("workers", "holdings"): "job_held",
@@ -28,6 +35,7 @@ SERVED_BY = {
 
 
 def plan(tables: sqlite3.Connection, statement: str) -> list[str]:
+    statement = statement.replace("{wanted}", statements("wanted")["wanted"])
     names = set(re.findall(r":(\w+)", statement))
     values = dict.fromkeys(names) if names else (None,) * statement.count("?")
     return [row[3] for row in tables.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
@@ -47,7 +55,7 @@ def test_each_query_uses_the_index_named_after_it(tables: sqlite3.Connection, to
     assert any(f"INDEX {SERVED_BY[topic, name]}" in step for step in steps)
 
 
-@pytest.mark.parametrize(("topic", "name"), [("claim", "lanes"), ("claim", "ready"), ("claim", "due")])
+@pytest.mark.parametrize(("topic", "name"), [*(key for key in SERVED_BY if key[0] != "workers"), ("notes", "all")])
 def test_claims_read_in_the_order_of_the_index_and_sort_nothing(
     tables: sqlite3.Connection, topic: str, name: str
 ) -> None:

@@ -7,9 +7,11 @@ from longshore.conformance.suite.claiming import ClaimingTests
 from longshore.conformance.suite.comparison import ComparisonTests
 from longshore.conformance.suite.contention import ContentionTests
 from longshore.conformance.suite.fencing import FencingTests
+from longshore.conformance.suite.hosts import HostTests
 from longshore.conformance.suite.inspecting import InspectingTests
 from longshore.conformance.suite.killing import KillingTests
 from longshore.conformance.suite.leases import LeaseTests
+from longshore.conformance.suite.noting import NotingTests
 from longshore.conformance.suite.operating import OperatingTests
 from longshore.conformance.suite.refusing import RefusingTests
 from longshore.conformance.suite.roll import RollTests
@@ -29,6 +31,7 @@ class ProcessTests(ContentionTests, KillingTests):
 class ConformanceTests(
     SubmittingTests,
     ClaimingTests,
+    HostTests,
     LeaseTests,
     SettlingTests,
     FencingTests,
@@ -41,6 +44,7 @@ class ConformanceTests(
     RefusingTests,
     TransferringTests,
     RollTests,
+    NotingTests,
     ComparisonTests,
 ):
     """What holds on every medium. A subclass gives the fixture `new_harness`."""
@@ -54,6 +58,11 @@ class ConformanceTests(
         assert queue.traits.spans_processes or not queue.traits.spans_machines
 
     async def test_a_medium_has_the_methods_its_traits_promise_and_no_others(self, queue: Queue) -> None:
-        has = {name: hasattr(queue, name) for name in ("take_over", "sign_in", "sign_out", "present")}
-        roll = queue.traits.keeps_roll
-        assert has == {"take_over": queue.traits.takes_over, "sign_in": roll, "sign_out": roll, "present": roll}
+        methods = {
+            "takes_over": ("take_over",),
+            "keeps_roll": ("sign_in", "sign_out", "present"),
+            "keeps_notes": ("notes", "note"),
+        }
+        for trait, names in methods.items():
+            has = {name: hasattr(queue, name) for name in names}
+            assert has == dict.fromkeys(names, getattr(queue.traits, trait)), f"its traits say about {trait}"

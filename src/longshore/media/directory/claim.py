@@ -1,20 +1,26 @@
-"""Claims: the most urgent ready jobs over all lanes that match, renamed into the worker's folder in one change."""
+"""Claims: the most urgent ready jobs over all lanes that match, hosts by turns, moved to the worker in one change."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Sequence
 from heapq import merge
+from itertools import chain
+from typing import TypeVar
 
 from longshore.lease import Lease, Want
-from longshore.media.directory import listing
+from longshore.media.directory import listing, turns
 from longshore.media.directory.aside import NO_NAME, set_aside
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head, Lane
 from longshore.media.directory.journal import Journal
-from longshore.media.directory.layout import Place, Slot, file_of, key_of, minute_of, pending, processing
+from longshore.media.directory.layout import Place, Slot, file_of, host_of, key_of, minute_of, pending, processing
 from longshore.media.directory.record import DamagedError, Record, read
 from longshore.media.directory.submit import owner_of
+from longshore.media.directory.turns import Turn
+
+T = TypeVar("T")
 
 PROMOTED_AT_ONCE = 5000
 """Delayed jobs that become ready in one change; a million due at once must not stop everyone else."""
@@ -23,23 +29,73 @@ PROMOTED_AT_ONCE = 5000
 class Claim:
     """One claim in the making."""
 
-    def __init__(self, journal: Journal, want: Want, worker: str, deadline: float) -> None:
+    def __init__(self, journal: Journal, want: Want, worker: str, deadline: float, last: Turn) -> None:
         self._journal = journal
         self._want = want
+        self._unwanted = frozenset(host_of(host) for host in want.without_hosts)
         self._worker = worker
         self._deadline = deadline
+        self._begin = last
         self._read: dict[str, Record] = {}
         """What was read already. A path is never used twice, so it holds even after another change came first."""
 
     def decide(self, draft: Draft, head: Head) -> list[Lease]:
         """Choose, and put the moves into the draft."""
+        self._host: str | None = None
+        if not self._want.limit:
+            return []
         leases: list[Lease] = []
         lanes = [name for name, lane in head.lanes.items() if lane.counts[Slot.READY] and _wanted(self._want, lane)]
-        there: Counter[str] = Counter()
-        streams = [listing.ready(self._journal, lane) for lane in lanes]
-        for _, number, lane, path in merge(*streams):
+        taken: Counter[str] = Counter()
+        unseen: set[str] = set()
+        for path, place, record in self._in_turn(lanes, unseen):
+            taken[place.lane] += 1
+            draft.move(path, processing(self._worker, place.lane, place.file))
+            self._journal.emptied.add(path.rpartition("/")[0])
+            leases.append(Lease(record.job(place, self._want.worker.label), self._want.worker, self._deadline))
             if len(leases) == self._want.limit:
-                return leases
+                break
+        else:
+            # All there was has been seen. Where a person took files away, the counters learn of it here.
+            for lane in set(lanes) - unseen:
+                if missing := head.lanes[lane].counts[Slot.READY] - taken[lane]:
+                    draft.count(lane, Slot.READY, -missing)
+        for lane, number in taken.items():
+            draft.count(lane, Slot.READY, -number)
+            draft.count(lane, Slot.CLAIMED, number)
+        return leases
+
+    @property
+    def last(self) -> Turn:
+        """Which host had the last turn, once the claim is made."""
+        return self._begin if self._host is None else Turn.of(self._host)
+
+    def _in_turn(self, lanes: Sequence[str], unseen: set[str]) -> Iterator[tuple[str, Place, Record]]:
+        """All that can be claimed, in its order; with the lanes that have jobs of unwanted hosts."""
+        levels: defaultdict[int, list[str]] = defaultdict(list)
+        for lane in lanes:
+            for priority in listing.priorities(self._journal, lane):
+                levels[priority].append(lane)
+        for priority in sorted(levels):
+            waiting: deque[tuple[str, Iterator[tuple[str, Place, Record]]]] = deque()
+            for host, line in chain(self._lines(priority, levels[priority], unseen), _popped(waiting)):
+                if (found := next(line, None)) is not None:
+                    self._host = host
+                    yield found
+                    waiting.append((host, line))
+
+    def _lines(
+        self, priority: int, lanes: Sequence[str], unseen: set[str]
+    ) -> Iterator[tuple[str, Iterator[tuple[str, Place, Record]]]]:
+        for host, where in turns.after(self._journal, lanes, priority, self._begin):
+            if host in self._unwanted:
+                unseen.update(where)
+            else:
+                yield host, self._line(priority, host, where)
+
+    def _line(self, priority: int, host: str, lanes: Sequence[str]) -> Iterator[tuple[str, Place, Record]]:
+        """What can be claimed of one host, by age: path, place once claimed, and content."""
+        for number, lane, path in merge(*(listing.ready(self._journal, lane, priority, host) for lane in lanes)):
             file = file_of(path.rpartition("/")[2])
             if file is None:
                 set_aside(self._journal.root, path, NO_NAME)
@@ -47,19 +103,10 @@ class Claim:
             record = self._record(path, lane, number)
             if record is None:
                 continue
-            there[lane] += 1
+            if not host_of(record.host) == file.host == host:
+                raise DamagedError(path, "It was renamed or moved by hand: its job has another host.")
             taken = file._replace(epoch=file.epoch + 1, instant=None, change="")
-            draft.move(path, processing(self._worker, lane, taken))
-            draft.count(lane, Slot.READY, -1)
-            draft.count(lane, Slot.CLAIMED, 1)
-            job = record.job(Place(Slot.CLAIMED, lane, taken), self._want.worker.label)
-            leases.append(Lease(job, self._want.worker, self._deadline))
-        if len(leases) < self._want.limit:
-            # All there was has been seen. Where a person took files away, the counters learn of it here.
-            for lane in lanes:
-                if missing := head.lanes[lane].counts[Slot.READY] - there[lane]:
-                    draft.count(lane, Slot.READY, -missing)
-        return leases
+            yield path, Place(Slot.CLAIMED, lane, taken), record
 
     def _record(self, path: str, lane: str, number: int) -> Record | None:
         """The content of a job's file; None if it is not there any more."""
@@ -77,9 +124,19 @@ class Claim:
         return self._read[path]
 
 
-def can_take(head: Head, want: Want) -> bool:
-    """Whether a claim would find something, as far as the counters tell."""
-    return any(lane.counts[Slot.READY] > 0 and _wanted(want, lane) for lane in head.lanes.values())
+def can_take(journal: Journal, want: Want) -> bool:
+    """Whether a claim would find something, as far as the counters tell, and of which hosts the folders."""
+    lanes = [name for name, lane in journal.head.lanes.items() if lane.counts[Slot.READY] > 0 and _wanted(want, lane)]
+    if not lanes or not want.without_hosts:
+        return bool(lanes)
+    journal.catch_up()
+    unwanted = frozenset(host_of(host) for host in want.without_hosts)
+    return any(
+        next(listing.ready(journal, lane, priority, host), None) is not None
+        for lane in lanes
+        for priority, host in listing.lines(journal, lane)
+        if host not in unwanted
+    )
 
 
 def next_due(journal: Journal, want: Want | None = None) -> float | None:
@@ -131,6 +188,12 @@ def _due(journal: Journal, lane: str) -> float | None:
             instants.append(file.instant)
         journal.due[lane] = min(instants) / 1e6 if instants else None
     return journal.due[lane]
+
+
+def _popped(waiting: deque[T]) -> Iterator[T]:
+    """What waits, one after another, also what is added meanwhile."""
+    while waiting:
+        yield waiting.popleft()
 
 
 def _wanted(want: Want, lane: Lane) -> bool:

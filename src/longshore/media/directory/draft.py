@@ -78,12 +78,12 @@ class Draft:
         """Unlink a file."""
         self._removes.append(path)
 
-    def note_key(self, key: str, lane: str, number: int) -> None:
-        """Take a key for the job of that number."""
+    def note_key(self, key: str, owner: str) -> None:
+        """Take a key for a job; `owner` says which."""
         # The target names no file: a symbolic link is the smallest thing that a name can lead to.
         self._make()
         own = f"{self.folder}/{self._staged}"
-        os.symlink(f"{lane}/{number}", own)  # noqa: PTH211
+        os.symlink(owner, own)  # noqa: PTH211
         self._staged += 1
         self._unsynced = True
         self.move(self._relative(own), key)

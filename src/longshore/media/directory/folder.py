@@ -7,13 +7,14 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.errors import ForeignQueueError, NewerSchemaError
+from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
 from longshore.media.directory import disk, journal, listing
 from longshore.media.directory.entry import Head, Lane, new_id
 from longshore.media.directory.layout import FINISHED, Slot, lane_of, place_of
 from longshore.media.directory.record import DamagedError, read
 
-FORMAT = 1
+FORMAT = 2
+"""2: paths tell the host of a job. See `upgrade` for what was before."""
 MARK = "longshore.json"
 FOLDERS = (
     "pending",
@@ -22,6 +23,7 @@ FOLDERS = (
     "rejected",
     "workers",
     "roll",
+    "notes",
     "keys",
     "staging",
     "trash",
@@ -30,9 +32,10 @@ FOLDERS = (
 
 README = b"""This folder is a queue of Longshore. One JSON file is one job:
 
-  pending/     waits, by run, kind and partition, then by priority, then in thousands
+  pending/     waits, by run, kind and partition, then by priority, host and number
   processing/  is being worked on, by worker
   completed/  failed/  cancelled/
+  notes/       what all who share the queue know, one file a note
   rejected/    files that did not belong or were damaged, each with the reason beside it
 
 Look and copy as you like. To change something use `longshore` (submit, retry, cancel, prune):
@@ -56,18 +59,28 @@ def is_queue(path: Path) -> bool:
     return False
 
 
-def prepare(path: Path) -> None:
-    """Make sure that the folder is a queue of a format we know; an empty or missing one becomes a queue."""
+def prepare(path: Path) -> int:
+    """Make sure that the folder is a queue of a format we know, and say which; an empty or missing one becomes a queue.
+
+    Raises `QueueError` where it cannot be one.
+    """
     root = str(path)
     disk.make_folder(root)
     if not os.path.lexists(f"{root}/{MARK}"):
-        _claim(root)
-    _check(root)
+        _refuse_strangers(root, disk.names(root))
+        set_mark(root)
+    known = _format(root)
     if not any(name.isdigit() for name in disk.names(f"{root}/journal")):
+        if known < FORMAT:
+            raise QueueError(
+                f"The queue '{root}' is of format {known}, which is brought over when it is opened, but its journal is "
+                f"gone. Open it once with the Longshore that wrote it, which counts it anew, and then with this one."
+            )
         for folder in (*FOLDERS, "journal"):
             disk.make_folder(f"{root}/{folder}")
         disk.sync_folder(root)
         journal.begin(root, _rebuilt(root))
+    return known
 
 
 def _refuse_strangers(root: str, there: list[str]) -> None:
@@ -80,8 +93,8 @@ def _refuse_strangers(root: str, there: list[str]) -> None:
         )
 
 
-def _claim(root: str) -> None:
-    _refuse_strangers(root, disk.names(root))
+def set_mark(root: str) -> None:
+    """Write into the folder what it is."""
     # README first: the mark says that all is there.
     for name, content in (
         ("README.txt", README),
@@ -93,7 +106,7 @@ def _claim(root: str) -> None:
     disk.sync_folder(root)
 
 
-def _check(root: str) -> None:
+def _format(root: str) -> int:
     try:
         mark = msgspec.json.decode(disk.read(f"{root}/{MARK}"))
         known = isinstance(mark, dict) and mark["longshore"] == "queue" and isinstance(mark["format"], int)
@@ -108,6 +121,7 @@ def _check(root: str) -> None:
             f"The queue '{root}' was made by a newer Longshore (its format is {mark['format']}, this one knows "
             f"{FORMAT}). Upgrade Longshore here, or name another folder."
         )
+    return int(mark["format"])
 
 
 def _rebuilt(root: str) -> Head:

@@ -46,8 +46,11 @@ from longshore.media.directory import disk
 from longshore.media.directory.aside import make_way, set_aside
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Entry, Head, new_id
-from longshore.media.directory.layout import Slot, file_of, place_of
+from longshore.media.directory.layout import Slot
+from longshore.media.directory.trace import Trace
 
+NOTE = "note"
+"""What a change is called that writes notes."""
 GENERATION = 64
 """Changes in one folder of the journal."""
 PATIENCE = (0.0005, 0.001, 0.002)
@@ -61,15 +64,6 @@ _decode_entry = msgspec.json.Decoder(Entry).decode
 _decode_head = msgspec.json.Decoder(Head).decode
 
 
-class Trace:
-    """Where jobs went while someone looked: the path by number, None for a job that is gone."""
-
-    def __init__(self) -> None:
-        self.moved: dict[int, str | None] = {}
-        self.lost = False
-        """Changes went by unseen: what was looked at must be looked at again."""
-
-
 class Journal:
     """The journal of the queue in the folder `root`. Used by one thread at a time."""
 
@@ -80,6 +74,10 @@ class Journal:
         """When the first delayed job of a lane is due, as far as it has been looked up since the lane changed."""
         self.miscounted = False
         """Something that a change had counted in was set aside: counters and keys are to be put right."""
+        self.notes_written = 0
+        """How many changes of notes were seen, or may have been missed."""
+        self.emptied: set[str] = set()
+        """Folders of ready jobs that may be empty, to be taken away when there is time (see `listing`)."""
         self._open_ends: list[Entry] = []
         self._traces: list[Trace] = []
 
@@ -209,11 +207,12 @@ class Journal:
     def _add(self, entry: Entry) -> None:
         self.head.add(entry)
         self._open_ends.append(entry)
+        self.notes_written += entry.what == NOTE
         for lane, delta in entry.deltas.items():
             if delta[Slot.DELAYED]:
                 self.due.pop(lane, None)
         for trace in self._traces:
-            _follow(trace, entry)
+            trace.follow(entry)
 
     def _is_open(self, entry: Entry) -> bool:
         """Whether an entry still has to be carried out, given a moment to whoever made it."""
@@ -284,8 +283,8 @@ class Journal:
 
     def _retire(self, generation: int) -> None:
         """Take away a folder of entries, all carried out, when nothing of them can be lost any more."""
-        for folder in sorted({os.path.dirname(path) for entry in self._entries(generation) for path in _paths(entry)}):  # noqa: PTH120
-            disk.sync_folder(self.path(folder))
+        touched = {os.path.dirname(path) for entry in self._entries(generation) for path in _paths(entry)}  # noqa: PTH120
+        disk.sync_folders([self.path(folder) for folder in sorted(touched)])
         trash = self.path(f"trash/{generation}.{new_id()}")
         if disk.move(self._folder(generation), trash):
             disk.remove_tree(trash)
@@ -309,6 +308,7 @@ class Journal:
         except msgspec.DecodeError as error:
             raise self._damaged("base.json", error) from error
         self.due.clear()
+        self.notes_written += 1
         self._open_ends.clear()
         for trace in self._traces:
             trace.lost = True
@@ -376,19 +376,6 @@ def _paths(entry: Entry) -> Iterator[str]:
         yield source
         yield target
     yield from entry.removes
-
-
-def _follow(trace: Trace, entry: Entry) -> None:
-    for path in entry.removes:
-        file = file_of(path.rpartition("/")[2])
-        if file is not None:
-            trace.moved[file.number] = None
-    for source, target in entry.moves:
-        place = place_of(target)
-        if place is not None:
-            trace.moved[place.file.number] = target
-        elif (gone := place_of(source)) is not None:
-            trace.moved[gone.file.number] = None
 
 
 @lru_cache

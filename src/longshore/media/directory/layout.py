@@ -1,16 +1,18 @@
 """Names: where a job's file lies and what its name tells. Nothing a user chose becomes a path as it is.
 
-    pending/LANE/PRIORITY/SEGMENT/FILE     ready to be claimed
-    pending/LANE/later/MINUTE/FILE         delayed, by the minute in which it is due
-    processing/WORKER/LANE/FILE            claimed
-    completed/LANE/SEGMENT/FILE            finished; likewise failed/ and cancelled/
+    pending/LANE/PRIORITY/SHARD/HOST/SEGMENT/FILE     ready to be claimed
+    pending/LANE/later/MINUTE/FILE                    delayed, by the minute in which it is due
+    processing/WORKER/LANE/FILE                       claimed
+    completed/LANE/SEGMENT/FILE                       finished; likewise failed/ and cancelled/
+    notes/SHELF/NAME/CHANGE.json                      a note
 
-    FILE = NUMBER.pPRIORITY.eEPOCH.aATTEMPTS[.tMICROSECONDS][.CHANGE].json
+    FILE = NUMBER.pPRIORITY.eEPOCH.aATTEMPTS[.tMICROSECONDS][.hHOST][.CHANGE].json
 
 A lane is one run, kind and partition. The number is the job's place in the order of submission, and a segment holds a
-thousand numbers. `t` is the instant a delayed job is due, or a cancelled one was cancelled. CHANGE is the id of the
-change that put the file there; a file in processing/ needs none, for its epoch occurs once. So no path is ever used
-twice, and whoever acts on a path acts on exactly one version of one job.
+thousand numbers. `t` is the instant a delayed job is due, or a cancelled one was cancelled. `h` is the host, and a job
+without one lies under `_`; a shard is one of 256 groups of hosts, so that a few of very many are found without listing
+all. CHANGE is the id of the change that put the file there; a file in processing/ needs none, for its epoch occurs
+once. So no path is ever used twice, and whoever acts on a path acts on exactly one version of one job.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import re
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -30,10 +33,12 @@ MINUTE_US = 60_000_000
 LATEST_US = 10**18
 """The latest instant that a name tells: some 30,000 years from now."""
 LATER = "later"
+NO_HOST = "_"
+"""The folder, and the shard, of jobs without a host."""
 
 _FILE = re.compile(
     r"(?P<number>\d{12,18})\.p(?P<priority>-?\d{1,20})\.e(?P<epoch>\d{1,18})\.a(?P<attempts>\d{1,18})"
-    r"(?:\.t(?P<instant>\d{1,20}))?(?:\.(?P<change>[0-9a-f]{12}))?\.json"
+    r"(?:\.t(?P<instant>\d{1,20}))?(?:\.h(?P<host>[A-Za-z0-9_-]+~[0-9a-f]{12}))?(?:\.(?P<change>[0-9a-f]{12}))?\.json"
 )
 
 
@@ -68,12 +73,15 @@ class File(NamedTuple):
     epoch: int
     attempts: int
     instant: int | None = None
+    host: str = ""
+    """As `host_of` says it."""
     change: str = ""
 
     def __str__(self) -> str:
         instant = "" if self.instant is None else f".t{self.instant}"
+        host = f".h{self.host}" if self.host else ""
         change = f".{self.change}" if self.change else ""
-        return f"{self.number:012d}.p{self.priority}.e{self.epoch}.a{self.attempts}{instant}{change}.json"
+        return f"{self.number:012d}.p{self.priority}.e{self.epoch}.a{self.attempts}{instant}{host}{change}.json"
 
     @property
     def segment(self) -> str:
@@ -94,10 +102,9 @@ def file_of(name: str) -> File | None:
     found = _FILE.fullmatch(name)
     if found is None:
         return None
-    number, priority, epoch, attempts, instant, change = found.groups()
-    file = File(
-        int(number), int(priority), int(epoch), int(attempts), None if instant is None else int(instant), change or ""
-    )
+    number, priority, epoch, attempts, instant, host, change = found.groups()
+    due = None if instant is None else int(instant)
+    file = File(int(number), int(priority), int(epoch), int(attempts), due, host or "", change or "")
     return file if str(file) == name else None
 
 
@@ -110,7 +117,7 @@ def place_of(path: str) -> Place | None:
     match parts[:-1]:
         case ["pending", lane, "later", _]:
             return Place(Slot.DELAYED, lane, file)
-        case ["pending", lane, _, _]:
+        case ["pending", lane, _, _, _, _]:
             return Place(Slot.READY, lane, file)
         case ["processing", worker, lane]:
             return Place(Slot.CLAIMED, lane, file, worker)
@@ -122,8 +129,13 @@ def place_of(path: str) -> Place | None:
 def pending(lane: str, file: File) -> str:
     """Where a pending job lies: among the ready, or, if its name tells an instant, among the delayed."""
     if file.instant is None:
-        return f"pending/{lane}/{file.priority}/{file.segment}/{file}"
+        return f"{line(lane, file.priority, file.host)}/{file.segment}/{file}"
     return f"pending/{lane}/{LATER}/{minute_of(file.instant)}/{file}"
+
+
+def line(lane: str, priority: int, host: str) -> str:
+    """The folder of the ready jobs of one lane, priority and host."""
+    return f"pending/{lane}/{priority}/{shard_of(host)}/{host or NO_HOST}"
 
 
 def processing(worker: str, lane: str, file: File) -> str:
@@ -158,6 +170,42 @@ def lane_of(run: str, kind: str, partition: str) -> str:
 def is_lane(name: str) -> bool:
     """Whether a folder is called as that of a lane."""
     return re.fullmatch(r"[\w~-]+~[0-9a-f]{12}", name, re.ASCII) is not None
+
+
+@lru_cache(1 << 14)
+def host_of(host: str) -> str:
+    """A host as paths tell it, readable and with a hash; nothing for jobs without one."""
+    return f"{_readable(host, 32)}~{_hash([host], 6)}" if host else ""
+
+
+def is_host(name: str) -> bool:
+    """Whether a folder is called as that of a host's jobs."""
+    return name == NO_HOST or re.fullmatch(r"[A-Za-z0-9_-]+~[0-9a-f]{12}", name) is not None
+
+
+def short(host: str) -> str:
+    """A host, as paths tell it, by its hash alone: so a key's note fits where a name does and takes no block."""
+    return host[-12:] or NO_HOST
+
+
+def shard_of(host: str) -> str:
+    """The group of a host, as paths tell it."""
+    return host[-12:-10] or NO_HOST
+
+
+def is_shard(name: str) -> bool:
+    """Whether a folder is called as that of a group of hosts."""
+    return name == NO_HOST or re.fullmatch(r"[0-9a-f]{2}", name) is not None
+
+
+def shelf_of(shelf: str) -> str:
+    """The folder of a shelf of notes."""
+    return f"notes/{_readable(shelf, 48)}~{_hash([shelf], 6)}"
+
+
+def note_of(shelf: str, name: str) -> str:
+    """The folder of a note."""
+    return f"{shelf_of(shelf)}/{_readable(name, 48)}~{_hash([name], 6)}"
 
 
 def worker_of(label: str, incarnation: str) -> str:

@@ -4,27 +4,101 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from longshore.media.directory import disk
 from longshore.media.directory.aside import NO_NAME, NOT_OURS, set_aside
 from longshore.media.directory.journal import Journal
-from longshore.media.directory.layout import FINISHED, LATER, File, Slot, file_of, is_lane, segment_of
+from longshore.media.directory.layout import (
+    FINISHED,
+    LATER,
+    NO_HOST,
+    File,
+    Slot,
+    file_of,
+    is_host,
+    is_lane,
+    is_shard,
+    line,
+    segment_of,
+    shard_of,
+    short,
+)
+
+CLEARED_AT_ONCE = 250
+"""Empty folders that are taken away in one go."""
 
 
-def ready(journal: Journal, lane: str) -> Iterator[tuple[int, int, str, str]]:
-    """Ready jobs of a lane, most urgent first: priority, number, lane and path. Reads no more than is asked for."""
-    for priority in _priorities(journal, lane):
-        folder = f"pending/{lane}/{priority}"
-        for segment in _segments(journal, folder):
-            # Of one priority and with numbers of one width: the order of the names is that of the numbers.
-            files = sorted(_names(journal, f"{folder}/{segment}"))
-            for name in files:
-                number = int(name.partition(".")[0])
-                yield priority, number, lane, f"{folder}/{segment}/{name}"
-            if not files:
-                disk.remove_if_empty(journal.path(f"{folder}/{segment}"))
+def priorities(journal: Journal, lane: str) -> list[int]:
+    """The priorities that a lane has ready jobs of, or had, most urgent first."""
+    found = []
+    for name in disk.names(journal.path(f"pending/{lane}")):
+        if name.lstrip("-").isdecimal() and _is_folder(journal, f"pending/{lane}/{name}"):
+            found.append(int(name))
+        elif name != LATER and not _is_hidden(name):
+            set_aside(journal.root, f"pending/{lane}/{name}", NOT_OURS)
+    return sorted(found)
+
+
+def shards(journal: Journal, lane: str, priority: int) -> list[str]:
+    """The groups of hosts that a lane has ready jobs of, or had, with this priority; in no order."""
+    folder = f"pending/{lane}/{priority}"
+    found = [name for name in _called(journal, folder, _is_shard) if is_shard(name)]
+    if not found:
         disk.remove_if_empty(journal.path(folder))
+    return found
+
+
+def hosts(journal: Journal, lane: str, priority: int, shard: str) -> list[str]:
+    """The hosts of a group that a lane has ready jobs of, or had, with this priority; in no order."""
+    folder = f"pending/{lane}/{priority}/{shard}"
+    found = _called(journal, folder, lambda name: is_host(name) and shard_of(_told(name)) == shard)
+    if not found:
+        disk.remove_if_empty(journal.path(folder))
+    return [_told(name) for name in found]
+
+
+def ready(journal: Journal, lane: str, priority: int, host: str) -> Iterator[tuple[int, str, str]]:
+    """Ready jobs of a lane, priority and host by age: number, lane and path. Reads no more than is asked for."""
+    folder = line(lane, priority, host)
+    segments = _segments(journal, folder)
+    if not segments:
+        disk.remove_if_empty(journal.path(folder))
+    for segment in segments:
+        # With numbers of one width the order of the names is that of the numbers.
+        files = sorted(_names(journal, f"{folder}/{segment}"))
+        for name in files:
+            yield int(name.partition(".")[0]), lane, f"{folder}/{segment}/{name}"
+        if not files:
+            journal.emptied.add(f"{folder}/{segment}")
+
+
+def clear_away(journal: Journal) -> None:
+    """Take away folders of hosts and segments that nothing is left in, some at a time.
+
+    Not by whoever takes the last job: a disk that syncs for others needs milliseconds for each, and a claim may empty a
+    hundred of them.
+    """
+    for _ in range(min(len(journal.emptied), CLEARED_AT_ONCE)):
+        segment = journal.emptied.pop()
+        disk.remove_if_empty(journal.path(segment))
+        disk.remove_if_empty(journal.path(segment.rpartition("/")[0]))
+
+
+def ready_of_host(journal: Journal, lane: str, host: str, segment: str) -> Iterator[int]:
+    """The numbers of a host's ready jobs in one segment, whatever their priority; `host` is as `layout.short` says."""
+    for priority in priorities(journal, lane):
+        for name in hosts(journal, lane, priority, shard_of(host)):
+            if short(name) == host:
+                yield from (file.number for file, _ in _files(journal, f"{line(lane, priority, name)}/{segment}"))
+
+
+def lines(journal: Journal, lane: str) -> Iterator[tuple[int, str]]:
+    """Priority and host of all ready jobs of a lane. Costs a look at the name of every host."""
+    for priority in priorities(journal, lane):
+        for shard in shards(journal, lane, priority):
+            for host in hosts(journal, lane, priority, shard):
+                yield priority, host
 
 
 def delayed(journal: Journal, lane: str) -> Iterator[tuple[File, str]]:
@@ -60,7 +134,7 @@ def by_segment(
     """Paths of the jobs in these lanes and slots, by number, in portions of a segment each, oldest first."""
     roots = [f"{FINISHED[slot]}/{lane}" for slot in slots if slot in FINISHED for lane in lanes]
     if Slot.READY in slots:
-        roots += [f"pending/{lane}/{priority}" for lane in lanes for priority in _priorities(journal, lane)]
+        roots += [line(lane, priority, host) for lane in lanes for priority, host in lines(journal, lane)]
     scattered: defaultdict[str, dict[int, str]] = defaultdict(dict)
     if Slot.DELAYED in slots:
         for lane in lanes:
@@ -92,7 +166,7 @@ def by_segment(
 def counts(journal: Journal, lane: str) -> list[int]:
     """How many files a lane has in each slot: what its counters should say. Costs a look at every name."""
     told = [0] * len(Slot)
-    told[Slot.READY] = sum(1 for _ in ready(journal, lane))
+    told[Slot.READY] = sum(1 for priority, host in lines(journal, lane) for _ in ready(journal, lane, priority, host))
     told[Slot.DELAYED] = sum(1 for _ in delayed(journal, lane))
     told[Slot.CLAIMED] = sum(
         1 for worker in workers(journal) for held, _, _ in claimed(journal, worker) if held == lane
@@ -120,24 +194,34 @@ def tidy(journal: Journal) -> None:
             set_aside(journal.root, path, NOT_OURS)
 
 
-def _priorities(journal: Journal, lane: str) -> list[int]:
-    found = []
-    for name in disk.names(journal.path(f"pending/{lane}")):
-        if name.lstrip("-").isdecimal() and _is_folder(journal, f"pending/{lane}/{name}"):
-            found.append(int(name))
-        elif name != LATER and not _is_hidden(name):
-            set_aside(journal.root, f"pending/{lane}/{name}", NOT_OURS)
-    return sorted(found)
+def is_old_segment(name: str) -> bool:
+    """Whether a folder is called as one in which format 1 had ready jobs, right below their priority."""
+    return len(name) >= 9 and name.isdecimal() and name.isascii()
+
+
+def _is_shard(name: str) -> bool:
+    # What an older Longshore puts there while this one is at work is left for whoever opens the queue next.
+    return is_shard(name) or is_old_segment(name)
+
+
+def _told(folder: str) -> str:
+    """The host of a folder, as a file's name tells it."""
+    return "" if folder == NO_HOST else folder
 
 
 def _segments(journal: Journal, folder: str) -> list[str]:
+    return sorted(_called(journal, folder, lambda name: name.isdecimal() and name.isascii()))
+
+
+def _called(journal: Journal, folder: str, fits: Callable[[str], bool]) -> list[str]:
+    """What lies in a folder and is called as it should be; the rest is set aside."""
     found = []
     for name in disk.names(journal.path(folder)):
-        if name.isdecimal() and name.isascii():
+        if fits(name):
             found.append(name)
         elif not _is_hidden(name):
             set_aside(journal.root, f"{folder}/{name}", NOT_OURS)
-    return sorted(found)
+    return found
 
 
 def _files(journal: Journal, folder: str) -> Iterator[tuple[File, str]]:

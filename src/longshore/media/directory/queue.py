@@ -17,14 +17,18 @@ from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.directory import disk, folder, listing, rejects, select, wake
 from longshore.media.directory.claim import Claim, can_take, next_due, promote
-from longshore.media.directory.journal import Journal
+from longshore.media.directory.journal import NOTE, Journal
 from longshore.media.directory.layout import Slot
+from longshore.media.directory.notes import Notes, lying
 from longshore.media.directory.reap import put_right, reap, reject
 from longshore.media.directory.record import DamagedError
 from longshore.media.directory.roll import Roll, words_of
 from longshore.media.directory.settle import Batch
 from longshore.media.directory.submit import Arrival, Arrivals
+from longshore.media.directory.turns import Turn
+from longshore.media.directory.upgrade import bring_over
 from longshore.media.directory.workers import Workers
+from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.rejects import Rejects
@@ -33,6 +37,9 @@ from longshore.stored import check_texts
 from longshore.transfer import Carried
 
 T = TypeVar("T")
+
+EMPTIED = 10_000
+"""Folders that may be empty before someone who has work takes the time to take them away."""
 
 
 class DirectoryQueue:
@@ -45,6 +52,7 @@ class DirectoryQueue:
         wakes=True,
         takes_over=True,
         keeps_roll=True,
+        keeps_notes=True,
         sets_aside=True,
     )
 
@@ -58,6 +66,7 @@ class DirectoryQueue:
         # One thread: the event loop never waits for the disk, and the journal is read by one at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-directory")
         self._process = os.getpid()
+        self._turn = Turn.any()
         self._is_there = False
         self._closed = False
 
@@ -86,13 +95,18 @@ class DirectoryQueue:
         now = self._clock.now()
         deadline = now + want.lease.total_seconds()
 
-        def claim() -> list[Lease]:
+        def take() -> list[Lease]:
             # First, so that nobody ever sees something held by a worker without a sign of life.
             worker = self._workers.beat(want.worker, want.lease)
             promote(self._journal, now)
-            return self._journal.transact("claim", Claim(self._journal, want, worker, deadline).decide)
+            claim = Claim(self._journal, want, worker, deadline, self._turn)
+            leases = self._journal.transact("claim", claim.decide)
+            self._turn = claim.last
+            if not leases or len(self._journal.emptied) > EMPTIED:
+                listing.clear_away(self._journal)
+            return leases
 
-        return await self._run(claim)
+        return await self._run(take)
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._run(lambda: self._held(self._workers.beat(worker, lease)))
@@ -169,9 +183,11 @@ class DirectoryQueue:
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         def look() -> tuple[bool, float | None, int]:
-            head = self._journal.look()
-            if can_take(head, want) or not any(lane.counts[Slot.DELAYED] for lane in head.lanes.values()):
-                return can_take(head, want), None, head.n
+            n = self._journal.look().n
+            if can_take(self._journal, want):
+                return True, None, n
+            if not any(lane.counts[Slot.DELAYED] for lane in self._journal.head.lanes.values()):
+                return False, None, n
             n = self._journal.catch_up().n
             return False, next_due(self._journal, want), n
 
@@ -185,6 +201,23 @@ class DirectoryQueue:
             if left <= 0:
                 return False
             await self._sleep(left if due is None else min(left, due - now), n)
+
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+        check_texts((shelf, *(names or ())), "The name of a note")
+        # The instant first: what is read may be younger, never older.
+        now = self._clock.now()
+        return Shelf(now, await self._look(lambda: lying(self._journal, shelf, names), ()))
+
+    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        check_texts((shelf,), "The name of a note")
+        written = Notes(self._journal, shelf, notes)
+
+        def write() -> list[str | None]:
+            answers = self._journal.transact(NOTE, written.decide)
+            written.clear_away()
+            return answers
+
+        return await self._run(write)
 
     async def close(self) -> None:
         if not self._closed:
@@ -243,8 +276,11 @@ class DirectoryQueue:
         return self._is_there
 
     def _open(self) -> None:
-        folder.prepare(self._path)
+        known = folder.prepare(self._path)
         self._journal.open()
+        if known < folder.FORMAT:
+            bring_over(self._journal)
+            folder.set_mark(self._root)
         self._is_there = True
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

@@ -32,6 +32,7 @@ def reap(journal: Journal, workers: Workers, roll: Roll, now: float) -> Reaped:
         if workers.gone(folder):
             workers.forget(folder)
     _recount_claimed(journal)
+    listing.clear_away(journal)
     listing.tidy(journal)
     _clean_up(journal, workers)
     return reaped

@@ -9,10 +9,11 @@ from longshore.job import Attempt, Job, number_of
 from longshore.media.directory import disk, listing
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head
-from longshore.media.directory.journal import Journal, Trace
+from longshore.media.directory.journal import Journal
 from longshore.media.directory.layout import STATES, Place, Slot, finished, key_of, microseconds, pending, place_of
 from longshore.media.directory.record import read
 from longshore.media.directory.submit import owner_of
+from longshore.media.directory.trace import Trace
 from longshore.media.directory.workers import Workers
 from longshore.queue import Selection
 

@@ -21,6 +21,7 @@ from longshore.media.directory.layout import (
     File,
     Slot,
     finished,
+    host_of,
     lane_of,
     microseconds,
     pending,
@@ -162,7 +163,7 @@ def _path_of(lease: Lease) -> str | None:
     if not number_of(job.id):
         return None
     worker = worker_of(lease.worker.label, lease.worker.incarnation)
-    file = File(int(job.id), job.priority, job.epoch, job.attempts)
+    file = File(int(job.id), job.priority, job.epoch, job.attempts, host=host_of(job.host))
     return processing(worker, lane_of(job.run, job.kind, job.partition), file)
 
 

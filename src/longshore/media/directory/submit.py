@@ -11,9 +11,23 @@ from longshore.media.directory import listing
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head
 from longshore.media.directory.journal import Journal
-from longshore.media.directory.layout import FINISHED, File, Slot, finished, key_of, microseconds, pending, segment_of
+from longshore.media.directory.layout import (
+    FINISHED,
+    SEGMENT,
+    File,
+    Slot,
+    finished,
+    host_of,
+    key_of,
+    microseconds,
+    pending,
+    segment_of,
+    short,
+)
 from longshore.media.directory.record import Record, carried_record, descended, encode, new_record
 from longshore.transfer import Carried
+
+_NOT_READY = frozenset(Slot) - {Slot.READY}
 
 
 class Arrival(NamedTuple):
@@ -28,7 +42,7 @@ class Arrival(NamedTuple):
         """A job that was never anywhere. Raises where it cannot be stored."""
         due = microseconds(job.not_before) if job.not_before is not None and job.not_before > now else None
         slot = Slot.READY if due is None else Slot.DELAYED
-        return cls(new_record(job, now), slot, File(0, job.priority, 0, 0, due))
+        return cls(new_record(job, now), slot, File(0, job.priority, 0, 0, due, host_of(job.host)))
 
     @classmethod
     def carried(cls, carried: Carried) -> Arrival:
@@ -46,7 +60,8 @@ class Arrival(NamedTuple):
                 slot = Slot.COMPLETED
             case State.FAILED:
                 slot = Slot.FAILED
-        return cls(carried_record(carried), slot, File(0, job.priority, job.epoch, job.attempts, instant))
+        file = File(0, job.priority, job.epoch, job.attempts, instant, host_of(job.host))
+        return cls(carried_record(carried), slot, file)
 
 
 class Arrivals:
@@ -80,7 +95,7 @@ class Arrivals:
             file = file._replace(number=draft.numbers, change=draft.id)
             draft.numbers += 1
             lane = draft.lane(head, record.run, record.kind, record.partition)
-            draft.note_key(self._keys[place], lane, file.number)
+            draft.note_key(self._keys[place], f"{lane}/{file.number}/{short(file.host)}")
             target = finished(slot, lane, file) if slot in FINISHED else pending(lane, file)
             draft.move(self._staged[place], target)
             draft.count(lane, slot, 1)
@@ -92,7 +107,7 @@ class _Noted:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._alive: dict[tuple[str, str], set[int]] = {}
+        self._alive: dict[tuple[str, str, frozenset[Slot] | str], set[int]] = {}
 
     def is_there(self, key: str) -> bool:
         """Whether the key is noted at all."""
@@ -100,24 +115,43 @@ class _Noted:
 
     def is_taken(self, key: str) -> bool:
         """Whether the job the key was noted for is in the queue."""
-        owner = owner_of(self._journal, key)
-        if owner is None:
+        noted = _noted(self._journal, key)
+        if noted is None:
             return False
-        lane, number = owner
-        segment = segment_of(number)
-        if (lane, segment) not in self._alive:
-            first = int(segment) * 1000
-            everything = frozenset(range(first, first + 1000))
-            portions = listing.by_segment(self._journal, [lane], list(Slot), first - 1, everything)
-            self._alive[lane, segment] = {found for portion in portions for found in portion}
-        return number in self._alive[lane, segment]
+        lane, number, host = noted
+        if host is None:
+            return number in self._in(lane, segment_of(number), frozenset(Slot))
+        return number in self._in(lane, segment_of(number), _NOT_READY) or number in self._ready(
+            lane, segment_of(number), host
+        )
+
+    def _in(self, lane: str, segment: str, slots: frozenset[Slot]) -> set[int]:
+        if (lane, segment, slots) not in self._alive:
+            first = int(segment) * SEGMENT
+            everything = frozenset(range(first, first + SEGMENT))
+            portions = listing.by_segment(self._journal, [lane], slots, first - 1, everything)
+            self._alive[lane, segment, slots] = {found for portion in portions for found in portion}
+        return self._alive[lane, segment, slots]
+
+    def _ready(self, lane: str, segment: str, host: str) -> set[int]:
+        """The same for ready jobs of one host, of which there may be very many."""
+        if (lane, segment, host) not in self._alive:
+            found = listing.ready_of_host(self._journal, lane, host, segment)
+            self._alive[lane, segment, host] = set(found)
+        return self._alive[lane, segment, host]
 
 
 def owner_of(journal: Journal, key: str) -> tuple[str, int] | None:
     """Lane and number of the job a key was noted for; None if it is not noted."""
+    noted = _noted(journal, key)
+    return None if noted is None else noted[:2]
+
+
+def _noted(journal: Journal, key: str) -> tuple[str, int, str | None] | None:
+    """Lane, number and host of the job a key was noted for; the host as `layout.short` says it, or None in format 1."""
     try:
-        lane, _, number = os.readlink(journal.path(key)).rpartition("/")  # noqa: PTH115
-    except OSError:
+        lane, number, *host = os.readlink(journal.path(key)).split("/")  # noqa: PTH115
+    except (OSError, ValueError):
         # Not there; or there and no note of ours, which then notes nothing.
         return None
-    return (lane, int(number)) if lane and number.isdecimal() else None
+    return (lane, int(number), host[0] if host else None) if lane and number.isdecimal() else None

@@ -49,6 +49,7 @@ from longshore.media.git.mirror import CONFIRMED, TIP, Mirror, now
 from longshore.media.git.objects import MissingError
 from longshore.media.git.operations import Claim, Operation
 from longshore.media.git.tree import Tree
+from longshore.media.git.upgrade import bring_over
 
 log = logging.getLogger(__name__)
 
@@ -215,6 +216,7 @@ class Exchange:
     def _answers(self, operations: Sequence[Operation[Any]], refused: dict[int, Refused]) -> list[Any] | None:
         """The answers of all but those that are refused; None if there is one more of these."""
         self._stand_at(self.mirror.mark(TIP) or self.mirror.mark(CONFIRMED))
+        bring_over(self._ledger)
         instant = self._clock.now()
         answers: list[Any] = []
         for number, operation in enumerate(operations):

@@ -22,14 +22,16 @@ from longshore.media.git import archive
 from longshore.media.git import record as files
 from longshore.media.git.backlog import Backlog
 from longshore.media.git.heartbeats import Heartbeats
+from longshore.media.git.notebook import Notebook
 from longshore.media.git.objects import New, Objects, TooLargeError, new
-from longshore.media.git.record import Beat, Lane, Meta, Place, Record
+from longshore.media.git.record import Beat, Lane, Meta, Place, Record, Written
 from longshore.media.git.tree import Change, Entry, Tree
+from longshore.notes import ABSENT, Note
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_ALWAYS = (files.META, files.LANES, files.WORKERS, files.AVAILABLE, files.RETRY, files.ACTIVE)
+_ALWAYS = (files.META, files.LANES, files.WORKERS, files.NOTES, files.AVAILABLE, files.RETRY, files.ACTIVE)
 _WHEN_ASKED = (*files.FINISHED_FOLDERS.values(), files.ARCHIVE)
 _PRIORITIES = 10**18
 _PARTS_AT_HAND = 4
@@ -48,6 +50,7 @@ class Ledger:
         self.held: defaultdict[str, dict[int, Place]] = defaultdict(dict)
         """What each worker holds, by the name of its file."""
         self.heartbeats = Heartbeats(monotonic)
+        self.notebook = Notebook()
         self._finished: dict[int, Place] | None = None
         self._known: dict[str, int] = {}
         self._lane_numbers: dict[tuple[str, str, str], int] = {}
@@ -98,6 +101,9 @@ class Ledger:
                 self._learn_lane(rest, change.after)
             elif top == files.WORKERS:
                 self._learn_beat(rest, change.after)
+            elif top == files.NOTES:
+                written = None if change.after is None else self._decoded(change.after, Written, change.path)
+                self.notebook.learn(change.path, written)
             else:
                 self.meta = files.meta_of(self._objects.read(change.after) if change.after else b"")
 
@@ -218,13 +224,13 @@ class Ledger:
         """The workers whose heartbeat has not changed for a full lease, as watched from here."""
         return self.heartbeats.silent(self.held)
 
-    def pick(self, want: Want, now: float) -> Iterator[Place]:
-        """Pending jobs that are wanted and due, in their order. Each must be moved before the next is asked for."""
-        return self._backlog.pick(self._wanted(want), now)
+    def take(self, want: Want, limit: int, now: float) -> list[Place]:
+        """The first pending jobs that are wanted and due. All of them must be moved."""
+        return self._backlog.take(self._wanted(want), _hosts(want), limit, now)
 
     def has_work(self, want: Want, now: float) -> bool:
-        """Whether `pick` would find something."""
-        return self._backlog.has_work(self._wanted(want), now)
+        """Whether `take` would find something."""
+        return self._backlog.has_work(self._wanted(want), _hosts(want), now)
 
     def next_due(self) -> float | None:
         """The next instant at which a delayed job is due."""
@@ -246,6 +252,7 @@ class Ledger:
             number=number,
             lane=self._lane_number(record.run, record.kind, record.partition),
             identity=identity,
+            host=files.host_of(record.host),
             priority=min(max(record.priority, -_PRIORITIES), _PRIORITIES),
             due=files.due_of(record.not_before),
             epoch=epoch,
@@ -327,6 +334,26 @@ class Ledger:
         self.heartbeats.learn(stem, beat)
         self._changes[f"{files.WORKERS}/{stem}.json"] = self._blob(files.written(beat))
 
+    def note(self, shelf: str, note: Note) -> str | None:
+        """Write a note, if its version is the one that is there. Returns the new one."""
+        path = files.note_path(shelf, note.name)
+        if note.version != self.notebook.version(path):
+            return None
+        if note.value is None:
+            if note.version != ABSENT:
+                self.notebook.learn(path, None)
+                self._changes[path] = None
+            return ABSENT
+        version, self.meta.next_note, self._meta_touched = str(self.meta.next_note), self.meta.next_note + 1, True
+        written = Written(shelf=shelf, name=note.name, version=version, value=note.value)
+        self.notebook.learn(path, written)
+        self._changes[path] = self._blob(files.written(written))
+        return version
+
+    def set_format(self) -> None:
+        """Say that everything is as this version writes it."""
+        self.meta.format, self._meta_touched = files.FORMAT, True
+
     def tally(self, *, claims: int, lost: int) -> None:
         """Count claims, and the races lost on the way to them."""
         self.meta.claims += claims
@@ -336,7 +363,7 @@ class Ledger:
     @property
     def changed(self) -> bool:
         """Whether there is anything to commit."""
-        return bool(self._changes or self._taken)
+        return bool(self._changes or self._taken or self._meta_touched)
 
     def commit(self) -> list[New]:
         """Stand at the tree of all changes since the last one. Returns the objects it is made of."""
@@ -384,6 +411,11 @@ class Ledger:
         except (msgspec.DecodeError, TooLargeError) as error:
             log.warning("A file of the queue cannot be understood: %s: %s", path[:200], error)
             return None
+
+
+def _hosts(want: Want) -> frozenset[str]:
+    """The hosts that are not wanted, as places say them."""
+    return frozenset(files.host_of(host) for host in want.without_hosts)
 
 
 def _difference(name: str, before: Entry | None, after: Entry | None, objects: Objects) -> list[Change]:

@@ -22,6 +22,7 @@ from longshore.media.git.contents import LONGEST_LABEL, ROOM, accepted, bounded,
 from longshore.media.git.ledger import Ledger
 from longshore.media.git.record import Place, Record
 from longshore.media.git.selecting import selected
+from longshore.notes import Note
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Reaped, Selection, Submitted
 from longshore.transfer import Carried
@@ -85,8 +86,8 @@ class Claim(Operation[list[Lease]]):
         want, stem = self._want, files.stem_of(self._want.worker)
         seconds = want.lease.total_seconds()
         leases: list[Lease] = []
-        if want.limit > 0:
-            for place in ledger.pick(want, now):
+        while places := ledger.take(want, want.limit - len(leases), now):
+            for place in places:
                 record = ledger.record(place)
                 if record is None:
                     ledger.set_aside(place)
@@ -94,8 +95,6 @@ class Claim(Operation[list[Lease]]):
                 taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
                 ledger.move(place, taken)
                 leases.append(Lease(record.job(taken, want.worker.label), want.worker, now + seconds))
-                if len(leases) == want.limit:
-                    break
         # One that holds nothing shows itself only when it is time to: looking in vain is not worth a push.
         if stem in ledger.held or ledger.heartbeats.is_due(stem):
             ledger.keep_alive(want.worker, seconds)
@@ -127,10 +126,7 @@ class SignIn(Operation[list[Held]]):
     def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
         self._worker = worker
         self._seconds = lease_seconds(lease)
-        words = storable(dict(about), "What a worker says of itself")
-        if len(bytes(words)) > ROOM:
-            raise UsageError(f"What a worker says of itself may have {ROOM} bytes, not {len(bytes(words))}")
-        self._about: dict[str, Any] = msgspec.json.decode(words)
+        self._about: dict[str, Any] = _small(dict(about), "What a worker says of itself")
 
     def apply(self, ledger: Ledger, now: float) -> list[Held]:
         del now
@@ -290,6 +286,28 @@ class Archive(Operation[int]):
         if chosen:
             ledger.pack(chosen)
         return len(chosen)
+
+
+class WriteNotes(Operation[list[str | None]]):
+    """Write notes, each where nobody was faster."""
+
+    verb = "note"
+
+    def __init__(self, shelf: str, notes: Sequence[Note]) -> None:
+        self._shelf = shelf
+        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A note")) for note in notes]
+
+    def apply(self, ledger: Ledger, now: float) -> list[str | None]:
+        del now
+        return [ledger.note(self._shelf, note) for note in self._notes]
+
+
+def _small(value: Any, what: str) -> Any:
+    """A value as it will be read. Raises `UsageError` where it cannot be, and where it is too large."""
+    encoded = bytes(storable(value, what))
+    if len(encoded) > ROOM:
+        raise UsageError(f"{what} may have {ROOM} bytes, not {len(encoded)}")
+    return msgspec.json.decode(encoded)
 
 
 def _held(ledger: Ledger, stem: str) -> list[Held]:

@@ -35,9 +35,11 @@ from longshore.media.git.operations import (
     SignOut,
     Submit,
     TakeOver,
+    WriteNotes,
 )
 from longshore.media.git.record import REJECTED
 from longshore.media.git.selecting import selected
+from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.rejects import Rejects
@@ -64,6 +66,7 @@ class GitQueue:
         wakes=True,
         takes_over=True,
         keeps_roll=True,
+        keeps_notes=True,
         archives=True,
         counts_races=True,
         sets_aside=True,
@@ -173,6 +176,16 @@ class GitQueue:
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         return await self._do(TakeOver(carried)) if carried else Submitted(0, 0)
+
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+        check_texts((shelf, *(names or ())), "The name of a note")
+        # The instant first: what is read may be younger, never older.
+        now = self._clock.now()
+        return Shelf(now, await self._look(lambda ledger: ledger.notebook.lying(shelf, names)))
+
+    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        check_texts((shelf,), "The name of a note")
+        return await self._do(WriteNotes(shelf, notes)) if notes else []
 
     async def archive(self, selection: Selection) -> int:
         return await self._do(Archive(selection))

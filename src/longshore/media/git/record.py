@@ -8,11 +8,13 @@
     active_work/anna~0f3c…/000000123-12-9f86….e1.json     one in a worker's hands
     completed_work/…   failed_work/…   cancelled_work/…   those that are finished
     rejected_work/…                                       files in the place of a job that hold none
+    notes/schedules~41d0…/nightly~7c3e….json              a note on its shelf
     archive/2026-11/000004-5000.jsonl.gz                  completed ones, packed; the name says how many
 
 A job's name says all that is needed to choose it without opening it: its number (which is its age), its lane, what it
-is (run, kind and key, hashed), and where they are not the usual ones its priority (.p), the millisecond it waits for
-(.t) and its epoch (.e). State, epoch and holder are said by the path alone, so a claim moves a file and rewrites none.
+is (run, kind and key, hashed), and where they are not the usual ones its host (.h, hashed), its priority (.p), the
+millisecond it waits for (.t) and its epoch (.e). State, epoch and holder are said by the path alone, so a claim moves a
+file and rewrites none. Format 1 had no hosts in names; see `upgrade`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from functools import lru_cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -31,9 +34,9 @@ from longshore.transfer import Carried
 
 T = TypeVar("T")
 
-FORMAT = 1
+FORMAT = 2
 META = "longshore.json"
-LANES, WORKERS, ARCHIVE, REJECTED = "lanes", "workers", "archive", "rejected_work"
+LANES, WORKERS, ARCHIVE, REJECTED, NOTES = "lanes", "workers", "archive", "rejected_work", "notes"
 AVAILABLE, RETRY, ACTIVE = "available_work", "retry_queue", "active_work"
 FOLDERS = {
     AVAILABLE: State.PENDING,
@@ -48,7 +51,7 @@ DEEPEST = 1_000_000_000
 FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
 _NAME = re.compile(
     r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
-    r"(?:\.p(?P<priority>-?\d{1,19}))?(?:\.t(?P<due>\d{1,16}))?(?:\.e(?P<epoch>\d{1,15}))?\.json"
+    r"(?:\.h(?P<host>[0-9a-f]{12}))?(?:\.p(?P<priority>-?\d{1,19}))?(?:\.t(?P<due>\d{1,16}))?(?:\.e(?P<epoch>\d{1,15}))?\.json"
 )
 _SHARDED = re.compile(r"(?P<folder>\w+)/\d{5,}/\d\d/(?P<name>[^/]+)")
 _HELD = re.compile(rf"(?P<folder>{ACTIVE})/(?P<holder>[\w~-]+)/(?P<name>[^/]+)")
@@ -60,6 +63,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     lane: int
     identity: str
+    host: str = ""
+    """As `host_of` says it."""
     priority: int = 0
     due: int | None = None
     """The millisecond before which it is not to be claimed."""
@@ -82,6 +87,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def path(self) -> str:
         name = f"{self.number:09d}-{self.lane}-{self.identity}"
+        name += f".h{self.host}" if self.host else ""
         name += f".p{self.priority}" if self.priority else ""
         name += f".t{self.due}" if self.due is not None else ""
         name += f".e{self.epoch}" if self.epoch else ""
@@ -106,6 +112,7 @@ def place_of(path: str, oid: str) -> Place | None:
         number=int(name["number"]),
         lane=int(name["lane"]),
         identity=name["identity"],
+        host=name["host"] or "",
         priority=int(name["priority"] or 0),
         due=int(name["due"]) if name["due"] else None,
         epoch=int(name["epoch"] or 0),
@@ -244,6 +251,15 @@ class Beat(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
     """What the worker says of itself; None for one that is not on the roll."""
 
 
+class Written(msgspec.Struct, kw_only=True, frozen=True):
+    """A note."""
+
+    shelf: str
+    name: str
+    version: str
+    value: Any
+
+
 class Meta(msgspec.Struct, kw_only=True):
     """The branch itself."""
 
@@ -251,6 +267,8 @@ class Meta(msgspec.Struct, kw_only=True):
     next_job: int = 1
     next_lane: int = 1
     next_archive: int = 1
+    next_note: int = 1
+    """The version that the next note gets."""
     claims: int = 0
     """Claims that were pushed."""
     lost_races: int = 0
@@ -269,10 +287,25 @@ def identity(run: str, kind: str, key: str) -> str:
     return hashlib.sha256(msgspec.json.encode([run, kind, key])).hexdigest()[:32]
 
 
+@lru_cache(1 << 14)
+def host_of(host: str) -> str:
+    """A host as one short word; none for jobs without one."""
+    return hashlib.sha256(host.encode()).hexdigest()[:12] if host else ""
+
+
 def stem_of(worker: WorkerId) -> str:
     """What a worker's file and folder are called: its label, as far as a name can say it, and what makes it unique."""
-    label = re.sub(r"[^A-Za-z0-9-]+", "_", worker.label)[:40]
-    return f"{label}~{hashlib.sha256(worker.incarnation.encode()).hexdigest()[:16]}"
+    return _stem(worker.label, worker.incarnation)
+
+
+def note_path(shelf: str, name: str) -> str:
+    """Where a note lies."""
+    return f"{NOTES}/{_stem(shelf, shelf)}/{_stem(name, name)}.json"
+
+
+def _stem(label: str, unique: str) -> str:
+    readable = re.sub(r"[^A-Za-z0-9-]+", "_", label)[:40]
+    return f"{readable}~{hashlib.sha256(unique.encode()).hexdigest()[:16]}"
 
 
 def written(value: msgspec.Struct) -> bytes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from itertools import count
+from itertools import count, groupby
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from longshore.clock import Clock, SystemClock
 from longshore.errors import CrashedError, Failure
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
+from longshore.notes import ABSENT, Note, Shelf
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
@@ -26,7 +27,14 @@ class MemoryQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
     traits = Traits(
-        name="memory", spans_processes=False, spans_machines=False, wakes=True, takes_over=True, keeps_roll=True
+        name="memory",
+        spans_processes=False,
+        spans_machines=False,
+        wakes=True,
+        takes_over=True,
+        keeps_roll=True,
+        keeps_notes=True,
+        quick_notes=True,
     )
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -39,6 +47,11 @@ class MemoryQueue:
         self._about: dict[WorkerId, dict[str, Any]] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
+        self._notes: dict[tuple[str, str], Note] = {}
+        self._versions = count(1)
+        self._turns: dict[str, int] = {}
+        """When each host last had a turn: the number of the claim, over all claims."""
+        self._turn = count(1)
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         # All of it is made ready before any of it is written: a batch that cannot be stored leaves nothing behind.
@@ -51,11 +64,9 @@ class MemoryQueue:
         open_jobs = (
             job
             for job in self._jobs.values()
-            if job.state is State.PENDING
-            and want.matches(job.run, job.kind, job.partition)
-            and (job.not_before is None or job.not_before <= now)
+            if self._wanted(want, job) and (job.not_before is None or job.not_before <= now)
         )
-        chosen = sorted(open_jobs, key=lambda job: (job.priority, int(job.id)))[: want.limit]
+        chosen = self._in_turn(sorted(open_jobs, key=lambda job: (job.priority, int(job.id))), want.limit)
         deadline = now + want.lease.total_seconds()
         self._deadlines[want.worker] = deadline
         leases = []
@@ -158,11 +169,7 @@ class MemoryQueue:
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
             now = self._clock.now()
-            due = [
-                job.not_before or now
-                for job in self._jobs.values()
-                if job.state is State.PENDING and want.matches(job.run, job.kind, job.partition)
-            ]
+            due = [job.not_before or now for job in self._jobs.values() if self._wanted(want, job)]
             if due and min(due) <= now:
                 return True
             left = until - self._clock.monotonic()
@@ -181,8 +188,52 @@ class MemoryQueue:
                 self._put(msgspec.structs.replace(job, id=job_id))
         return Submitted(new, len(ready) - new)
 
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+        check_texts((shelf, *(names or ())), "The name of a note")
+        there = [note for (on, name), note in self._notes.items() if on == shelf and (names is None or name in names)]
+        return Shelf(self._clock.now(), tuple(sorted(there, key=lambda note: note.name)))
+
+    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        check_texts((shelf,), "The name of a note")
+        ready = [msgspec.structs.replace(note, value=_through_json(note.value, "A note")) for note in notes]
+        return [self._write(shelf, note) for note in ready]
+
     async def close(self) -> None:
         return None
+
+    def _write(self, shelf: str, note: Note) -> str | None:
+        there = self._notes.get((shelf, note.name))
+        if note.version != (ABSENT if there is None else there.version):
+            return None
+        if note.value is None:
+            self._notes.pop((shelf, note.name), None)
+            return ABSENT
+        version = str(next(self._versions))
+        self._notes[shelf, note.name] = msgspec.structs.replace(note, version=version)
+        return version
+
+    @staticmethod
+    def _wanted(want: Want, job: Job) -> bool:
+        return (
+            job.state is State.PENDING
+            and want.matches(job.run, job.kind, job.partition)
+            and job.host not in want.without_hosts
+        )
+
+    def _in_turn(self, ordered: Sequence[Job], limit: int) -> list[Job]:
+        """The first of these: the most urgent, and among equals one of each host after another."""
+        chosen: list[Job] = []
+        for _, equals in groupby(ordered, key=lambda job: job.priority):
+            lines: defaultdict[str, deque[Job]] = defaultdict(deque)
+            for job in equals:
+                lines[job.host].append(job)
+            while lines and len(chosen) < limit:
+                host = min(lines, key=lambda host: self._turns.get(host, 0))
+                self._turns[host] = next(self._turn)
+                chosen.append(lines[host].popleft())
+                if not lines[host]:
+                    del lines[host]
+        return chosen
 
     def _named(self, job: NewJob | Job) -> str | None:
         """A new id for a job, or None where one of its name is known."""

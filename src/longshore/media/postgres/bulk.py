@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 
 from longshore.job import NewJob
-from longshore.media.postgres.columns import Lanes
+from longshore.media.postgres.columns import Lanes, host_number
 from longshore.media.postgres.connections import CALL_TIMEOUT, Session
 from longshore.media.postgres.location import Location
 from longshore.stored import encode
@@ -25,7 +25,7 @@ WORTH_IT = 500
 """Below so many jobs the further round trips cost more than COPY saves."""
 
 _JOB = ("id", "family", "lane", "priority", "max_attempts", "not_before", "digest", "key", "host", "payload")
-_READY = ("family", "lane", "priority", "epoch", "job")
+_READY = ("family", "lane", "priority", "epoch", "job", "host")
 _DELAYED = (*_READY, "due")
 
 
@@ -58,14 +58,14 @@ async def _copy(session: Session, location: Location, jobs: Sequence[NewJob], *,
     await copy("job", _JOB, _job_rows(jobs, ids, places))
     # Whether a time has come only the database can say: what has one goes through `delayed`, be it long past.
     waiting = (
-        (family, lane, job.priority, 1, number)
+        (family, lane, job.priority, 1, number, host_number(job.host))
         for job, number, (family, lane) in zip(jobs, ids, places, strict=True)
         if job.not_before is None
     )
     await copy("ready", _READY, waiting)
     if any(job.not_before is not None for job in jobs):
         delayed = (
-            (family, lane, job.priority, 1, number, _instant(job.not_before))
+            (family, lane, job.priority, 1, number, host_number(job.host), _instant(job.not_before))
             for job, number, (family, lane) in zip(jobs, ids, places, strict=True)
             if job.not_before is not None
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fnmatch import translate
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +20,12 @@ from longshore.stored import BIGGEST, encode
 _decode = msgspec.json.decode
 _failure = msgspec.json.Decoder(Failure)
 _job_name = msgspec.json.Decoder(JobName)
+
+
+@lru_cache(maxsize=50_000)
+def host_number(host: str) -> int:
+    """The number that stands for a host, as the function of the same name in the database makes it."""
+    return int.from_bytes(sha256(host.encode()).digest()[:8], signed=True)
 
 
 class BatchLease(Lease, frozen=True):

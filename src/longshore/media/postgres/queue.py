@@ -24,9 +24,11 @@ from longshore.media.postgres.columns import (
     Settlements,
     decode_failure,
     decode_parent,
+    host_number,
     job_of,
     selection_columns,
     sort_settlements,
+    unzipped,
 )
 from longshore.media.postgres.connections import Connections, Row, open_session
 from longshore.media.postgres.location import Location, locate
@@ -35,6 +37,7 @@ from longshore.media.postgres.own import call_in
 from longshore.media.postgres.schema import bring_up_to_date
 from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.wake import Bell, Ear, announce
+from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
@@ -48,7 +51,7 @@ CHUNK = 2000
 TYPES = {
     name: types.split()
     for name, types in {
-        "claim": "text text float8 int text text[] text[] int[] int[] bigint[]",
+        "claim": "text text float8 int text text[] text[] bigint[] bigint int[] int[] bigint[] bigint[]",
         "renew": "text text float8 json",
         "sign_out": "text",
         "present": "",
@@ -57,12 +60,14 @@ TYPES = {
         "stats": "text",
         "history": "bigint",
         "lane_names": "int[]",
-        "claimable": "text text[] text[]",
+        "claimable": "text text[] text[] bigint[]",
         "selected": "text bigint[] text[] text[] text[] text float8 bigint int",
         "selected_ids": "text bigint[] text[] text[] text[] text float8 bigint int",
         "retry_jobs": "bigint[]",
         "cancel_jobs": "bigint[]",
         "prune_jobs": "bigint[]",
+        "read_notes": "text text[]",
+        "write_notes": "text text[] text[] json[]",
     }.items()
 }
 """The functions we call and the types of their arguments; `submit` and `settle` have theirs beside their columns."""
@@ -73,7 +78,14 @@ class PostgresQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
     traits = Traits(
-        name="postgres", spans_processes=True, spans_machines=True, wakes=True, takes_over=True, keeps_roll=True
+        name="postgres",
+        spans_processes=True,
+        spans_machines=True,
+        wakes=True,
+        takes_over=True,
+        keeps_roll=True,
+        keeps_notes=True,
+        quick_notes=True,
     )
 
     def __init__(self, location: Location, clock: Clock) -> None:
@@ -140,9 +152,8 @@ class PostgresQueue:
             want.lease.total_seconds(),
             want.limit,
             *_filters(want),
-            look.lines,
-            look.after_priorities,
-            look.after_jobs,
+            look.behind,
+            *look.marks,
         )
         look.seen(rows, want.limit)
         leases = await self._leases(rows, want)
@@ -227,6 +238,25 @@ class PostgresQueue:
         await self._noted()
         return Submitted(rows[0][0], len(carried) - rows[0][0])
 
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+        check_texts((shelf, *(names or ())), "The name of a note")
+        ((at, *columns),) = await self._call(
+            "read_notes", shelf, None if names is None else sorted(names), repeatable=True
+        )
+        found = zip(*(column or () for column in columns), strict=True)
+        return Shelf(at, tuple(Note(name, version, _decode(value)) for name, version, value in found))
+
+    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        check_texts((shelf,), "The name of a note")
+        rows = [
+            (note.name, note.version, None if note.value is None else encode(note.value, "A note").decode())
+            for note in notes
+        ]
+        if not rows:
+            return []
+        ((answers,),) = await self._call("write_notes", shelf, *unzipped(rows, 3))
+        return list(answers)
+
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
@@ -262,6 +292,8 @@ class PostgresQueue:
         for (
             batch,
             deadline,
+            _,
+            _,
             _,
             job,
             epoch,
@@ -342,9 +374,10 @@ class PostgresQueue:
             await self._connections.fetch("select pg_notify($1, '')", self._location.channel)
 
 
-def _filters(want: Want) -> tuple[str | None, list[str] | None, list[str] | None]:
+def _filters(want: Want) -> tuple[str | None, list[str] | None, list[str] | None, list[int]]:
     return (
         want.run,
         None if want.kinds is None else sorted(want.kinds),
         None if want.partitions is None else sorted(want.partitions),
+        sorted(host_number(host) for host in want.without_hosts),
     )

@@ -10,7 +10,7 @@ from longshore.media.postgres.connections import CALL_TIMEOUT, PATIENCE, Session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 
-MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql")
+MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql")
 """Applied in order, each once. The version of a schema is how many it has seen."""
 VERSION = len(MIGRATIONS)
 # Written anew with every migration: they hold no data, and belong to the version that calls them.
@@ -23,6 +23,7 @@ _FUNCTIONS = (
     "stats.sql",
     "operate.sql",
     "transfer.sql",
+    "notes.sql",
 )
 
 
@@ -90,7 +91,10 @@ async def _version(session: Session, location: Location) -> int:
             "from pg_class c join pg_namespace n on n.oid = relnamespace "
             "where nspname = $1 and relname = any($2::text[])",
             location.schema,
-            ["family", "lane", "job", "ready", "delayed", "worker", "batch", "done", "attempt", "tally", "known"],
+            [
+                *("family", "lane", "job", "ready", "delayed", "worker", "batch", "done", "attempt", "tally", "known"),
+                "note",
+            ],
         )
         if taken is not None:
             raise ForeignQueueError(
@@ -116,7 +120,8 @@ async def _apply(session: Session, location: Location) -> int:
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"longshore migrate {location.schema}"
         )
-        await connection.execute("set local client_min_messages = warning")
+        # Much that waits takes long to be written anew; to give up in the middle would only begin it again.
+        await connection.execute("set local client_min_messages = warning; set local statement_timeout = 0")
         found = await _version(session, location)
         if found == VERSION:
             return found

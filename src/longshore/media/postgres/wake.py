@@ -95,8 +95,8 @@ class Ear:
         self._named.clear()
 
     def named(self, want: Want) -> bool:
-        """Whether something that is wanted was named since the last look."""
-        return any(want.matches(*name) for name in self._named)
+        """Whether something that is surely wanted was named since the last look. Hosts are not named."""
+        return not want.without_hosts and any(want.matches(*name) for name in self._named)
 
     async def open(self) -> None:
         """Listen, where that can be had; where it cannot, naps are short."""

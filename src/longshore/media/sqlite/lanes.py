@@ -25,6 +25,7 @@ class Moves:
     def __init__(self) -> None:
         self._changes: Counter[tuple[int, int]] = Counter()
         self._heads: dict[int, tuple[int, int]] = {}
+        self._hosts: dict[int, int | None] = {}
 
     def add(self, lane: int, state: int, number: int = 1) -> None:
         """Jobs appear in a state, or with a negative number leave it."""
@@ -35,18 +36,22 @@ class Moves:
         self._changes[lane, before] -= number
         self._changes[lane, after] += number
 
-    def ready(self, lane: int, priority: int, job: int) -> None:
-        """No job that becomes ready in this lane goes before this place."""
+    def ready(self, lane: int, priority: int, job: int, host: int | None) -> None:
+        """No job that becomes ready in this lane goes before this place; all are of this host, or of several (None)."""
         head = self._heads.get(lane)
         if head is None or (priority, job) < head:
             self._heads[lane] = (priority, job)
+        self._hosts[lane] = host if self._hosts.get(lane, host) == host else None
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write all of it. Heads come first: they must know whether the lane was empty before."""
-        db.executemany(
-            _SQL["lower_head"],
-            [{"lane": lane, "priority": priority, "job": job} for lane, (priority, job) in self._heads.items()],
-        )
+        """Write all of it. Heads and hosts come first: they must know whether the lane was empty before."""
+        firsts = [
+            {"lane": lane, "priority": priority, "job": job, "host": self._hosts[lane]}
+            for lane, (priority, job) in self._heads.items()
+        ]
+        if firsts:
+            db.executemany(_SQL["mix_hosts"], firsts)
+            db.executemany(_SQL["lower_head"], firsts)
         db.executemany(
             _SQL["count"],
             [
@@ -54,6 +59,11 @@ class Moves:
                 for lane in {lane for lane, _ in self._changes}
             ],
         )
+
+
+def sole(least: int, greatest: int) -> int | None:
+    """The host of jobs whose hosts lie between these, if it is one."""
+    return least if least == greatest else None
 
 
 def set_heads(db: sqlite3.Connection, heads: Mapping[int, tuple[int, int]]) -> None:

@@ -15,9 +15,12 @@ from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.sqlite import lanes, select, workers
 from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
 from longshore.media.sqlite.database import Database
+from longshore.media.sqlite.notes import NewNotes, read_notes
 from longshore.media.sqlite.settle import Batch
 from longshore.media.sqlite.submit import NewRows
 from longshore.media.sqlite.transfer import CarriedRows
+from longshore.media.sqlite.turns import Search, Turns
+from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
@@ -29,12 +32,20 @@ class SqliteQueue:
     """See `longshore.queue.Queue` for what each method promises."""
 
     traits = Traits(
-        name="sqlite", spans_processes=True, spans_machines=False, wakes=True, takes_over=True, keeps_roll=True
+        name="sqlite",
+        spans_processes=True,
+        spans_machines=False,
+        wakes=True,
+        takes_over=True,
+        keeps_roll=True,
+        keeps_notes=True,
+        quick_notes=True,
     )
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._turns = Turns()
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         new = await self._database.write(NewRows(jobs, self._clock.now()).write)
@@ -42,10 +53,11 @@ class SqliteQueue:
 
     async def claim(self, want: Want) -> list[Lease]:
         now, seconds = self._clock.now(), want.lease.total_seconds()
+        search = Search(want, self._turns)
 
         def claim(db: sqlite3.Connection) -> Taken | None:
             worker = workers.keep(db, want.worker, now, seconds)
-            return take(db, want, worker) if promote(db, now) else None
+            return take(db, search, want.limit, worker) if promote(db, now) else None
 
         while (taken := await self._database.write(claim)) is None:
             pass
@@ -110,12 +122,22 @@ class SqliteQueue:
         new = await self._database.write(CarriedRows(carried, self._clock.now()).write)
         return Submitted(new, len(carried) - new)
 
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+        check_texts((shelf, *(names or ())), "The name of a note")
+        return await self._database.read(lambda db: Shelf(self._clock.now(), read_notes(db, shelf, names)))
+
+    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        check_texts((shelf,), "The name of a note")
+        return await self._database.write(NewNotes(shelf, notes).write)
+
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
+        # With turns of its own: looking is nobody's turn.
+        search = Search(want, Turns())
         while True:
             # Read before looking: what is written after it makes the version differ, so no wake-up is ever missed.
             version = self._database.version()
-            found, due = await self._database.read(lambda db: (can_take(db, want), next_due(db)))
+            found, due = await self._database.read(lambda db: (can_take(db, search), next_due(db)))
             if found:
                 return True
             now = self._clock.now()

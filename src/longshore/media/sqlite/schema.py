@@ -8,6 +8,7 @@ from pathlib import Path
 
 from longshore.errors import ForeignQueueError, NewerSchemaError
 from longshore.media.sqlite.faults import translate
+from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.statements import migrations
 
 APPLICATION_ID = 0x4C4E4753
@@ -51,6 +52,7 @@ def check(db: sqlite3.Connection, path: Path) -> int:
 def migrate(db: sqlite3.Connection, path: Path) -> None:
     """Bring the tables to today's version. Call it in an immediate transaction: the second to arrive finds it done."""
     version = check(db, path)
+    db.create_function("host_number", 1, host_number, deterministic=True)
     for script in _MIGRATIONS[version:]:
         for statement in _split(script):
             db.execute(statement)

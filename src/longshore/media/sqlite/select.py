@@ -11,9 +11,8 @@ import msgspec
 from longshore.errors import Failure
 from longshore.job import Attempt, Job, JobName, number_of
 from longshore.media.sqlite import lanes
-from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
-from longshore.media.sqlite.statements import statements
+from longshore.media.sqlite.statements import json_list, statements
 from longshore.queue import Selection
 
 _SQL = statements("select")
@@ -73,12 +72,12 @@ def _choose(
     values = _values(selection, now) | {"after": 0, "states": json_list(states)}
     db.execute(_statement("choose", selection), values)
     moves = Moves()
-    for lane, state, number, priority, job in db.execute(_OPERATE["summary"]):
+    for lane, state, number, priority, job, *hosts in db.execute(_OPERATE["summary"]):
         moves.add(lane, state, -number)
         if target is not None:
             moves.add(lane, target, number)
         if target == READY:
-            moves.ready(lane, priority, job)
+            moves.ready(lane, priority, job, lanes.sole(*hosts))
     return moves
 
 

@@ -10,9 +10,8 @@ from datetime import timedelta
 import msgspec
 
 from longshore.job import NewJob, number_of
-from longshore.media.sqlite.claim import json_list
 from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
-from longshore.media.sqlite.statements import statements
+from longshore.media.sqlite.statements import json_list, statements
 from longshore.media.sqlite.submit import NewRows, Origin
 from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
 from longshore.stored import encode
@@ -91,7 +90,7 @@ class _Rows:
             return
         number, epoch, lane = held
         # Read one by one: most settlements are completions, and those need none of it.
-        priority, attempts, max_attempts = self._db.execute(_SQL["limits"], (number,)).fetchone()
+        priority, host, attempts, max_attempts = self._db.execute(_SQL["limits"], (number,)).fetchone()
         match outcome:
             case Failed():
                 attempts += 1
@@ -99,15 +98,15 @@ class _Rows:
                 worker, failure = settlement.lease.worker.label, encode(outcome.failure, "A failure")
                 self._failures.append((number, epoch, worker, self._now, settlement.seconds, failure))
                 if outcome.failure.retryable and attempts < limit:
-                    self._give_back(lane, priority, number, attempts, limit, outcome.retry_in)
+                    self._give_back((lane, priority, number, host), attempts, limit, outcome.retry_in)
                 else:
                     self._failed.append((limit, number))
                     self._endings.append(ending)
                     self._moves.move(lane, CLAIMED, FAILED)
             case Snoozed():
-                self._give_back(lane, priority, number, attempts, max_attempts, outcome.delay)
+                self._give_back((lane, priority, number, host), attempts, max_attempts, outcome.delay)
             case Released():
-                self._give_back(lane, priority, number, attempts, max_attempts, timedelta(0))
+                self._give_back((lane, priority, number, host), attempts, max_attempts, timedelta(0))
 
     def write(self) -> None:
         """Write everything that was taken in."""
@@ -123,12 +122,11 @@ class _Rows:
         self._moves.write(db)
         NewRows(self._follow_ons, self._now, self._origins).write(db)
 
-    def _give_back(
-        self, lane: int, priority: int, number: int, attempts: int, max_attempts: int, delay: timedelta
-    ) -> None:
+    def _give_back(self, place: tuple[int, int, int, int], attempts: int, max_attempts: int, delay: timedelta) -> None:
+        lane, priority, number, host = place
         not_before = self._now + delay.total_seconds() if delay else None
         state = READY if not_before is None else DELAYED
         self._given_back.append((state, attempts, max_attempts, not_before, number))
         self._moves.move(lane, CLAIMED, state)
         if state == READY:
-            self._moves.ready(lane, priority, number)
+            self._moves.ready(lane, priority, number, host)

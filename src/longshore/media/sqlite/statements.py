@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from importlib.resources import files
+
+import msgspec
 
 _SQL = files(__package__) / "sql"
 _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -18,3 +21,8 @@ def migrations() -> list[str]:
     """The scripts that lead from an empty file to today's schema; the n-th makes version n."""
     scripts = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda script: script.name)
     return [script.read_text("utf-8") for script in scripts]
+
+
+def json_list(values: Iterable[str] | Iterable[int] | None) -> str | None:
+    """A list as SQLite's `json_each` reads it."""
+    return None if values is None else msgspec.json.encode(list(values)).decode()

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from longshore.job import Job, NewJob
+from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.lanes import DELAYED, READY, Moves
 from longshore.media.sqlite.statements import statements
 from longshore.stored import encode
@@ -50,6 +51,7 @@ class NewRows:
                 lanes[job.run, job.kind, job.partition],
                 READY if job.not_before is None or job.not_before <= now else DELAYED,
                 job.priority,
+                host_number(job.host),
                 job.max_attempts,
                 job.not_before,
                 now,
@@ -80,7 +82,7 @@ def find_lanes(db: sqlite3.Connection, jobs: Sequence[NewJob] | Sequence[Job]) -
 
 
 def add_jobs(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> AbstractSet[int]:
-    """Insert rows of `job` (number, lane, state, priority, …) and count them.
+    """Insert rows of `job` (number, lane, state, priority, host, …) and count them.
 
     Returns the numbers of those left out because a job of that name is known.
     """
@@ -117,10 +119,10 @@ def _count(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     moves = Moves()
     # One bound for all lanes of the batch: a head may be too low, and finding each lane's own would cost every job.
     first, urgent = rows[0][0], min(map(itemgetter(3), rows))
-    for (lane, state), number in Counter(map(itemgetter(1, 2), rows)).items():
+    for (lane, state, host), number in Counter(map(itemgetter(1, 2, 4), rows)).items():
         moves.add(lane, state, number)
         if state == READY:
-            moves.ready(lane, urgent, first)
+            moves.ready(lane, urgent, first, host)
     moves.write(db)
 
 
@@ -144,7 +146,7 @@ def _digest_of(names: tuple[str, str]) -> blake2b:
 def _identity(names: blake2b, key: str) -> bytes:
     """What makes a job unique: a digest of run, kind and key.
 
-    The index of identities is the largest, and the only one written in random order; 16 bytes an entry keep it several
+    The index of identities is the largest, and always written in random order; 16 bytes an entry keep it several
     times smaller than the words themselves would, and 128 bits do not collide.
     """
     digest = names.copy()

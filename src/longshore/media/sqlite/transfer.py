@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from longshore.job import FINISHED, Job, State
+from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.lanes import CANCELLED, COMPLETED, DELAYED, FAILED, READY
 from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.submit import Row, add_jobs, find_lanes, identities, insert, next_job, without
@@ -44,6 +45,7 @@ class CarriedRows:
                 lanes[job.run, job.kind, job.partition],
                 self._state(job),
                 job.priority,
+                host_number(job.host),
                 job.max_attempts,
                 None if job.state is State.CLAIMED else job.not_before,
                 job.submitted_at,

@@ -8,7 +8,7 @@ import msgspec
 
 from longshore.errors import CrashedError, Failure
 from longshore.lease import Held, WorkerId
-from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves
+from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, sole
 from longshore.media.sqlite.statements import statements
 from longshore.queue import Reaped
 from longshore.roll import Present
@@ -44,11 +44,11 @@ def reap(db: sqlite3.Connection, now: float) -> Reaped:
     returned = failed = 0
     moves = Moves()
     for worker, label in db.execute(_SQL["silent"], (now,)).fetchall():
-        for lane, again, number, priority, job in db.execute(_SQL["lost"], (worker,)).fetchall():
+        for lane, again, number, priority, job, *hosts in db.execute(_SQL["lost"], (worker,)).fetchall():
             if again:
                 returned += number
                 moves.move(lane, CLAIMED, READY, number)
-                moves.ready(lane, priority, job)
+                moves.ready(lane, priority, job, sole(*hosts))
             else:
                 failed += number
                 moves.move(lane, CLAIMED, FAILED, number)

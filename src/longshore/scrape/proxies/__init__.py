@@ -7,6 +7,7 @@ from longshore.scrape.proxies.changes import Change, ChangeLog, What
 from longshore.scrape.proxies.health import Limits
 from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Standing, Trouble, Turn
 from longshore.scrape.proxies.strategies import Strategy, share
+from longshore.scrape.proxies.turns import TakenTurn, Turns
 
 __all__ = [
     "Blame",
@@ -17,8 +18,10 @@ __all__ = [
     "ProxyPool",
     "Standing",
     "Strategy",
+    "TakenTurn",
     "Trouble",
     "Turn",
+    "Turns",
     "What",
     "blame_of",
     "share",

@@ -271,6 +271,10 @@ class Turn:
         blame = blame_for_status(status)
         self._end(blame, "" if blame is None else f"answered {status_in_words(status)}")
 
+    def judged(self, blame: Blame, why: str) -> None:
+        """Whoever made the request has found out who is to blame, and why."""
+        self._end(blame, why)
+
     def blocked(self, why: str) -> None:
         """What came is not the page but a way to turn us away: a captcha, a page that says so."""
         self._end(Blame.SITE, why)

@@ -6,10 +6,10 @@ as $$
     delete from delayed where job = any (array(
       select d.job from delayed d where d.due <= at order by d.due limit 10000 for update skip locked
     ))
-    returning family, lane, priority, epoch, job
+    returning family, lane, priority, epoch, job, host
   ), moved as (
-    insert into ready (family, lane, priority, epoch, job)
-      select family, lane, priority, epoch, job from due returning 1
+    insert into ready (family, lane, priority, epoch, job, host)
+      select family, lane, priority, epoch, job, host from due returning 1
   )
   select count(*) from moved
 $$;
@@ -47,29 +47,41 @@ begin
 end
 $$;
 
+-- How many pages of what waits this session has read, as far as its statistics were not handed in yet: of use before and
+-- after something in one transaction.
+create or replace function pages_read() returns bigint language plpgsql
+as $$
+begin
+  return pg_stat_get_xact_blocks_fetched('ready'::regclass) + pg_stat_get_xact_blocks_fetched('ready_to_claim'::regclass)
+    + pg_stat_get_xact_blocks_fetched('ready_to_claim_by_lane'::regclass);
+end
+$$;
+
 -- Take up to `wanted` jobs for a worker: pick and lock, delete from ready, write down who holds them.
 --
 -- Without a partition filter the lines picked from are families, with one they are lanes; each has an index in exactly
 -- the order of the claim, so that neither the backlog nor other people's partitions are ever stepped over.
--- `known_lines`, where given, are the lines to look at, each from behind (`after_priorities`, `after_jobs`).
--- `looked` is how long the looking took, in seconds.
+-- `unwanted` are the numbers of hosts to pass over, sorted; `behind` is the host behind which the turns begin, and `turn`
+-- the one that had the last. `mark_…`, where given, are the only places to look at, each from a job on.
+-- `looked` is how long the looking took, in seconds, and `pages` how many it read.
 create or replace function claim(
   worker_incarnation text, worker_label text, lease float8, wanted int,
   wanted_run text, wanted_kinds text[], wanted_partitions text[],
-  known_lines int[], after_priorities int[], after_jobs bigint[]
+  unwanted bigint[], behind bigint,
+  mark_lines int[], mark_priorities int[], mark_hosts bigint[], mark_jobs bigint[]
 ) returns table (
-  batch bigint, deadline float8, looked float8, job bigint, epoch int, family int, lane int, key text, payload json,
+  batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int, family int, lane int, key text, payload json,
   priority int, host text, attempts int, max_attempts int, submitted_at float8, parent json, depth int, failure json
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
   at constant timestamptz := clock_timestamp();
   until constant timestamptz := at + make_interval(secs => lease);
   holder worker;
-  lines int[] := known_lines;
+  lines int[];
   got record;
   made bigint;
 begin
@@ -87,31 +99,33 @@ begin
     perform promote(at);
   end if;
 
-  if lines is null then
+  pages := pages_read();
+  if mark_lines is null then
     lines := families_wanted(wanted_run, wanted_kinds);
     if wanted_partitions is not null then
       lines := lanes_wanted(lines, wanted_partitions);
     end if;
-    after_priorities := array_fill(-2147483648, array[cardinality(lines)]);
-    after_jobs := array_fill(0::bigint, array[cardinality(lines)]);
   end if;
   if wanted_partitions is null then
-    select * into got from pick_by_family(lines, after_priorities, after_jobs, wanted);
+    select * into got
+      from pick_by_family(lines, wanted, unwanted, mark_lines, mark_priorities, mark_hosts, mark_jobs, behind);
   else
-    select * into got from pick_by_lane(lines, after_priorities, after_jobs, wanted);
+    select * into got
+      from pick_by_lane(lines, wanted, unwanted, mark_lines, mark_priorities, mark_hosts, mark_jobs, behind);
   end if;
   if got.jobs is null then
     return;
   end if;
 
   looked := date_part('epoch', clock_timestamp() - at);
+  pages := pages_read() - pages;
 
   -- The rows are locked, so their addresses hold.
   delete from ready r where r.ctid = any (got.addresses);
   insert into batch as b (worker, jobs, epochs, lanes) values (holder.id, got.jobs, got.epochs, got.lanes)
     returning b.id into made;
   return query
-    select made, date_part('epoch', until), looked, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
+    select made, date_part('epoch', until), looked, pages, got.turn, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
            j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
            coalesce(last.failure, j.failure)
     from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
@@ -125,10 +139,11 @@ $$;
 
 -- Whether something can be claimed now, and if not, in how many seconds the next delayed job is due.
 create or replace function claimable(
-  wanted_run text, wanted_kinds text[], wanted_partitions text[], out ready_now bool, out due_in float8
+  wanted_run text, wanted_kinds text[], wanted_partitions text[], unwanted bigint[],
+  out ready_now bool, out due_in float8
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
-set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
   at constant timestamptz := clock_timestamp();
@@ -139,10 +154,9 @@ begin
   end if;
   lines := families_wanted(wanted_run, wanted_kinds);
   if wanted_partitions is null then
-    ready_now := exists (select from unnest(lines) f (id) join ready r on r.family = f.id);
+    ready_now := any_by_family(lines, unwanted);
   else
-    lines := lanes_wanted(lines, wanted_partitions);
-    ready_now := exists (select from unnest(lines) l (id) join ready r on r.lane = l.id);
+    ready_now := any_by_lane(lanes_wanted(lines, wanted_partitions), unwanted);
   end if;
   -- The next of all: whoever wakes for a job it does not want looks again and sleeps on.
   select date_part('epoch', d.due - at) into due_in from delayed d where d.due > at order by d.due limit 1;

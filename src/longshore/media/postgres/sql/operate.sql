@@ -85,10 +85,10 @@ begin
     delete from done d where d.job = any (ids) and d.state <> 'completed' returning d.job, d.state
   ), opened as (
     update job j set attempts = 0, not_before = null from undone u where j.id = u.job
-    returning j.id, j.family, j.lane, j.priority, j.epoch, u.state
+    returning j.id, j.family, j.lane, j.priority, j.epoch, j.host, u.state
   ), now_ready as (
-    insert into ready (family, lane, priority, epoch, job)
-      select o.family, o.lane, o.priority, o.epoch + 1, o.id from opened o
+    insert into ready (family, lane, priority, epoch, job, host)
+      select o.family, o.lane, o.priority, o.epoch + 1, o.id, host_number(o.host) from opened o
   )
   select count(*)::int as n, array_agg(o.lane) as lanes, array_agg(0) as zeros,
          array_agg(-(o.state = 'failed')::int) as failed, array_agg(-(o.state = 'cancelled')::int) as cancelled
@@ -115,7 +115,8 @@ begin
   for round in 1..2 loop
     with waiting as (
       delete from ready r using job j
-        where j.id = any (ids) and r.family = j.family and r.priority = j.priority and r.job = j.id
+        where j.id = any (ids) and r.family = j.family and r.priority = j.priority and r.host = host_number(j.host)
+          and r.job = j.id
       returning r.job, r.lane
     ), later as (
       delete from delayed d where d.job = any (ids) returning d.job, d.lane

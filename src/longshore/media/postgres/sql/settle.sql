@@ -26,17 +26,17 @@ begin
     from unnest(jobs, epochs, verdicts, retryables, delays, limits, durations)
       u (job, epoch, failed, retryable, delay, max_attempts, seconds)
     where j.id = u.job
-    returning j.id, j.family, j.lane, j.priority, j.epoch, j.not_before, u.seconds,
+    returning j.id, j.family, j.lane, j.priority, j.epoch, j.not_before, host_number(j.host) as host, u.seconds,
       u.failed and (not u.retryable or j.attempts >= j.max_attempts) as gone
   ), now_done as (
     insert into done (job, settled_at, seconds, state, worker)
       select e.id, at, e.seconds, 'failed', worker_label from ended e where e.gone
   ), now_ready as (
-    insert into ready (family, lane, priority, epoch, job)
-      select e.family, e.lane, e.priority, e.epoch + 1, e.id from ended e where not e.gone and e.not_before is null
+    insert into ready (family, lane, priority, epoch, job, host)
+      select e.family, e.lane, e.priority, e.epoch + 1, e.id, e.host from ended e where not e.gone and e.not_before is null
   ), not_yet as (
-    insert into delayed (family, lane, priority, epoch, job, due)
-      select e.family, e.lane, e.priority, e.epoch + 1, e.id, e.not_before
+    insert into delayed (family, lane, priority, epoch, job, host, due)
+      select e.family, e.lane, e.priority, e.epoch + 1, e.id, e.host, e.not_before
       from ended e where not e.gone and e.not_before is not null
   )
   select array_agg(g.lane), array_agg(g.n), sum(g.n), sum(g.kept) into touched, lost, failed, returned

@@ -67,13 +67,13 @@ begin
       from unnest(which, keys, payloads, priorities, hosts, not_befores, limits, parents, depths)
         u (which, key, payload, priority, host, not_before, max_attempts, parent, depth)
     on conflict on constraint job_by_key do nothing
-    returning j.id, j.family, j.lane, j.priority, j.not_before
+    returning j.id, j.family, j.lane, j.priority, j.not_before, host_number(j.host) as host
   ), now_ready as (
-    insert into ready (family, lane, priority, epoch, job)
-      select g.family, g.lane, g.priority, 1, g.id from given g where g.not_before is null or g.not_before <= at
+    insert into ready (family, lane, priority, epoch, job, host)
+      select g.family, g.lane, g.priority, 1, g.id, g.host from given g where g.not_before is null or g.not_before <= at
   ), not_yet as (
-    insert into delayed (family, lane, priority, epoch, job, due)
-      select g.family, g.lane, g.priority, 1, g.id, g.not_before from given g where g.not_before > at
+    insert into delayed (family, lane, priority, epoch, job, host, due)
+      select g.family, g.lane, g.priority, 1, g.id, g.host, g.not_before from given g where g.not_before > at
   )
   select array_agg(g.lane), array_agg(g.n) into touched, added
     from (select given.lane, count(*)::int as n from given group by given.lane) g;

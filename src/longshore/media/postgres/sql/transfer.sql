@@ -38,12 +38,12 @@ begin
   ), placed as materialized (
     select a.id, a.lane, g.* from added a join given g on g.family = a.family and g.digest = a.digest
   ), now_ready as (
-    insert into ready (family, lane, priority, epoch, job)
-      select p.family, p.lane, p.priority, p.epoch + 1, p.id from placed p
+    insert into ready (family, lane, priority, epoch, job, host)
+      select p.family, p.lane, p.priority, p.epoch + 1, p.id, host_number(p.host) from placed p
       where p.state = 'pending' and (p.not_before is null or to_timestamp(p.not_before) <= at)
   ), not_yet as (
-    insert into delayed (family, lane, priority, epoch, job, due)
-      select p.family, p.lane, p.priority, p.epoch + 1, p.id, to_timestamp(p.not_before) from placed p
+    insert into delayed (family, lane, priority, epoch, job, host, due)
+      select p.family, p.lane, p.priority, p.epoch + 1, p.id, host_number(p.host), to_timestamp(p.not_before) from placed p
       where p.state = 'pending' and to_timestamp(p.not_before) > at
   ), finished as (
     insert into done (job, settled_at, seconds, state, worker, result)

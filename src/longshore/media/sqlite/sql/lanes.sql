@@ -4,9 +4,14 @@ SET ready = ready + ?, delayed = delayed + ?, claimed = claimed + ?,
     completed = completed + ?, failed = failed + ?, cancelled = cancelled + ?
 WHERE id = ?
 
+-- name: mix_hosts
+-- Before jobs of another host, or of several, become ready in a lane that is not empty.
+UPDATE lane SET host = NULL WHERE id = :lane AND ready > 0 AND host IS NOT :host AND host IS NOT NULL
+
 -- name: lower_head
 -- Before jobs become ready in a lane: its head is at most the first of them.
-UPDATE lane SET head_priority = :priority, head_job = :job
+UPDATE lane
+SET head_priority = :priority, head_job = :job, host = CASE WHEN ready = 0 THEN :host ELSE host END
 WHERE id = :lane AND (ready = 0 OR (head_priority, head_job) > (:priority, :job))
 
 -- name: set_head

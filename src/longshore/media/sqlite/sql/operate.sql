@@ -1,11 +1,11 @@
 -- name: create_chosen
-CREATE TEMP TABLE IF NOT EXISTS chosen (id INTEGER PRIMARY KEY, lane INTEGER, state INTEGER, priority INTEGER)
+CREATE TEMP TABLE IF NOT EXISTS chosen (id INTEGER PRIMARY KEY, lane INTEGER, state INTEGER, priority INTEGER, host INTEGER)
 
 -- name: clear_chosen
 DELETE FROM temp.chosen
 
 -- name: summary
-SELECT lane, state, count(*), min(priority), min(id) FROM temp.chosen GROUP BY lane, state
+SELECT lane, state, count(*), min(priority), min(id), min(host), max(host) FROM temp.chosen GROUP BY lane, state
 
 -- name: retry_jobs
 UPDATE job SET state = 0, attempts = 0, not_before = NULL WHERE id IN (SELECT id FROM temp.chosen)

@@ -31,8 +31,8 @@ WHERE {which} AND {condition}
 ORDER BY job.id LIMIT :limit
 
 -- name: choose
-INSERT INTO temp.chosen (id, lane, state, priority)
-SELECT job.id, job.lane, job.state, job.priority
+INSERT INTO temp.chosen (id, lane, state, priority, host)
+SELECT job.id, job.lane, job.state, job.priority, job.host
 FROM job
 CROSS JOIN lane ON lane.id = job.lane
 LEFT JOIN settlement ON settlement.job = job.id

@@ -2,7 +2,7 @@
 SELECT id, epoch, lane FROM job WHERE id IN (SELECT value FROM json_each(?)) AND state = 2
 
 -- name: limits
-SELECT priority, attempts, max_attempts FROM job WHERE id = ?
+SELECT priority, host, attempts, max_attempts FROM job WHERE id = ?
 
 -- name: complete
 UPDATE job SET state = 3, attempts = attempts + 1, holder = NULL

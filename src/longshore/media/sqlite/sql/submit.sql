@@ -11,8 +11,8 @@ SELECT id FROM lane WHERE run = ? AND kind = ? AND partition = ?
 INSERT INTO lane (run, kind, partition) VALUES (?, ?, ?)
 
 -- name: add_job
-INSERT INTO job (id, lane, state, priority, max_attempts, not_before, submitted_at, identity)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO job (id, lane, state, priority, host, max_attempts, not_before, submitted_at, identity)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (identity) DO NOTHING
 
 -- name: added_since

@@ -1,4 +1,4 @@
 -- name: add_job
-INSERT INTO job (id, lane, state, priority, max_attempts, not_before, submitted_at, identity, epoch, attempts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO job (id, lane, state, priority, host, max_attempts, not_before, submitted_at, identity, epoch, attempts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (identity) DO NOTHING

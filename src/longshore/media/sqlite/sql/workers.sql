@@ -19,7 +19,7 @@ SELECT id, label FROM worker WHERE deadline < ?
 
 -- name: lost
 -- What a silent worker held, by lane and by whether an attempt is left.
-SELECT lane, attempts + 1 < max_attempts AS again, count(*), min(priority), min(id)
+SELECT lane, attempts + 1 < max_attempts AS again, count(*), min(priority), min(id), min(host), max(host)
 FROM job WHERE state = 2 AND holder = ?
 GROUP BY lane, again
 

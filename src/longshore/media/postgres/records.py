@@ -1,0 +1,156 @@
+"""Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
+
+Everything a sink promises (see `longshore.scrape.records.sink`): records are there before their attempt is settled, and
+seen once it is. Written by name and epoch, so writing again changes nothing, and an older attempt changes nothing.
+One schema holds the records of one queue, for the ids of jobs are a queue's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+import msgspec
+
+from longshore.job import Job
+from longshore.media.postgres.connections import Connections, Session, open_session
+from longshore.media.postgres.faults import DRIVER_ERRORS, fault
+from longshore.media.postgres.location import Location, locate
+from longshore.media.postgres.schema import statements
+
+_ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
+_RECORDS = ("text[]", "json[]")
+_MARKS = ("text[]", "bigint[]")
+_encode = msgspec.json.Encoder().encode
+
+
+class Record(Protocol):
+    """One record: its kind, and itself as JSON."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def data(self) -> msgspec.Raw: ...
+
+
+class Emitted(Protocol):
+    """What an attempt emitted, as far as this sink looks."""
+
+    @property
+    def records(self) -> Sequence[Record]: ...
+
+    @property
+    def rejected(self) -> Sequence[Any]: ...
+
+
+class Unsettled(NamedTuple):
+    """An attempt without a mark: it counts if the queue has the job completed at this epoch."""
+
+    run: str
+    kind: str
+    key: str
+    job: str
+    epoch: int
+
+
+class PostgresRecords:
+    """Writes the records of one process to a database. What is put waits in memory for the next `flush`."""
+
+    def __init__(self, location: Location, revision: int) -> None:
+        self._location = location
+        self._revision = revision
+        self._connections = Connections(location)
+        self._keep = location.call("keep_records", *_ATTEMPTS, *_RECORDS, *_MARKS)
+        self._rows: list[tuple[Job, Emitted]] = []
+        self._marks: list[tuple[str, int]] = []
+        self._flushing = asyncio.Lock()
+
+    @classmethod
+    async def open(cls, url: str, *, revision: int = 0) -> Self:
+        """Connect, and make the table where it is not there yet. Fails at once where it cannot.
+
+        A `revision` above 0 is for records that take the place of those of the same attempts.
+        """
+        location = locate(url)
+        session = await open_session(location)
+        try:
+            await _prepare(session, location)
+        except DRIVER_ERRORS as error:
+            session.connection.terminate()
+            raise fault(error, location) or error from error
+        sink = cls(location, revision)
+        sink._connections.adopt(session)
+        return sink
+
+    def put(self, job: Job, emitted: Emitted) -> None:
+        """Take what an attempt that completed has emitted. `job` is the job as it was claimed."""
+        self._rows.append((job, emitted))
+
+    def settled(self, job_id: str, epoch: int) -> None:
+        """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
+        self._marks.append((job_id, epoch))
+
+    async def flush(self) -> None:
+        """Return when everything put, and every mark, is in the database.
+
+        Raises `QueueUnavailableError` where it does not answer; nothing is lost by it, and the next call tries again.
+        """
+        async with self._flushing:
+            rows, marks = self._rows, self._marks
+            if not rows and not marks:
+                return
+            self._rows, self._marks = [], []
+            try:
+                await self._connections.fetch(
+                    self._keep, *self._columns(rows), *_turned(marks, _MARKS), repeatable=True
+                )
+            except BaseException:
+                self._rows[:0] = rows
+                self._marks[:0] = marks
+                raise
+
+    def _columns(self, rows: list[tuple[Job, Emitted]]) -> list[list[Any]]:
+        # The same job twice in one statement would be refused.
+        latest = {(job.run, job.kind, job.key, job.id): (job, emitted) for job, emitted in rows}.values()
+        attempts: list[tuple[Any, ...]] = []
+        records: list[tuple[Any, ...]] = []
+        for job, emitted in latest:
+            records += [(record.kind, bytes(record.data).decode()) for record in emitted.records]
+            rejected = _encode(emitted.rejected).decode()
+            name = (job.run, job.kind, job.key, job.id)
+            attempts.append((*name, job.epoch, self._revision, rejected, len(records)))
+        return [*_turned(attempts, _ATTEMPTS), *_turned(records, _RECORDS)]
+
+    async def unsettled(self) -> list[Unsettled]:
+        """The attempts without a mark, for which the queue must be asked; of no use while their workers live."""
+        statement = f"select run, kind, key, job, epoch from {self._location.quoted_schema}.emitted where not settled"  # noqa: S608 - it is quoted
+        return [Unsettled(*row) for row in await self._connections.fetch(statement, repeatable=True)]
+
+    async def close(self) -> None:
+        """Write what is left and let go of the connections."""
+        try:
+            await self.flush()
+        finally:
+            await self._connections.close()
+
+
+def _turned(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list[list[Any]]:
+    """Rows as columns, as many as there are names."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
+
+
+async def _prepare(session: Session, location: Location) -> None:
+    connection = session.connection
+    made = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.emitted")
+    if made is not None:
+        return
+    async with connection.transaction():
+        await connection.execute(
+            "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"longshore migrate {location.schema}"
+        )
+        await connection.execute("set local client_min_messages = warning")
+        await connection.execute(f"create schema if not exists {location.quoted_schema}")
+        await connection.execute(f"set local search_path = {location.quoted_schema}")
+        await connection.execute(statements("records.sql"))

@@ -1,0 +1,149 @@
+"""What is read of a run's jobs for an estimate: samples, a few pages at a time, in bounded memory.
+
+Counters say how many jobs there are. How long they take, how often they are tried again, which hosts they are for and
+until when they wait stands in the jobs alone, and there may be millions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from longshore.job import State
+from longshore.queue import Queue, Selection
+
+PAGE = 200
+"""Small: results may be large, and a page is held in memory whole."""
+_FINISHED_PAGES, _RECENT_PAGES = 5, 1
+_FAILED_PAGES = 2
+_HOSTS = 5000
+"""Hosts counted by name; the jobs of further ones are counted without."""
+_WAITS = 200
+_DONE = frozenset({State.COMPLETED, State.FAILED})
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """What finished jobs tell."""
+
+    seconds: tuple[float, ...] = ()
+    """What the attempts took that settled them."""
+    retried: float = 0.0
+    """The share of attempts that were not the last of their job."""
+    settled: tuple[float, ...] = ()
+    """When they were settled, by the medium's clock."""
+    began: float | None = None
+    """When the first of them was begun."""
+    all_of_them: bool = False
+    """Whether these are all that are finished."""
+
+
+async def timings(queue: Queue, run: str) -> Timings:
+    """What the first finished jobs of a run tell, and, of a large one, some that finished lately."""
+    done = Selection(run=run, states=_DONE)
+    jobs, after = [], ""
+    for _ in range(_FINISHED_PAGES):
+        page = await queue.jobs(done, after=after, limit=PAGE)
+        # Payloads and results, which may be large, are let go of page by page.
+        jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    whole = len(jobs) < _FINISHED_PAGES * PAGE
+    settled = [at for _, _, at in jobs if at is not None]
+    began = min((at - (seconds or 0.0) for seconds, _, at in jobs if at is not None), default=None)
+    if not whole and (oldest := await queue.jobs(Selection(run=run, states=frozenset({State.CLAIMED})), limit=1)):
+        # What is finished behind the oldest that is under way was finished lately.
+        page = await queue.jobs(done, after=oldest[0].id, limit=_RECENT_PAGES * PAGE)
+        jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
+    tries = sum(max(attempts, 1) for _, attempts, _ in jobs)
+    return Timings(
+        seconds=tuple(seconds for seconds, _, _ in jobs if seconds is not None),
+        retried=1 - len(jobs) / tries if tries else 0.0,
+        settled=tuple(settled),
+        began=began,
+        all_of_them=whole,
+    )
+
+
+async def failing(queue: Queue, run: str) -> Counter[str]:
+    """What failed jobs of a run failed of, by type and exception: the first few hundred of them."""
+    found: Counter[str] = Counter()
+    after = ""
+    for _ in range(_FAILED_PAGES):
+        page = await queue.jobs(Selection(run=run, states=frozenset({State.FAILED})), after=after, limit=PAGE)
+        for job in page:
+            exception = job.failure.exception.rpartition(".")[2] if job.failure else ""
+            kind = job.failure.error_type if job.failure else "unknown"
+            found[f"{kind} ({exception})" if exception else kind] += 1
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    return found
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pending jobs that were read are made of."""
+
+    read: int = 0
+    hosts: tuple[tuple[str, int], ...] = ()
+    """The hosts with the most jobs, and how many."""
+    delayed: int = 0
+    until: tuple[float, ...] = ()
+    """Until when some of these wait, by the medium's clock; the latest among them."""
+
+
+class WaitingSurvey:
+    """Reads the pending jobs of a run through, a few pages with each call, and begins again when it is through.
+
+    What it says is of the whole last reading, or, before there is one, of as much as was read.
+    """
+
+    def __init__(self, queue: Queue, run: str) -> None:
+        self._queue = queue
+        self._pending = Selection(run=run, states=frozenset({State.PENDING}))
+        self._whole: Waiting | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._after = ""
+        self._read = self._delayed = 0
+        self._hosts: Counter[str] = Counter()
+        self._until: list[float] = []
+
+    @property
+    def found(self) -> Waiting:
+        """What is known."""
+        return self._whole or self._so_far()
+
+    @property
+    def through(self) -> bool:
+        """Whether all that was pending has been read."""
+        return self._whole is not None
+
+    async def read(self, now: float, pages: int) -> None:
+        """Read on; `now` is by the medium's clock."""
+        for _ in range(pages):
+            page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
+            for job in page:
+                self._read += 1
+                if job.host in self._hosts or len(self._hosts) < _HOSTS:
+                    self._hosts[job.host] += 1
+                if job.not_before is not None and job.not_before > now:
+                    self._delayed += 1
+                    self._keep(job.not_before)
+            if len(page) < PAGE:
+                self._whole = self._so_far()
+                self._begin()
+                return
+            self._after = page[-1].id
+
+    def _keep(self, until: float) -> None:
+        if len(self._until) < _WAITS:
+            self._until.append(until)
+        elif until > max(self._until):
+            self._until[-1] = until
+
+    def _so_far(self) -> Waiting:
+        named = [(host, jobs) for host, jobs in self._hosts.most_common(20) if host]
+        return Waiting(read=self._read, hosts=tuple(named), delayed=self._delayed, until=tuple(self._until))

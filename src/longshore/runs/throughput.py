@@ -1,0 +1,97 @@
+"""How fast a run has gone: stretches of time, and how many jobs finished in each. Bounded, however long one watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+KEPT = 64
+"""Spans, after which the older ones are joined in pairs: the past is kept whole, in less and less detail."""
+RECENT = 30.0
+"""Seconds that the rate is of: long enough to be steady, short enough to notice a slow-down."""
+_FROM_SETTLED = 20
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A stretch of time."""
+
+    seconds: float
+    finished: int
+    """Jobs that finished in it."""
+    slots: float | None = None
+    """How many attempts could be under way at once, where that was known."""
+
+
+class Throughput:
+    """Spans in their order, each from one sighting to the next. Times are monotonic seconds."""
+
+    def __init__(self, before: Iterable[Span] = ()) -> None:
+        """`before` is what is known of the time before the first sighting."""
+        self._spans: list[Span] = list(before)
+        self._seen: tuple[float, int] | None = None
+        self._idle_since: float | None = None
+        self._finished_at = float("-inf")
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """All of them, oldest first."""
+        return tuple(self._spans)
+
+    @property
+    def idle(self) -> float:
+        """Seconds since something was last seen to finish; since the first sighting where nothing was."""
+        if self._seen is None or self._idle_since is None:
+            return 0.0
+        return self._seen[0] - self._idle_since
+
+    @property
+    def going(self) -> bool:
+        """Whether something was seen to finish within the last half minute."""
+        return self._seen is not None and self._seen[0] - self._finished_at <= RECENT
+
+    @property
+    def per_second(self) -> float:
+        """Jobs a second over the last half minute; 0 before anything is known."""
+        seconds, finished = 0.0, 0
+        for span in reversed(self._spans):
+            seconds, finished = seconds + span.seconds, finished + span.finished
+            if seconds >= RECENT:
+                break
+        return finished / seconds if seconds > 0 else 0.0
+
+    def note(self, now: float, finished: int, slots: float | None = None) -> None:
+        """So many jobs of the run are finished at this time, and so many attempts may be under way."""
+        if self._seen is None:
+            self._seen, self._idle_since = (now, finished), now
+            return
+        then, before = self._seen
+        if now <= then:
+            return
+        # Jobs that are retried are unfinished again: that is no work undone.
+        new = max(finished - before, 0)
+        self._spans.append(Span(now - then, new, slots))
+        if new:
+            self._idle_since = self._finished_at = now
+        self._seen = (now, finished)
+        if len(self._spans) > KEPT:
+            old, recent = self._spans[: KEPT // 2], self._spans[KEPT // 2 :]
+            self._spans = [_joined(pair) for pair in zip(old[::2], old[1::2], strict=True)] + recent
+
+
+def spans_of(settled: Sequence[float], began: float, now: float) -> list[Span]:
+    """What the instants at which jobs were settled, all of them, tell about the time from `began` until `now`."""
+    length = (now - began) / _FROM_SETTLED
+    if length <= 0:
+        return []
+    counts = [0] * _FROM_SETTLED
+    for instant in settled:
+        counts[min(max(int((instant - began) / length), 0), _FROM_SETTLED - 1)] += 1
+    return [Span(length, count) for count in counts]
+
+
+def _joined(spans: Sequence[Span]) -> Span:
+    seconds = sum(span.seconds for span in spans)
+    known = [(span.seconds, span.slots) for span in spans if span.slots is not None]
+    slots = sum(length * slots for length, slots in known) / sum(length for length, _ in known) if known else None
+    return Span(seconds, sum(span.finished for span in spans), slots)

@@ -1,0 +1,40 @@
+"""The folder a browser writes to: made for it, removed with it, or later, where its process was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+_PREFIX = "longshore-browser-"
+_OWNED = re.compile(rf"{_PREFIX}(\d+)-")
+_OLD_SECONDS = 3600.0
+"""Younger ones are left alone: they may be of a container that shares the folder but not the process numbers."""
+
+
+def new_folder() -> str:
+    """A folder for a browser of this process. Those that killed processes left behind are removed first."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        if _left_behind(folder):
+            remove_folder(str(folder))
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+
+
+def remove_folder(folder: str) -> None:
+    """Remove it with all that is in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _left_behind(folder: Path) -> bool:
+    owner = _OWNED.match(folder.name)
+    if owner is None or psutil.pid_exists(int(owner[1])):
+        return False
+    try:
+        return time.time() - folder.stat().st_mtime > _OLD_SECONDS
+    except OSError:
+        return False

@@ -1,0 +1,137 @@
+"""What a handler is given: a page it can open, read and take a picture of. Nothing it does waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from longshore.errors import CrashedError, TimedOutError, WorkerError
+from longshore.scrape.answers import StatusError, retry_after
+from longshore.scrape.browser.driver import Opened, Tab
+from longshore.scrape.browser.keeper import Condition
+from longshore.scrape.exchange import Exchange
+from longshore.scrape.pacing import NoPace, Pace
+from longshore.url import host_of
+
+T = TypeVar("T")
+
+_GRACE_SECONDS = 5.0
+"""How much longer than its own timeout a driver may take to say that it timed out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manners:
+    """What is asked before a page is opened, and told afterwards."""
+
+    pace: Pace = field(default_factory=NoPace)
+    patience: float = 30.0
+    """Seconds a page may wait for its host."""
+    permit: Callable[[str], Awaitable[None]] | None = None
+    """Raises for a URL that must not be opened."""
+    watch: Callable[[Exchange], None] | None = None
+    """Told of every URL that was opened, or could not be. The body of the answer is not among it."""
+    ends_at: float | None = None
+    """When the attempt will be ended (`time.monotonic`)."""
+    identity: str = ""
+    """As whom pages are asked for: the proxy, without its password."""
+
+    def waits(self) -> float:
+        """Seconds there are for waiting now."""
+        return self.patience if self.ends_at is None else max(0.0, min(self.patience, self.ends_at - time.monotonic()))
+
+
+class Page:
+    """A tab of a browser, as long as the `async with` lasts."""
+
+    def __init__(self, tab: Tab, seconds: float, manners: Manners) -> None:
+        self._tab = tab
+        self._seconds = seconds
+        self._manners = manners
+        self.condition = Condition.GOOD
+
+    async def open(self, url: str, *, check: bool = True) -> Opened:
+        """Go to a URL, and return when the page has loaded: where it ended, and the status of the answer.
+
+        Raises `StatusError` for an answer of 400 and above, unless `check` is off; `ConnectionFailedError` for a site
+        that cannot be reached; `TimedOutError`; `ValidationError` for what is no URL; `ProcessingError` for a file
+        that browsers save instead of showing; `CrashedError` for a browser that died of it; `HostClosedError`, by which
+        the job comes back later at no cost, where the host must be left alone for longer than we may wait.
+        """
+        manners, host = self._manners, host_of(url)
+        if manners.permit is not None:
+            await manners.permit(url)
+        await manners.pace.slot(host, manners.identity, patience=manners.waits())
+        at, started = time.time(), time.monotonic()
+        try:
+            opened = await self._bounded(self._tab.open(url, self._seconds), "the page did not load")
+        except WorkerError as error:
+            seconds = time.monotonic() - started
+            manners.pace.answered(host, manners.identity, None, None, seconds)
+            self._tell(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=manners.identity))
+            raise
+        seconds, status = time.monotonic() - started, opened.status
+        manners.pace.answered(host, manners.identity, status, retry_after(opened.headers), seconds)
+        self._tell(
+            Exchange(
+                url=url,
+                final_url=opened.url,
+                status=status,
+                headers=opened.headers,
+                at=at,
+                seconds=seconds,
+                identity=manners.identity,
+            )
+        )
+        if check and status >= 400:
+            raise StatusError(url, status)
+        return opened
+
+    def _tell(self, exchange: Exchange) -> None:
+        if self._manners.watch is not None:
+            self._manners.watch(exchange)
+
+    async def url(self) -> str:
+        """Where the page is now."""
+        return await self._bounded(self._tab.url(), "the page did not say where it is")
+
+    async def html(self) -> str:
+        """The document as it is now, after its scripts."""
+        return await self._bounded(self._tab.html(), "the page did not give its document")
+
+    async def screenshot(self) -> bytes:
+        """What is in view, as PNG."""
+        return await self._bounded(self._tab.screenshot(), "the page could not be pictured")
+
+    async def wait_for(self, selector: str) -> None:
+        """Return when something on the page matches a CSS selector. Raises `TimedOutError` where nothing does."""
+        await self._bounded(self._tab.wait_for(selector, self._seconds), f"nothing matched '{selector}'")
+
+    async def do(self, function: Callable[[Any], Any]) -> Any:
+        """Call a function with what the driver has for a page, and return its value.
+
+        Playwright gives its `Page`; the function may return an awaitable, or be async. Selenium gives its `WebDriver`,
+        in another thread. The function's own errors pass through.
+        """
+        return await self._bounded(self._tab.do(function), "it was not done")
+
+    async def _bounded(self, doing: Coroutine[Any, Any, T], otherwise: str) -> T:
+        limit = self._seconds + _GRACE_SECONDS
+        try:
+            async with asyncio.timeout(limit) as bound:
+                return await doing
+        except TimeoutError as error:
+            if not bound.expired():
+                raise
+            self.condition = Condition.BROKEN
+            raise TimedOutError(f"{otherwise} within {limit:g} s: the browser hangs") from error
+        except CrashedError:
+            self.condition = Condition.BROKEN
+            raise
+        except (TimedOutError, asyncio.CancelledError):
+            # What was begun may still be going on in there.
+            if self.condition is Condition.GOOD:
+                self.condition = Condition.DOUBTFUL
+            raise

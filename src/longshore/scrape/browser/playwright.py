@@ -1,0 +1,301 @@
+"""Browsers driven by Playwright: tabs load side by side, and all browsers share one driver process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from sys import maxsize
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psutil
+from multidict import CIMultiDict
+
+from longshore.errors import CrashedError, TimedOutError
+from longshore.scrape.browser.command import NEVER_SENT, RESOURCE_TYPES, arguments, needs_no_sandbox
+from longshore.scrape.browser.driver import Opened, Plan
+from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
+from longshore.scrape.browser.fetching import browser_for_playwright
+from longshore.scrape.browser.folders import new_folder, remove_folder
+from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
+from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
+from longshore.url import mask_url
+
+if TYPE_CHECKING:
+    from playwright import async_api as api
+
+T = TypeVar("T")
+
+START_SECONDS = 60.0
+CLOSE_SECONDS = 5.0
+
+_MARK = "LONGSHORE_BROWSER"
+"""The environment variable by which a browser's first process is known; Playwright does not tell its number."""
+
+
+class PlaywrightLauncher:
+    """Starts Chromium. Playwright's own process is started with the first browser and serves all of them."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._program: str | None = None
+        self._playwright: api.Playwright | None = None
+        self._node: psutil.Process | None = None
+        """Playwright's own process."""
+
+    async def start(self) -> PlaywrightBrowser:
+        """As `Launcher.start`."""
+        from playwright import async_api as api
+
+        if self._program is None:
+            self._program = await browser_for_playwright(self._plan.path)
+        if self._node is not None and not runs(self._node):
+            await self.close()
+        relay = await relay_for(self._plan.proxy)
+        folder = await asyncio.to_thread(new_folder)
+        mark = secrets.token_hex(8)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                if self._playwright is None:
+                    self._playwright = await api.async_playwright().start()
+                browser = await self._launch(self._playwright, relay, folder, mark)
+                root = await asyncio.to_thread(_first_marked, mark)
+                self._node = self._node or _driver_of(root)
+                return PlaywrightBrowser(browser, root, folder, relay, self._plan.blocked)
+        except BaseException as error:
+            await asyncio.to_thread(end_family, _all_marked(mark))
+            await _clear(folder, relay)
+            if isinstance(error, api.Error):
+                raise CrashedError(f"the browser {self._program} did not start: {_why(error)}") from error
+            if isinstance(error, TimeoutError):
+                raise CrashedError(f"the browser {self._program} did not start in {START_SECONDS:.0f} s") from error
+            raise
+
+    async def _launch(self, playwright: api.Playwright, relay: Relay | None, folder: str, mark: str) -> api.Browser:
+        plan = self._plan
+        server = relay.server if relay is not None else plan.proxy
+        return await playwright.chromium.launch(
+            executable_path=self._program,
+            args=arguments(blocked=plan.blocked, proxy_server=server, user_agent=plan.user_agent),
+            chromium_sandbox=not needs_no_sandbox(),
+            env={**os.environ, _MARK: mark, "TMPDIR": folder},
+            # Signals are for the process we are in: it decides what becomes of its browsers.
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+
+    async def close(self) -> None:
+        """As `Launcher.close`."""
+        playwright, self._playwright = self._playwright, None
+        node, self._node = self._node, None
+        if playwright is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await playwright.stop()
+        if node is not None:
+            await asyncio.to_thread(end_family, family(node), waited_for=node.pid)
+
+
+class PlaywrightBrowser:
+    """One Chromium."""
+
+    room = maxsize
+
+    def __init__(
+        self, browser: api.Browser, root: psutil.Process, folder: str, relay: Relay | None, blocked: frozenset[str]
+    ) -> None:
+        self.pid = root.pid
+        self._root = root
+        self._browser = browser
+        self._folder = folder
+        self._relay = relay
+        self._patterns = [{"resourceType": RESOURCE_TYPES[name]} for name in sorted(blocked - NEVER_SENT)]
+        self._shared: api.BrowserContext | None = None
+
+    @property
+    def alive(self) -> bool:
+        """As `Browser.alive`."""
+        return self._browser.is_connected() and runs(self._root)
+
+    async def new_tab(self) -> PlaywrightTab:
+        """As `Browser.new_tab`."""
+        return await self._new_tab(fresh=False)
+
+    async def new_fresh_tab(self) -> PlaywrightTab:
+        """As `Browser.new_fresh_tab`."""
+        return await self._new_tab(fresh=True)
+
+    async def _new_tab(self, *, fresh: bool) -> PlaywrightTab:
+        from playwright import async_api as api
+
+        try:
+            if fresh:
+                context = await self._context()
+            else:
+                context = self._shared = self._shared or await self._context()
+            page = await context.new_page()
+            if self._patterns:
+                await _block(context, page, self._patterns)
+        except api.Error as error:
+            raise death(error.message) from error
+        return PlaywrightTab(page, context if fresh else None, self._relay)
+
+    async def _context(self) -> api.BrowserContext:
+        return await self._browser.new_context(accept_downloads=False)
+
+    async def end(self) -> None:
+        """As `Browser.end`."""
+        from playwright import async_api as api
+
+        members = family(self._root)
+        with contextlib.suppress(api.Error, TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._browser.close()
+        await asyncio.to_thread(end_family, members)
+        await asyncio.to_thread(bury_strays)
+        await _clear(self._folder, self._relay)
+
+
+class PlaywrightTab:
+    """One page of Playwright's."""
+
+    def __init__(self, page: api.Page, own: api.BrowserContext | None, relay: Relay | None) -> None:
+        self._page = page
+        self._own = own
+        self._relay = relay
+        self._crashed = False
+        self._popups: list[api.Page] = []
+        page.on("crash", self._crash)
+        page.on("popup", self._popup)
+
+    @property
+    def worn(self) -> bool:
+        """As `Tab.worn`."""
+        return self._crashed or bool(self._popups) or self._own is not None or self._page.is_closed()
+
+    async def open(self, url: str, seconds: float) -> Opened:
+        """As `Tab.open`."""
+        from playwright import async_api as api
+
+        try:
+            answer = await self._page.goto(url, timeout=seconds * 1000)
+        except api.TimeoutError as error:
+            raise TimedOutError(f"{mask_url(url)} did not load within {seconds:g} s") from error
+        except api.Error as error:
+            if self._crashed or self._page.is_closed():
+                raise death("the page crashed") from error
+            raise navigation_fault(url, error.message, trouble_of(self._relay, url)) from error
+        if answer is None:
+            return Opened(self._page.url, 200)
+        return Opened(self._page.url, answer.status or 200, CIMultiDict(answer.headers))
+
+    async def url(self) -> str:
+        """As `Tab.url`."""
+        return self._page.url
+
+    async def html(self) -> str:
+        """As `Tab.html`."""
+        return await self._said(self._page.content())
+
+    async def screenshot(self) -> bytes:
+        """As `Tab.screenshot`."""
+        return await self._said(self._page.screenshot())
+
+    async def wait_for(self, selector: str, seconds: float) -> None:
+        """As `Tab.wait_for`."""
+        await self._said(self._page.wait_for_selector(selector, timeout=seconds * 1000, state="attached"))
+
+    async def do(self, function: Callable[[api.Page], Any]) -> Any:
+        """As `Tab.do`; the function is given a page of Playwright's async API."""
+        value = function(self._page)
+        return await self._said(value) if inspect.isawaitable(value) else value
+
+    async def close(self) -> None:
+        """As `Tab.close`."""
+        for page in (*self._popups, self._page):
+            await self._said(page.close())
+        if self._own is not None:
+            await self._said(self._own.close())
+
+    async def _said(self, said: Awaitable[T]) -> T:
+        from playwright import async_api as api
+
+        try:
+            return await said
+        except api.TimeoutError as error:
+            raise TimedOutError(first_line(error.message)) from error
+        except api.Error as error:
+            if self._crashed or is_death(error.message):
+                raise death("the page crashed" if self._crashed else error.message) from error
+            raise
+
+    def _crash(self, _: api.Page) -> None:
+        self._crashed = True
+
+    def _popup(self, page: api.Page) -> None:
+        self._popups.append(page)
+
+
+async def _block(context: api.BrowserContext, page: api.Page, patterns: list[dict[str, str]]) -> None:
+    """Stop requests of these types on their way. All others are not touched, and the cache stays in use.
+
+    Playwright's own routing would take every request to this process and back, and turn the cache off.
+    """
+    session = await context.new_cdp_session(page)
+
+    async def refuse(paused: dict[str, Any]) -> None:
+        from playwright import async_api as api
+
+        # A page that moved on has dropped its requests.
+        with contextlib.suppress(api.Error):
+            await session.send(
+                "Fetch.failRequest", {"requestId": paused["requestId"], "errorReason": "BlockedByClient"}
+            )
+
+    session.on("Fetch.requestPaused", refuse)
+    await session.send("Fetch.enable", {"patterns": patterns})
+
+
+def _all_marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get(_MARK) == mark:
+                found.append(process)
+    return found
+
+
+def _first_marked(mark: str) -> psutil.Process:
+    """The browser's first process; those it starts have a type."""
+    for process in _all_marked(mark):
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            if "--remote-debugging-pipe" in line and "--type=" not in line:
+                return process
+    raise CrashedError("the browser died while it started")
+
+
+def _driver_of(root: psutil.Process) -> psutil.Process | None:
+    """Playwright's own process: the browser's parent and our child. A browser that lost it has another parent."""
+    with contextlib.suppress(psutil.Error):
+        parent = root.parent()
+        if parent is not None and parent.ppid() == os.getpid():
+            return parent
+    return None
+
+
+async def _clear(folder: str, relay: Relay | None) -> None:
+    if relay is not None:
+        await relay.close()
+    await asyncio.to_thread(remove_folder, folder)
+
+
+def _why(error: api.Error) -> str:
+    """The line of Playwright's long message that says what the browser itself complained about."""
+    lines = [line.strip(" -╔║╚═") for line in error.message.splitlines()]
+    telling = [line for line in lines if "[err]" in line or "error while loading" in line or "ENOENT" in line]
+    return first_line("\n".join(telling or [line for line in lines if line]))

@@ -1,0 +1,196 @@
+"""The page store: raw pages as they came, kept by their content, with where each came from.
+
+    content/ab/ab12….zst     a page's bytes, compressed, named by their SHA-256: the same page is kept once
+    jobs/cd/cd34….json       what one job was answered: URL, status, headers, when, in which attempt, which content
+
+Every file is written under another name and renamed when it is whole. Secrets in URLs and headers are masked, so a page
+is found again by its URL without its secrets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from longshore.job import Job
+from longshore.scrape.exchange import Exchange
+from longshore.scrape.masking import mask_exchange
+
+KEPT_ATTEMPTS = 5
+"""Of each job, the latest."""
+_LEVEL = 3
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a page came from."""
+
+    method: str = "GET"
+    url: str
+    final_url: str = ""
+    request_body: str = ""
+    """The content that was sent, by its SHA-256, its secrets masked."""
+    status: int
+    headers: dict[str, str] = {}
+    content: str
+    """The page's SHA-256."""
+    fetched_at: float = 0.0
+    seconds: float = 0.0
+    identity: str = ""
+
+
+class AttemptPages(msgspec.Struct, frozen=True):
+    """The pages of one attempt, in the order in which they were asked for."""
+
+    epoch: int
+    pages: tuple[Page, ...]
+
+
+class JobPages(msgspec.Struct, frozen=True, kw_only=True):
+    """The pages of one job, by attempt, the latest last."""
+
+    run: str
+    kind: str
+    key: str
+    attempts: tuple[AttemptPages, ...] = ()
+
+
+class PageStore:
+    """A folder of pages. Any number of processes may write to it."""
+
+    def __init__(self, folder: Path) -> None:
+        """The folder is made when the first page is kept."""
+        self._folder = folder
+
+    def attempt(self, job: Job) -> PageKeeper:
+        """What keeps the pages of one attempt at a job."""
+        return PageKeeper(self, job)
+
+    def pages(self, job: Job) -> JobPages | None:
+        """What is known of a job's pages; None where nothing is."""
+        try:
+            return msgspec.json.decode(self._of_job(job).read_bytes(), type=JobPages)
+        except FileNotFoundError:
+            return None
+
+    def exchanges(self, job: Job) -> list[Exchange]:
+        """What a job was answered, as it is to be answered again: for each request the latest attempt that got a good
+        answer (below 400), else the latest that got any. Pages whose content is gone or damaged are left out."""
+        known = self.pages(job)
+        chosen: dict[tuple[str, str, str], tuple[bool, list[Page]]] = {}
+        for attempt in known.attempts if known is not None else ():
+            latest: dict[tuple[str, str, str], list[Page]] = {}
+            for page in attempt.pages:
+                latest.setdefault((page.method, page.url, page.request_body), []).append(page)
+            for request, pages in latest.items():
+                good = any(page.status < 400 for page in pages)
+                if good or request not in chosen or not chosen[request][0]:
+                    chosen[request] = (good, pages)
+        found = (self._exchange(page) for _, pages in chosen.values() for page in pages)
+        return [exchange for exchange in found if exchange is not None]
+
+    def put_content(self, content: bytes) -> str:
+        """Keep bytes, unless they are kept already, and give their SHA-256."""
+        digest = hashlib.sha256(content).hexdigest()
+        path = self._of_content(digest)
+        if not path.exists():
+            _write(path, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content))
+        return digest
+
+    def content(self, digest: str) -> bytes | None:
+        """The bytes with this SHA-256; None where they are not there, or no longer what they were."""
+        path = self._of_content(digest)
+        try:
+            # No bound is needed: the size is written by the one who compressed it, and the digest is checked.
+            found = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except zstandard.ZstdError:
+            found = b""
+        if hashlib.sha256(found).hexdigest() == digest:
+            return found
+        path.unlink(missing_ok=True)  # so that it is kept anew when it is next fetched
+        return None
+
+    def put_pages(self, job: Job, pages: tuple[Page, ...]) -> None:
+        """Keep what an attempt was answered, beside what earlier attempts were."""
+        known = self.pages(job)
+        others = [] if known is None else [attempt for attempt in known.attempts if attempt.epoch != job.epoch]
+        attempts = sorted([*others, AttemptPages(job.epoch, pages)], key=lambda attempt: attempt.epoch)
+        kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=tuple(attempts[-KEPT_ATTEMPTS:]))
+        _write(self._of_job(job), msgspec.json.encode(kept))
+
+    def _exchange(self, page: Page) -> Exchange | None:
+        body = self.content(page.content)
+        sent = self.content(page.request_body) if page.request_body else b""
+        if body is None:
+            return None
+        return Exchange(
+            method=page.method,
+            url=page.url,
+            final_url=page.final_url,
+            request_body=sent or b"",
+            status=page.status,
+            headers=page.headers,
+            body=body,
+            at=page.fetched_at,
+            seconds=page.seconds,
+            identity=page.identity,
+        )
+
+    def _of_content(self, digest: str) -> Path:
+        return self._folder / "content" / digest[:2] / f"{digest}.zst"
+
+    def _of_job(self, job: Job) -> Path:
+        # Not by id: that is the medium's, and a job that moves to another queue keeps its pages.
+        digest = hashlib.sha256("\0".join((job.run, job.kind, job.key)).encode()).hexdigest()
+        return self._folder / "jobs" / digest[:2] / f"{digest}.json"
+
+
+class PageKeeper:
+    """Keeps the pages of one attempt: each as it comes, and at the end which they were."""
+
+    def __init__(self, store: PageStore, job: Job) -> None:
+        self._store = store
+        self._job = job
+        self._pages: list[Page] = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Keep an answer. An exchange without one leaves nothing."""
+        if exchange.status is None:
+            return
+        shown = mask_exchange(exchange)
+        self._pages.append(
+            Page(
+                method=shown.method,
+                url=shown.url,
+                final_url=shown.final_url,
+                request_body=self._store.put_content(shown.request_body) if shown.request_body else "",
+                status=exchange.status,
+                headers=dict(shown.headers),
+                content=self._store.put_content(exchange.body),
+                fetched_at=shown.at,
+                seconds=shown.seconds,
+                identity=shown.identity,
+            )
+        )
+
+    def close(self) -> None:
+        """The attempt is over, however it ended."""
+        if self._pages:
+            self._store.put_pages(self._job, tuple(self._pages))
+            self._pages = []
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    try:
+        part.write_bytes(content)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+    part.replace(path)

@@ -1,0 +1,31 @@
+"""Records: what handlers find, kept in segments on disk, visible once their attempt is settled.
+
+    kit.emit({"title": "…"}, kind="item")
+
+An attempt's records are gathered in memory (`Emission`), written as one line before its settlement is sent, and
+followed by a mark after the settlement was accepted (`RecordWriter`). A reader (`Survey`) shows the records of attempts
+that are marked; of those that are not, because their worker died in between, the queue knows. So an attempt that lost
+its lease changes nothing, and no record is ever seen twice or in part.
+"""
+
+from longshore.scrape.records.emission import Emission, Emitted, EmittedRecord, Keep, RecordError, Rejected
+from longshore.scrape.records.sink import RecordSink, SegmentSink
+from longshore.scrape.records.survey import Record, Survey, Tally, Undecided
+from longshore.scrape.records.writer import RecordWriter, next_revision
+
+__all__ = [
+    "Emission",
+    "Emitted",
+    "EmittedRecord",
+    "Keep",
+    "Record",
+    "RecordError",
+    "RecordSink",
+    "RecordWriter",
+    "Rejected",
+    "SegmentSink",
+    "Survey",
+    "Tally",
+    "Undecided",
+    "next_revision",
+]

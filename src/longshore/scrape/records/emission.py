@@ -1,0 +1,177 @@
+"""An emission: the records of one attempt, checked and filtered as they come, and nowhere but in memory yet."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from longshore.errors import UsageError, ValidationError
+from longshore.stored import encode
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Of one attempt's records, as JSON: they lie in memory until the attempt is settled."""
+_LONGEST_REASON = 200
+_OBJECTS = (dict, msgspec.Struct)  # named once: a union would be made anew with every call
+NO_REASON = "rejected"
+"""The reason where the filter gave none."""
+
+Keep = Callable[[Any, str], bool | str | None]
+"""A filter: given a record (a model where its kind has a schema, else as it was emitted) and its kind. True or None
+keeps it, False rejects it, a text rejects it and is the reason."""
+
+
+class RecordError(ValidationError):
+    """A record cannot be kept: it is not what its schema says, or JSON cannot say it. Never retried."""
+
+
+class EmittedRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One record: its kind, and itself as JSON."""
+
+    kind: str
+    data: msgspec.Raw
+
+
+class Rejected(msgspec.Struct, frozen=True, array_like=True):
+    """How many records of a kind the filter rejected for one reason."""
+
+    kind: str
+    reason: str
+    count: int
+
+
+class Emitted(msgspec.Struct, frozen=True):
+    """All that an attempt emitted, in order. It is JSON, and so may come from another process."""
+
+    records: tuple[EmittedRecord, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+
+
+class Emission:
+    """What one attempt emits. Made for every attempt; costs nothing until something is emitted."""
+
+    __slots__ = ("_bytes", "_keep", "_records", "_rejected", "_schemas")
+
+    def __init__(self, schemas: Mapping[str, type[BaseModel]] | None = None, keep: Keep | None = None) -> None:
+        """`schemas` say what the records of each kind are; without any, every record and kind is taken."""
+        self._schemas = schemas or {}
+        self._keep = keep
+        self._records: list[EmittedRecord] = []
+        self._rejected: Counter[tuple[str, str]] = Counter()
+        self._bytes = 0
+
+    def emit(self, record: Any, kind: str = "record") -> bool:
+        """Take a record: a dict, a pydantic model, a dataclass. Says whether the filter let it pass.
+
+        It is taken as it is now; to change it afterwards changes nothing. `RecordError` where it is not what the schema
+        of its kind says.
+        """
+        if type(kind) is not str or not kind.isidentifier():
+            _check_kind(kind)
+        shape = None
+        if self._schemas:
+            shape = self._shape(kind)
+            record = shape.checked(record, kind)
+        if self._keep is not None and (reason := _reason(self._keep(record, kind))) is not None:
+            self._rejected[kind, reason] += 1
+            return False
+        data = _encoded(record) if shape is None else shape.encoded(record)
+        self._bytes += len(data)
+        if self._bytes > MOST_BYTES:
+            raise RecordError(
+                f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Make several jobs of it, one a part."
+            )
+        self._records.append(EmittedRecord(kind, msgspec.Raw(data)))
+        return True
+
+    def emitted(self) -> Emitted | None:
+        """All of it; None where nothing was emitted."""
+        if not self._records and not self._rejected:
+            return None
+        rejected = tuple(Rejected(kind, reason, count) for (kind, reason), count in self._rejected.items())
+        return Emitted(tuple(self._records), rejected)
+
+    def _shape(self, kind: str) -> _Shape:
+        schema = self._schemas.get(kind)
+        if schema is None:
+            raise RecordError(f"Records of kind '{kind}' are not declared. Declared are: {', '.join(self._schemas)}.")
+        return _shape_of(schema)
+
+
+class _Shape:
+    """A schema, made ready once for all attempts."""
+
+    def __init__(self, schema: type[BaseModel]) -> None:
+        # Imported here only: handlers without schemas never pay for it.
+        from pydantic import TypeAdapter
+
+        adapter = TypeAdapter(schema)
+        self._name = schema.__name__
+        self._validate = adapter.validator.validate_python
+        self._to_json = adapter.serializer.to_json
+
+    def checked(self, record: Any, kind: str) -> Any:
+        try:
+            return self._validate(record)
+        except ValueError as error:  # pydantic's own is one
+            raise RecordError(f"A record of kind '{kind}' is not what {self._name} says: {_faults(error)}") from error
+
+    def encoded(self, record: Any) -> bytes:
+        try:
+            return self._to_json(record)
+        except ValueError as error:
+            raise RecordError(f"A record cannot be stored: {error}") from error
+
+
+_shape_of = functools.cache(_Shape)
+
+
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
+        raise RecordError(f"A record cannot be of the kind {ascii(kind)[:50]}. Name it in a word: kind='item'.")
+
+
+def _reason(verdict: object) -> str | None:
+    """Why a record is rejected; None where it is kept."""
+    if verdict is None or verdict is True:
+        return None
+    if verdict is False:
+        return NO_REASON
+    if isinstance(verdict, str):
+        # Any text goes, whatever is wrong with its characters, and no novels.
+        return verdict[:_LONGEST_REASON].encode("utf-8", "backslashreplace").decode() or NO_REASON
+    raise RecordError(
+        f"The filter of records returned {verdict!r}. Let it return True to keep one, False or a reason to reject it."
+    )
+
+
+def _encoded(record: Any) -> bytes:
+    try:
+        if type(record) is dict or isinstance(record, _OBJECTS) or is_dataclass(record):
+            return encode(record, "A record")
+    except UsageError as error:
+        raise RecordError(str(error)) from error
+    if hasattr(record, "model_dump_json") and not isinstance(record, type):
+        schema: type[BaseModel] = type(record)
+        return _shape_of(schema).encoded(record)
+    raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
+
+
+def _faults(error: ValueError) -> str:
+    listed: Callable[[], list[dict[str, Any]]] | None = getattr(error, "errors", None)
+    if listed is None:
+        return str(error)
+    faults = [f"{'.'.join(map(str, fault['loc'])) or 'it'}: {_lower(fault['msg'])}" for fault in listed()]
+    more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
+    return "; ".join(faults[:5]) + more
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

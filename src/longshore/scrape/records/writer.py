@@ -1,0 +1,164 @@
+"""The writer of records: one for each process, in segments of its own. Nothing written is ever changed.
+
+    put(job, emitted)      an attempt is over; its records wait here
+    flush()                they are on disk; only now may their settlements be sent
+    settled(job, epoch)    the settlement was accepted; the mark is written with what comes next
+
+A process that dies before `flush` leaves nothing, or the torn end of a segment, which readers pass over. One that dies
+before the mark is written leaves whole records, of which the queue knows whether they count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+import zstandard
+
+from longshore.job import Job
+from longshore.scrape.records.emission import Emitted
+from longshore.scrape.records.lines import SUFFIX, AttemptLine, SettledLine
+
+SEGMENT_BYTES = 64 * 1024 * 1024
+SEGMENT_SECONDS = 3600.0
+"""A segment is left at this size or age: whoever copies finished ones away need not wait long."""
+_MARKS_AT_ONCE = 1000
+_LEVEL = 3
+_REVISION = re.compile(rf"\.r(\d+)\.\d+{re.escape(SUFFIX)}\Z")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class RecordWriter:
+    """Writes the records of one process. `flush` may run in another thread than the rest."""
+
+    def __init__(self, folder: Path, worker: str, *, revision: int = 0) -> None:
+        """`worker` is the worker's incarnation: no two writers share one. The folder is made when it is first needed.
+
+        A `revision` above 0 is for records that take the place of those of the same attempts.
+        """
+        self._folder = folder
+        self._name = _file_name(worker) + (f".r{revision}" if revision else "")
+        self._revision = revision
+        self._lines: list[bytes] = []
+        self._marks: list[tuple[str, int]] = []
+        self._gathering = threading.Lock()
+        self._writing = threading.Lock()
+        self._file: int | None = None
+        self._size = 0
+        self._opened = 0.0
+        self._number = 0
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+    @property
+    def due(self) -> bool:
+        """Whether a `flush` has something to write."""
+        return bool(self._lines) or len(self._marks) >= _MARKS_AT_ONCE
+
+    def put(self, job: Job, emitted: Emitted) -> None:
+        """Take what an attempt that completed has emitted. `job` is the job as it was claimed."""
+        line = AttemptLine(
+            run=job.run,
+            kind=job.kind,
+            key=job.key,
+            job=job.id,
+            epoch=job.epoch,
+            revision=self._revision,
+            at=time.time(),
+            rejected=emitted.rejected,
+            records=emitted.records,
+        )
+        encoded = _encode(line)
+        with self._gathering:
+            self._lines.append(encoded)
+
+    def settled(self, job_id: str, epoch: int) -> None:
+        """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
+        with self._gathering:
+            self._marks.append((job_id, epoch))
+
+    def flush(self) -> None:
+        """Return when everything put is on disk. Marks alone may wait, for the queue knows the same.
+
+        Raises `OSError` where it cannot be written; nothing is lost by it, and the next `flush` tries again.
+        """
+        with self._writing:
+            if self.due:
+                self._write()
+
+    def close(self) -> None:
+        """Write what is left, the marks too, and let go of the file. Closing twice is harmless."""
+        with self._writing:
+            try:
+                if self._lines or self._marks:
+                    self._write()
+            finally:
+                self._leave()
+
+    def _write(self) -> None:
+        with self._gathering:
+            lines, marks = self._lines, self._marks
+            self._lines, self._marks = [], []
+        try:
+            self._append(lines, marks)
+        except BaseException:
+            # What was written of it, if anything, is a torn end. No other frame may come behind that.
+            self._leave()
+            with self._gathering:
+                self._lines[:0] = lines
+                self._marks[:0] = marks
+            raise
+
+    def _append(self, lines: list[bytes], marks: list[tuple[str, int]]) -> None:
+        marked = [_encode(SettledLine(tuple(marks)))] if marks else []
+        frame = self._compressor.compress(b"".join(line + b"\n" for line in [*lines, *marked]))
+        old = time.monotonic() - self._opened > SEGMENT_SECONDS
+        if self._file is not None and (old or self._size + len(frame) > SEGMENT_BYTES):
+            self._leave()
+        file = self._open() if self._file is None else self._file
+        left = memoryview(frame)
+        while left:
+            left = left[os.write(file, left) :]
+        os.fsync(file)
+        self._size += len(frame)
+
+    def _open(self) -> int:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{self._name}.{self._number:04}{SUFFIX}"
+        self._number += 1
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
+        self._size, self._opened = 0, time.monotonic()
+        _sync_folder(self._folder)
+        return self._file
+
+    def _leave(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+
+def next_revision(folder: Path) -> int:
+    """The revision that a new parse of stored pages writes: one above all that are there."""
+    found = [_REVISION.search(path.name) for path in folder.glob(f"*{SUFFIX}")]
+    return 1 + max((int(match[1]) for match in found if match), default=0)
+
+
+def _file_name(worker: str) -> str:
+    """A name for files, as readable as can be, and different for every incarnation."""
+    label = re.sub(r"[^A-Za-z0-9_-]+", "_", worker.partition("/")[0])[:40] or "worker"
+    return f"{label}-{hashlib.sha256(worker.encode()).hexdigest()[:12]}"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file as durable as its content. Not possible on every system, nor needed there."""
+    if os.name == "posix":
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)

@@ -1,0 +1,52 @@
+"""The pace of a worker's requests: learned, or as the settings say, and shared by all who share its queue."""
+
+from __future__ import annotations
+
+from longshore.clock import Clock
+from longshore.queue import Queue
+from longshore.scrape.pace import LearnedPace
+from longshore.scrape.rate import Policy
+from longshore.worker.kit_config import KitConfig
+from longshore.worker.pacing import Machines, MachineShelf, shelf_for
+
+
+class WorkerPace(LearnedPace):
+    """A learned pace with the shelf it lies on. It keeps up with settings that change."""
+
+    def __init__(self, config: KitConfig, queue: Queue, clock: Clock) -> None:
+        self._own_shelf = shelf_for(queue, clock)
+        self._machines_at_work = Machines(queue, clock)
+        # What all share through the queue is one for all machines already.
+        alone = isinstance(self._own_shelf, MachineShelf)
+        super().__init__(
+            self._own_shelf,
+            clock,
+            policy=policy_of(config),
+            machines=self._machines_at_work if alone else lambda: 1,
+        )
+        self._counts_machines = alone
+
+    def change(self, config: KitConfig) -> None:
+        """From now on as this says."""
+        self._policy = policy_of(config)
+
+    async def keep(self) -> None:
+        """Do what has to be done now and then, until cancelled."""
+        if self._counts_machines:
+            await self._machines_at_work.keep()
+
+    async def close(self) -> None:
+        await super().close()
+        if isinstance(self._own_shelf, MachineShelf):
+            self._own_shelf.close()
+
+
+def policy_of(config: KitConfig) -> Policy:
+    """What the settings say about the pace of hosts."""
+    delay = config.host_delay
+    return Policy(
+        first=min(Policy().first, config.host_rate),
+        slowest=min(Policy().slowest, config.host_rate),
+        fastest=config.host_rate,
+        delay=(delay.low, delay.high) if delay.high else None,
+    )

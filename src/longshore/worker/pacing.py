@@ -1,0 +1,202 @@
+"""The pace that a worker shares with others: through the queue where it is quick, else with all of this machine.
+
+Where a queue is slow (a folder on a network drive, a repository), the workers of one machine share a small file in the
+cache folder, and each machine learns by itself which share of a host's rate it gets.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import LongshoreError, QueueUnavailableError
+from longshore.notes import ABSENT, KeepsNotes, Note
+from longshore.queue import Queue
+from longshore.roll import KeepsRoll
+from longshore.scrape.pace_shelf import Kept, PaceShelf
+from longshore.scrape.rate import Standing
+
+PACE, CLOSED = "pace", "pace-closed"
+"""The shelves: a note for each host, and one for each that is closed, which are few."""
+_ROLL_SECONDS = 30.0
+
+log = structlog.get_logger()
+
+
+def shelf_for(queue: Queue, clock: Clock) -> PaceShelf:
+    """Where the workers of this queue keep what they know of hosts."""
+    if queue.traits.keeps_notes and queue.traits.quick_notes:
+        return NotesShelf(cast(KeepsNotes, queue))
+    return MachineShelf(cache_file(), clock)
+
+
+class NotesShelf:
+    """A `PaceShelf` that is the notes of a queue."""
+
+    def __init__(self, queue: KeepsNotes) -> None:
+        self._queue = queue
+
+    async def read(self, name: str) -> Kept:
+        shelf = await self._queue.notes(PACE, frozenset({name}))
+        note = shelf.get(name)
+        return Kept(shelf.now, note.version, _standing(note.value))
+
+    async def write(self, name: str, version: str, standing: Standing) -> str | None:
+        return (await self._queue.note(PACE, [Note(name, version, msgspec.to_builtins(standing))]))[0]
+
+    async def close_host(self, host: str, until: float) -> None:
+        while True:
+            note = (await self._queue.notes(CLOSED, frozenset({host}))).get(host)
+            if note.value is not None and note.value["until"] >= until:
+                return
+            if (await self._queue.note(CLOSED, [Note(host, note.version, {"until": until})]))[0] is not None:
+                return
+
+    async def closures(self) -> tuple[float, dict[str, float]]:
+        shelf = await self._queue.notes(CLOSED)
+        over = [msgspec.structs.replace(note, value=None) for note in shelf.notes if note.value["until"] <= shelf.now]
+        if over:
+            await self._queue.note(CLOSED, over)
+        return shelf.now, {note.name: note.value["until"] for note in shelf.notes if note.value["until"] > shelf.now}
+
+    async def all(self) -> tuple[float, dict[str, Standing]]:
+        shelf = await self._queue.notes(PACE)
+        return shelf.now, {note.name: known for note in shelf.notes if (known := _standing(note.value)) is not None}
+
+
+class MachineShelf:
+    """A `PaceShelf` in a file, for all processes of one machine.
+
+    Every call is a few reads of a small file, so they are made in the event loop. Raises `QueueUnavailableError` where
+    the file cannot be used now.
+    """
+
+    def __init__(self, file: Path, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._open: sqlite3.Connection | None = None
+
+    async def read(self, name: str) -> Kept:
+        row = self._one("select version, value from pace where name = ?", name)
+        if row is None:
+            return Kept(self._clock.now(), ABSENT, None)
+        return Kept(self._clock.now(), str(row[0]), _standing(json.loads(str(row[1]))))
+
+    async def write(self, name: str, version: str, standing: Standing) -> str | None:
+        value = msgspec.json.encode(standing).decode()
+        if version == ABSENT:
+            row = self._one(
+                "insert into pace (name, version, value) values (?, 1, ?) on conflict do nothing returning version",
+                name,
+                value,
+            )
+        else:
+            row = self._one(
+                "update pace set version = version + 1, value = ? where name = ? and version = ? returning version",
+                value,
+                name,
+                int(version),
+            )
+        return None if row is None else str(row[0])
+
+    async def close_host(self, host: str, until: float) -> None:
+        self._all(
+            "insert into closed (host, until) values (?, ?)"
+            " on conflict (host) do update set until = max(until, excluded.until)",
+            host,
+            until,
+        )
+
+    async def closures(self) -> tuple[float, dict[str, float]]:
+        now = self._clock.now()
+        rows = self._all("select host, until from closed where until > ?", now)
+        return now, {str(host): cast(float, until) for host, until in rows}
+
+    async def all(self) -> tuple[float, dict[str, Standing]]:
+        rows = self._all("select name, value from pace")
+        known = {str(name): _standing(json.loads(str(value))) for name, value in rows}
+        return self._clock.now(), {name: standing for name, standing in known.items() if standing is not None}
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _one(self, statement: str, *values: object) -> tuple[object, ...] | None:
+        rows = self._all(statement, *values)
+        return rows[0] if rows else None
+
+    def _all(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+        try:
+            with closing(self._connection().execute(statement, values)) as cursor:
+                return cursor.fetchall()
+        except (sqlite3.Error, OSError) as error:
+            self.close()
+            raise QueueUnavailableError(
+                f"{self._file}, in which the pace of hosts is kept, cannot be used: {error}. It may be deleted."
+            ) from error
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._open is None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._open = sqlite3.connect(self._file, timeout=2.0, isolation_level=None)
+            # It is a cache: whoever pulls the plug loses some seconds of learning.
+            self._open.execute("pragma journal_mode = wal")
+            self._open.execute("pragma synchronous = off")
+            self._open.execute("create table if not exists pace (name text primary key, version int, value text)")
+            self._open.execute("create table if not exists closed (host text primary key, until real)")
+        return self._open
+
+
+class Machines:
+    """How many machines work on a queue, going by what workers say on the roll; 1 where nobody says."""
+
+    def __init__(self, queue: Queue, clock: Clock) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._number = 1
+
+    def __call__(self) -> int:
+        """As of the last look."""
+        return self._number
+
+    async def keep(self) -> None:
+        """Look now and then, until cancelled."""
+        while self._queue.traits.keeps_roll:
+            try:
+                present = await cast(KeepsRoll, self._queue).present()
+                self._number = max(len({each.about["machine"] for each in present if "machine" in each.about}), 1)
+            except LongshoreError as error:
+                log.debug("Which machines are at work could not be read", error=str(error))
+            await self._clock.sleep(_ROLL_SECONDS)
+
+
+def cache_file() -> Path:
+    """Where the workers of this machine keep what they know of hosts: a cache, which may be deleted."""
+    if named := os.environ.get("XDG_CACHE_HOME"):
+        folder = Path(named)
+    elif sys.platform == "win32":
+        folder = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        folder = Path.home() / "Library" / "Caches"
+    else:
+        folder = Path.home() / ".cache"
+    return folder / "longshore" / "pace.db"
+
+
+def _standing(value: object) -> Standing | None:
+    """What a note says; one that cannot be read, of another version perhaps, is learned anew."""
+    try:
+        return None if value is None else msgspec.convert(value, Standing)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,100 @@
+"""The proxies of a worker, as its settings say, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from longshore.clock import Clock
+from longshore.scrape.proxies import Blame, Change, ChangeLog, Limits, ProxyPool, Strategy, What, share
+from longshore.scrape.proxies.blame import blame_for_status, blame_of, status_of
+from longshore.scrape.proxy_file import Proxy, read_proxies
+from longshore.scrape.tor import Tor
+from longshore.worker.kit_config import ProxyConfig
+
+LOG = Path("logs/proxies.log")
+
+
+def proxy_pool(config: ProxyConfig, clock: Clock, tell: Callable[[str], None] | None = None) -> ProxyPool | None:
+    """The pool; None where no file is named. Raises `InputFileError` where it cannot be read.
+
+    Every change is a line in `logs/proxies.log`. That requests have to wait for a proxy, and that they go on, is told.
+    """
+    proxies = own_proxies(config)
+    if not proxies:
+        return None
+    write = ChangeLog(LOG)
+
+    def changed(change: Change) -> None:
+        write(change)
+        if tell is not None and change.what in {What.WAITS, What.GOES_ON}:
+            tell(str(change))
+
+    limits = Limits(threshold=config.threshold, rest=timedelta(minutes=config.rest_minutes))
+    return ProxyPool(proxies, strategy=Strategy(config.strategy), limits=limits, tell=changed, clock=clock)
+
+
+def own_proxies(config: ProxyConfig) -> list[Proxy]:
+    """The proxies a worker may use: all of them, or its own share."""
+    if config.file is None:
+        return []
+    proxies = read_proxies(Path(config.file))
+    return proxies if config.rotation else share(proxies, config.number, config.workers)
+
+
+def browser_proxy(config: ProxyConfig) -> str | None:
+    """The one proxy that a worker's browser goes through, for a browser keeps to one; None where there are none."""
+    proxies = own_proxies(config)
+    return proxies[config.number % len(proxies)].url if proxies else None
+
+
+class TorTurns:
+    """Tor in the place of proxies: a session has a circuit of its own, and another after it was turned away."""
+
+    def __init__(self, tor: Tor) -> None:
+        self._tor = tor
+
+    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> TorTurn:
+        """A turn by way of Tor. `within` does not count: Tor is there, or says why it is not."""
+        del within
+        session = session or host
+        return TorTurn(self._tor, session, Proxy(await self._tor.proxy(session)))
+
+
+class TorTurn:
+    """One request's turn by way of Tor."""
+
+    def __init__(self, tor: Tor, session: str, proxy: Proxy) -> None:
+        self._tor = tor
+        self._session = session
+        self.proxy = proxy
+
+    def answered(self, status: int) -> None:
+        """A site that turns this exit away may let the next one in."""
+        if blame_for_status(status) is not None:
+            self._renew()
+
+    def blocked(self, why: str) -> None:
+        """As `answered` with 403."""
+        del why
+        self._renew()
+
+    def succeeded(self) -> None:
+        """Stay with this exit."""
+
+    def failed(self, error: BaseException) -> None:
+        """An exit that leads nowhere is left."""
+        if status_of(error) is not None or blame_of(error) is not None:
+            self._renew()
+
+    def judged(self, blame: Blame, why: str) -> None:
+        """As `blocked`."""
+        del blame
+        self.blocked(why)
+
+    def give_back(self) -> None:
+        """Stay with this exit."""
+
+    def _renew(self) -> None:
+        self._tor.renew(self._session)

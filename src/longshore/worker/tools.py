@@ -1,0 +1,329 @@
+"""The tools of a worker's handlers: made of its settings, each when it is first used, shared by all its attempts.
+
+Async handlers use them in the worker's event loop (`WorkerTools`). Plain ones use those of their child process
+(`ChildTools`), which ask the worker for what belongs to all of it: the pace, the proxies, Tor.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import msgspec
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import ProcessingError, SnoozeError
+from longshore.handlers.handler import Handler
+from longshore.handlers.kit import Kit
+from longshore.job import Job
+from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.scrape.browser import Browsers, SyncBrowsers, picture_of
+from longshore.scrape.bundles import Bundles
+from longshore.scrape.cache import PageCache
+from longshore.scrape.http import Http, SyncHttp
+from longshore.scrape.identity import user_agent
+from longshore.scrape.pacing import Pace
+from longshore.scrape.pages import PageStore
+from longshore.scrape.proxies import ProxyPool, Turns
+from longshore.scrape.records import Emission, Emitted, RecordWriter
+from longshore.scrape.signature import signature_of
+from longshore.scrape.tor import Bootstrap, Tor
+from longshore.scrape.trail import Trail
+from longshore.worker.guardian import MARK
+from longshore.worker.kit_config import KitConfig
+from longshore.worker.proxying import TorTurns, browser_proxy, proxy_pool
+from longshore.worker.relay import Line, RelayedPace, RelayedPool, SyncPool, SyncTor
+
+log = structlog.get_logger()
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_SAY_AGAIN_SECONDS = 60.0
+
+_decode_emitted = msgspec.json.Decoder(Emitted | None).decode
+
+
+class Attempts:
+    """What attempts leave behind, wherever they are made: records, pages, failure bundles."""
+
+    def __init__(self, config: KitConfig, worker: str) -> None:
+        folder = Path(config.folder)
+        self._said: dict[str, float] = {}
+        self._pages = PageStore(folder / "pages") if config.keep_pages else None
+        self._bundles = (
+            Bundles(folder / "bundles", each=config.bundles, worker=worker, settings=config.settings)
+            if config.bundles
+            else None
+        )
+
+    def trail(self, kit: Kit) -> Trail:
+        """The trail of an attempt."""
+        if kit.trail is None:
+            kit.trail = Trail(None if self._pages is None else self._pages.attempt(kit.job))
+        return cast("Trail", kit.trail)
+
+    def emit(self, kit: Kit, record: Any, kind: str) -> bool:
+        """As `Kit.emit`."""
+        if kit.emission is None:
+            handler = kit.handler
+            kit.emission = Emission() if handler is None else Emission(handler.emits, handler.keep)
+        return cast("Emission", kit.emission).emit(record, kind)
+
+    def over(self, kit: Kit, outcome: Outcome | None, error: BaseException | None) -> Emitted | None:
+        """The attempt is over: keep what is to be kept of it. What it emitted, if it counts."""
+        if isinstance(error, SnoozeError):
+            self._say_why(error)
+        elif isinstance(outcome, Failed) and kit.handler is not None:
+            self.failed(kit.job, kit.handler, outcome, error, kit.trail)
+        if kit.trail is not None:
+            try:
+                kit.trail.close()
+            except OSError as fault:
+                log.warning("The pages of this job could not be kept", error=str(fault))
+        if kit.emission is None or not isinstance(outcome, Completed):
+            return None
+        return cast("Emission", kit.emission).emitted()
+
+    def _say_why(self, error: SnoozeError) -> None:
+        """Say why a job comes back later; of many that do for one reason, now and then."""
+        reason, now = _NUMBER.sub("", str(error)), time.monotonic()
+        if now - self._said.get(reason, -_SAY_AGAIN_SECONDS) >= _SAY_AGAIN_SECONDS:
+            if len(self._said) > 1000:
+                self._said.clear()
+            self._said[reason] = now
+            log.info(f"Later: {error}")
+
+    def failed(
+        self, job: Job, handler: Handler, outcome: Failed, error: BaseException | None, trail: Trail | None = None
+    ) -> None:
+        """An attempt failed: keep a bundle of it, unless there are enough of its kind."""
+        if self._bundles is None:
+            return
+        if trail is not None and error is not None and (picture := picture_of(error)) is not None:
+            trail.screenshot = picture.screenshot
+        signature = signature_of(outcome.failure, handler.function, error)
+        try:
+            place = self._bundles.keep(job, outcome.failure, signature, trail)
+        except OSError as fault:
+            log.warning("No bundle of this failure could be kept", error=str(fault))
+            return
+        if place is not None:
+            log.info(f"Kept this failure: longshore replay {place}", place=signature.place)
+
+
+class WorkerTools(Attempts):
+    """What async handlers use, in the worker's event loop; and what its child processes share of it."""
+
+    def __init__(
+        self,
+        config: KitConfig,
+        worker: str,
+        pace: Pace,
+        clock: Clock,
+        *,
+        mark: str = "",
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        """`worker` is the worker's incarnation; by `mark` its guardian finds what it started.
+
+        `tell` is told, in words, of what keeps requests waiting.
+        """
+        super().__init__(config, worker.partition("/")[0])
+        self.config = config
+        self._clock = clock
+        self._tell = tell
+        self.pace = pace
+        self._pool = proxy_pool(config.proxies, clock, tell)
+        self._tor = Tor(
+            Path(config.folder) / "tor",
+            torrc=None if config.tor_config is None else Path(config.tor_config),
+            environment={MARK: mark},
+            on_progress=_tor_progress,
+        )
+        self._records = RecordWriter(Path(config.folder) / "records", worker)
+        self._unmarked: set[tuple[str, int]] = set()
+        self.unwritten = False
+        """Whether there are records that are not on disk yet."""
+        self._http = self._new_http()
+        self._left: list[Http] = []
+        self._browsers: Browsers | None = None
+
+    async def start_tor(self) -> None:
+        """See to it that Tor runs before the first attempt. Raises `TorError`."""
+        endpoint = await self._tor.start()
+        self.config = msgspec.structs.replace(self.config, tor_proxy=endpoint.plain_proxy)
+
+    def change(self, config: KitConfig) -> None:
+        """Take on what may change while a worker runs: its proxies. What is under way goes on as it began.
+
+        Raises `InputFileError` where their file cannot be read; then nothing has changed.
+        """
+        if config.proxies == self.config.proxies:
+            return
+        pool = proxy_pool(config.proxies, self._clock, self._tell)
+        self.config, self._pool = msgspec.structs.replace(self.config, proxies=config.proxies), pool
+        self._left.append(self._http)
+        self._http = self._new_http()
+
+    def http(self, kit: Kit) -> Any:
+        """As `Kit.http`."""
+        return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=_robots(kit))
+
+    def browser(self, kit: Kit) -> Any:
+        """As `Kit.browser`."""
+        if self._browsers is None:
+            self._browsers = _browsers(self.config, self.pace)
+        return self._browsers.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at)
+
+    def tor(self, kit: Kit) -> Any:
+        """As `Kit.tor`."""
+        del kit
+        return self._tor
+
+    def proxies(self, kit: Kit) -> Any:
+        """As `Kit.proxies`."""
+        del kit
+        return self._the_pool()
+
+    def turns(self) -> Turns:
+        """What child processes take their turns with."""
+        return TorTurns(self._tor) if self.config.tor else self._the_pool()
+
+    def own_tor(self) -> Tor:
+        """What child processes go through."""
+        return self._tor
+
+    def ended(self, kit: Kit, outcome: Outcome | None, error: BaseException | None) -> None:
+        """An attempt in this process is over."""
+        if kit.trail is None and kit.emission is None and error is None and not isinstance(outcome, Failed):
+            return
+        self.take(kit.job, self.over(kit, outcome, error))
+
+    def take_encoded(self, job: Job, records: msgspec.Raw) -> None:
+        """Take what an attempt in a child process emitted."""
+        if records != b"null":
+            self.take(job, _decode_emitted(records))
+
+    def take(self, job: Job, emitted: Emitted | None) -> None:
+        """Take what an attempt emitted. It is on disk before its settlement is sent."""
+        if emitted is not None:
+            self._records.put(job, emitted)
+            self._unmarked.add((job.id, job.epoch))
+            self.unwritten = True
+
+    def write_records(self) -> None:
+        """Return when all that was taken is on disk. May be called in another thread. Raises `OSError`."""
+        self.unwritten = False
+        try:
+            self._records.flush()
+        except BaseException:
+            self.unwritten = True
+            raise
+
+    def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> None:
+        """The queue has said which settlements count."""
+        if not self._unmarked:
+            return
+        for settlement, ok in zip(settlements, accepted, strict=True):
+            lease = settlement.lease
+            name = lease.job.id, lease.epoch
+            if name in self._unmarked:
+                self._unmarked.discard(name)
+                if ok and isinstance(settlement.outcome, Completed):
+                    self._records.settled(*name)
+
+    async def close(self) -> None:
+        """End everything. Raises nothing for what could not be written at the last moment; it is said."""
+        try:
+            self._records.close()
+        except OSError as error:
+            log.warning("The last records could not be marked as settled; readers ask the queue", error=str(error))
+        for http in (*self._left, self._http):
+            await http.close()
+        if self._browsers is not None:
+            await self._browsers.close()
+        await self._tor.close()
+
+    def _the_pool(self) -> ProxyPool:
+        if self._pool is None:
+            raise ProcessingError("There are no proxies. Name a file of them: LONGSHORE_PROXY_FILE.", retryable=False)
+        return self._pool
+
+    def _new_http(self) -> Http:
+        turns: Turns | None = TorTurns(self._tor) if self.config.tor else self._pool
+        return _http(self.config, self.pace, turns, self._clock)
+
+
+class ChildTools(Attempts):
+    """What plain handlers use, in a child process."""
+
+    def __init__(self, config: KitConfig, line: Line) -> None:
+        super().__init__(config, config.worker)
+        self._config = config
+        self._line = line
+        self._pace = RelayedPace(line)
+        self._http: SyncHttp | None = None
+        self._browsers: SyncBrowsers | None = None
+
+    def http(self, kit: Kit) -> Any:
+        """As `Kit.http`."""
+        if self._http is None:
+            config = self._config
+            turns = RelayedPool(self._line) if config.tor or config.proxies.file is not None else None
+            self._http = SyncHttp(_http(config, self._pace, turns, None))
+        return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=_robots(kit))
+
+    def browser(self, kit: Kit) -> Any:
+        """As `Kit.browser`."""
+        if self._browsers is None:
+            self._browsers = SyncBrowsers(_browsers(self._config, self._pace))
+        return self._browsers.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at)
+
+    def tor(self, kit: Kit) -> Any:
+        """As `Kit.tor`."""
+        del kit
+        return SyncTor(self._line)
+
+    def proxies(self, kit: Kit) -> Any:
+        """As `Kit.proxies`."""
+        del kit
+        return SyncPool(self._line)
+
+
+def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | None) -> Http:
+    cache = (
+        PageCache(Path(config.folder) / "cache", ttl=timedelta(hours=config.cache_hours))
+        if config.cache_hours
+        else None
+    )
+    return Http(
+        user_agent=user_agent(config.contact),
+        robots=config.robots,
+        pace=pace,
+        proxies=turns,
+        cache=cache,
+        transport=cast("Literal['aiohttp', 'curl']", config.transport),
+        clock=clock,
+    )
+
+
+def _browsers(config: KitConfig, pace: Pace) -> Browsers:
+    return Browsers(
+        cast("Literal['playwright', 'selenium']", config.browser),
+        targets=config.targets_per_browser,
+        proxy=config.tor_proxy or browser_proxy(config.proxies),
+        pace=pace,
+        wants_picture=lambda _: config.bundles > 0,
+    )
+
+
+def _robots(kit: Kit) -> bool | None:
+    return None if kit.handler is None else kit.handler.robots
+
+
+def _tor_progress(step: Bootstrap) -> None:
+    log.info(f"Tor: {step}")

@@ -1,0 +1,56 @@
+"""`longshore hosts`: what is known of each host (F4)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longshore.clock import SystemClock
+from longshore.media import open_queue
+from longshore.scrape.rate import Policy, Tally, fold, unknown
+from longshore.worker.pacing import shelf_for
+
+
+@pytest.fixture(autouse=True)
+def own_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine knows of hosts is not this test's business."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+
+
+async def fill(url: str) -> None:
+    queue = await open_queue(url)
+    shelf = shelf_for(queue, SystemClock())
+    now = time.time()
+    fresh = unknown(now, Policy())
+    closed = fold(fresh, Tally(refused=1, hard=True, status=429, sent=now, closed_until=now + 3600), now, Policy())
+    await shelf.write("a.org", "", fold(fresh, Tally(passed=7), now, Policy()))
+    await shelf.write("b.org via http://proxy:1", "", closed)
+    await queue.close()
+
+
+def test_a_queue_whose_hosts_were_never_asked_says_so(says: Callable[..., str]) -> None:
+    assert says("hosts") == "No host was asked yet.\n"
+    assert json.loads(says("hosts", "--json")) == []
+
+
+def test_hosts_are_shown_with_their_rate_and_why_they_are_closed(says: Callable[..., str]) -> None:
+    asyncio.run(fill("sqlite:///jobs.db"))
+    shown = says("hosts", "--queue", "sqlite:///jobs.db")
+    first, second = shown.splitlines()[1:]
+    assert first.split()[:3] == ["a.org", "1/s", "7"]
+    assert second.startswith("b.org via http://proxy:1")
+    assert "429" in second
+    assert "asked to be left alone" in second
+
+
+def test_the_same_for_programs(says: Callable[..., str]) -> None:
+    asyncio.run(fill("sqlite:///jobs.db"))
+    a, b = json.loads(says("hosts", "--json", "--queue", "sqlite:///jobs.db"))
+    assert (a["host"], a["identity"], a["answers"], a["closed_until"], a["why"]) == ("a.org", None, 7, None, None)
+    assert (b["host"], b["identity"], b["refusals"], b["last_status"]) == ("b.org", "http://proxy:1", 1, 429)
+    assert b["closed_until"] > time.time() + 3000

@@ -1,0 +1,175 @@
+"""What a claim looks at does not depend on the hosts that are closed, nor on how many there are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from longshore.clock import ManualClock
+from longshore.job import NewJob
+from longshore.lease import Want, WorkerId
+from longshore.media.directory import DirectoryQueue
+from longshore.media.directory.layout import File, host_of, lane_of, line, pending
+from longshore.media.directory.record import encode, new_record
+from longshore.media.directory.turns import Turn
+from longshore.outcome import Completed, Released, Settlement
+from longshore.queue import Selection
+
+BANNED = frozenset({"banned.test"})
+LANE = lane_of("r", "page", "")
+
+
+def job(key: str, host: str, **fields: Any) -> NewJob:
+    return NewJob(run="r", kind="page", key=key, payload={}, host=host, **fields)
+
+
+def want(limit: int, **fields: Any) -> Want:
+    return Want(worker=WorkerId("anna", "anna/1"), limit=limit, lease=timedelta(seconds=60), **fields)
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+@pytest_asyncio.fixture
+async def queue(tmp_path: Path) -> AsyncIterator[DirectoryQueue]:
+    queue = await DirectoryQueue.open(tmp_path, ManualClock())
+    yield queue
+    await queue.close()
+
+
+class Work:
+    """What the file system was asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls: Counter[str] = Counter()
+        for name in ("listdir", "open", "rename", "rmdir", "readlink", "mkdir"):
+            monkeypatch.setattr(os, name, self._counted(name))
+
+    def _counted(self, name: str) -> Any:
+        original = getattr(os, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            answer = original(*arguments, **options)
+            self.calls[name] += 1
+            self.calls["names"] += len(answer) if name == "listdir" else 0
+            return answer
+
+        return call
+
+
+def put(folder: Path, host: str, numbers: range) -> None:
+    """Ready jobs as a submission leaves them, but for their keys; all have the content of the first."""
+    content = encode(new_record(job(f"{host}-{numbers[0]}", host), 0.0))
+    for start in range(numbers.start, numbers.stop, 1000):
+        paths = [
+            f"{folder}/{pending(LANE, File(number, 0, 0, 0, host=host_of(host), change='0123456789ab'))}"
+            for number in range(start, min(start + 1000, numbers.stop))
+        ]
+        first = Path(paths[0])
+        first.parent.mkdir(parents=True)
+        first.write_bytes(content)
+        for path in paths[1:]:
+            # No file of its own, so that very many are made in little time.
+            os.link(paths[0], path)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+async def work_of(
+    queue: DirectoryQueue, monkeypatch: pytest.MonkeyPatch, limit: int, without_hosts: frozenset[str] = BANNED
+) -> Counter[str]:
+    """What a claim takes, and a wait after it; the claim begins at the same host each time."""
+    queue._turn = Turn("80", "")
+    with monkeypatch.context() as counting:
+        work = Work(counting)
+        leases = await queue.claim(want(limit, without_hosts=without_hosts))
+        assert await queue.wait(want(limit, without_hosts=without_hosts), timedelta(0))
+    assert len({lease.job.host for lease in leases}) == limit
+    assert all(await queue.settle([Settlement(lease, Released()) for lease in leases]))
+    return work.calls
+
+
+async def test_a_closed_host_with_200_000_jobs_in_front_costs_no_more_than_its_name(
+    queue: DirectoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.submit([job(f"{n}", f"{n % 50}.test") for n in range(100)])
+    without = await work_of(queue, monkeypatch, 10)
+    put(tmp_path, "banned.test", range(1_000_000, 1_200_000))
+    beside = await work_of(queue, monkeypatch, 10)
+    shutil.rmtree(tmp_path / line(LANE, 0, host_of("banned.test")))
+    # Its group and its name, in the claim and in the wait.
+    assert {what: beside[what] - without[what] for what in beside if beside[what] > without[what] + 4} == {}
+
+
+async def test_a_claim_of_100_out_of_20_000_hosts_lists_few_of_them(
+    queue: DirectoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.submit([job(f"first-{n}", "first.test") for n in range(200)])
+    for number in range(20_000):
+        put(tmp_path, f"{number}.test", range(1_000_000 + 10 * number, 1_000_005 + 10 * number))
+    closed = frozenset(f"{number}.test" for number in range(2_000))
+    calls = await work_of(queue, monkeypatch, 100, closed)
+    shutil.rmtree(tmp_path / "pending")
+    # Two folders and two files a job; two groups of some 80 hosts; five names in each host's folder.
+    assert calls["listdir"] < 250
+    assert calls["names"] < 1500
+    assert calls["open"] < 150
+
+
+async def test_hosts_have_their_turn_in_every_opening_beginning_anywhere(queue: DirectoryQueue, tmp_path: Path) -> None:
+    await queue.submit([job(f"{n}-{host}", f"{host}.test") for n in range(3) for host in range(40)])
+    first = set()
+    for _ in range(20):
+        other = await DirectoryQueue.open(tmp_path, ManualClock())
+        (lease,) = await other.claim(want(1))
+        first.add(lease.job.host)
+        assert await other.settle([Settlement(lease, Released())]) == [True]
+        await other.close()
+    # One in 40 to the power of 19 that chance alone makes it a single one.
+    assert len(first) > 1
+
+
+async def test_folders_of_hosts_go_with_their_last_job(queue: DirectoryQueue, tmp_path: Path) -> None:
+    await queue.submit([job(f"{n}", f"{n}.test") for n in range(100)])
+    while await queue.claim(want(30)):
+        pass
+    assert [path for path in (tmp_path / "pending").rglob("*") if "test~" in path.name] == []
+
+
+@pytest.mark.parametrize("what", ["name", "folder"])
+async def test_a_job_that_was_given_to_another_host_by_hand_is_set_aside(
+    queue: DirectoryQueue, tmp_path: Path, what: str
+) -> None:
+    await queue.submit([job("a", "a.test"), job("b", "b.test")])
+    file = only(tmp_path, f"{line(LANE, 0, host_of('a.test'))}/*/*.json")
+    target = file.with_name(file.name.replace(host_of("a.test"), host_of("b.test")))
+    if what == "folder":
+        target = only(tmp_path, f"{line(LANE, 0, host_of('b.test'))}/*") / file.name
+    file.rename(target)
+    assert [lease.job.key for lease in await queue.claim(want(5))] == ["b"]
+    (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
+    assert "another host" in reason.read_text()
+    assert (await queue.submit([job("a", "a.test")])).new == 1
+    assert [lease.job.key for lease in await queue.claim(want(5))] == ["a"]
+
+
+async def test_a_key_of_a_host_that_waits_stays_taken_after_a_prune(queue: DirectoryQueue) -> None:
+    await queue.submit([job("done", "a.test"), job("ready", "b.test"), job("bare", "")])
+    (lease,) = await queue.claim(want(1, without_hosts=frozenset({"b.test", ""})))
+    assert await queue.settle([Settlement(lease, Completed())]) == [True]
+    assert await queue.prune(Selection()) == 1
+    again = await queue.submit([job("done", "x.test"), job("ready", "x.test"), job("bare", "x.test")])
+    assert (again.new, again.duplicates) == (1, 2)

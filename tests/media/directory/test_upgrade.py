@@ -1,0 +1,157 @@
+"""A queue of format 1, whose paths told no host, is brought over by whoever opens it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure, QueueError
+from longshore.job import NewJob, State
+from longshore.lease import Lease, Want, WorkerId
+from longshore.media.directory import DirectoryQueue, upgrade
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.queue import Queue, Selection, each_job
+
+WORKER = WorkerId("anna", "anna/1")
+ALL = Selection()
+SHOP = frozenset({"shop.test"})
+
+
+def job(key: str, **fields: Any) -> NewJob:
+    return NewJob(**{"run": "r", "kind": "page", "key": key, "payload": {}, "host": "shop.test"} | fields)
+
+
+def want(**fields: Any) -> Want:
+    return Want(worker=WORKER, limit=10, lease=timedelta(seconds=60), **fields)
+
+
+async def one_of_each(queue: Queue, clock: ManualClock) -> Lease:
+    await queue.submit([job("done"), job("failed"), job("cancelled"), job("held")])
+    done, failed, cancelled, held = await queue.claim(want())
+    broken = Failed(Failure("processing", "it broke", retryable=False))
+    await queue.settle([Settlement(done, Completed({"n": 1})), Settlement(failed, broken)])
+    await queue.cancel(Selection(ids=frozenset({cancelled.job.id})))
+    await queue.submit([job("ready"), job("urgent", priority=-1), job("bare", host="")])
+    await queue.submit([job("late", not_before=clock.now() + 50)])
+    return held
+
+
+def make_format_1(root: Path) -> None:
+    """Put everything where the first format had it."""
+    for file in [path for top in ("pending", "processing", "failed", "cancelled") for path in (root / top).rglob("*")]:
+        if file.is_file():
+            folder = file.parent
+            if len(file.relative_to(root).parts) == 7:  # pending/LANE/PRIORITY/SHARD/HOST/SEGMENT/FILE
+                folder = folder.parents[2] / folder.name
+            folder.mkdir(exist_ok=True)
+            file.rename(folder / re.sub(r"\.h[^.]+", "", file.name))
+    for folder in sorted((root / "pending").rglob("*"), reverse=True):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    for note in (root / "keys").rglob("*"):
+        if note.is_symlink():
+            lane, number, _ = note.readlink().parts
+            note.unlink()
+            note.symlink_to(f"{lane}/{number}")
+    (root / "longshore.json").write_text('{"longshore":"queue","format":1}')
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest_asyncio.fixture
+async def held(tmp_path: Path, clock: ManualClock) -> Lease:
+    """What a worker holds of the queue of format 1 that is in the folder now."""
+    queue = await DirectoryQueue.open(tmp_path, clock)
+    held = await one_of_each(queue, clock)
+    await queue.close()
+    make_format_1(tmp_path)
+    return held
+
+
+@pytest_asyncio.fixture
+async def queue(tmp_path: Path, clock: ManualClock, held: Lease) -> AsyncIterator[DirectoryQueue]:
+    del held
+    queue = await DirectoryQueue.open(tmp_path, clock)
+    yield queue
+    await queue.close()
+
+
+async def states(queue: Queue) -> dict[str, State]:
+    return {each.key: each.state async for each in each_job(queue, ALL)}
+
+
+async def test_every_job_is_there_as_it_was(queue: Queue, tmp_path: Path) -> None:
+    assert await states(queue) == {
+        "done": State.COMPLETED,
+        "failed": State.FAILED,
+        "cancelled": State.CANCELLED,
+        "held": State.CLAIMED,
+        **dict.fromkeys(("ready", "urgent", "bare", "late"), State.PENDING),
+    }
+    assert (tmp_path / "longshore.json").read_text() == '{"longshore":"queue","format":2}'
+    assert not list((tmp_path / "rejected").iterdir())
+
+
+async def test_all_that_waits_or_comes_back_is_with_its_host(queue: Queue, clock: ManualClock, held: Lease) -> None:
+    clock.advance(100)
+    assert await queue.settle([Settlement(held, Failed(Failure("processing", "again")))]) == [True]
+    assert await queue.retry(ALL) == 2
+    assert [lease.job.key for lease in await queue.claim(want(without_hosts=SHOP))] == ["bare"]
+    taken = [lease.job.key for lease in await queue.claim(want())]
+    assert sorted(taken) == ["cancelled", "failed", "held", "late", "ready", "urgent"]
+    assert taken[0] == "urgent"
+
+
+async def test_keys_that_were_taken_stay_taken_also_after_a_prune(queue: Queue) -> None:
+    assert (await queue.submit([job("ready"), job("done")])).duplicates == 2
+    assert await queue.prune(Selection(states=frozenset({State.COMPLETED}))) == 1
+    again = await queue.submit([job("ready"), job("late"), job("held"), job("bare"), job("done")])
+    assert (again.new, again.duplicates) == (1, 4)
+
+
+async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
+    tmp_path: Path, clock: ManualClock, held: Lease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del held
+    monkeypatch.setattr(upgrade, "AT_ONCE", 1)
+
+    def stopped(_: object) -> None:
+        raise RuntimeError
+
+    with monkeypatch.context() as early:
+        early.setattr("longshore.media.directory.folder.set_mark", stopped)
+        with pytest.raises(RuntimeError):
+            await DirectoryQueue.open(tmp_path, clock)
+    first, second = await DirectoryQueue.open(tmp_path, clock), await DirectoryQueue.open(tmp_path, clock)
+    assert await states(first) == await states(second)
+    assert len(await states(first)) == 8
+    await first.close()
+    await second.close()
+
+
+async def test_a_damaged_job_is_set_aside_on_the_way(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
+    del held
+    (victim,) = [path for path in (tmp_path / "pending").rglob("*.json") if '"ready"' in path.read_text()]
+    victim.write_text(victim.read_text()[:-20])
+    queue = await DirectoryQueue.open(tmp_path, clock)
+    assert "ready" not in await states(queue)
+    assert sum(count.pending for count in await queue.stats()) == 3
+    assert (await queue.submit([job("ready"), job("late")])).new == 1
+    await queue.close()
+
+
+async def test_without_its_journal_it_cannot_be_brought_over(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
+    del held
+    (tmp_path / "journal").rename(tmp_path / "trash" / "journal")
+    with pytest.raises(QueueError, match="with the Longshore that wrote it"):
+        await DirectoryQueue.open(tmp_path, clock)

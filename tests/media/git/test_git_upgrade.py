@@ -1,0 +1,89 @@
+"""A branch of format 1, whose names say no hosts, is brought over by the first commit that is made to it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure
+from longshore.job import NewJob, State
+from longshore.lease import Want, WorkerId
+from longshore.media.git import GitQueue
+from longshore.outcome import Completed, Failed, Released, Settlement
+from longshore.queue import Queue, Selection, each_job
+
+WORKER = WorkerId("anna", "anna/1")
+ALL = Selection()
+SHOP = frozenset({"shop.test"})
+
+
+def git(repository: Path, *arguments: str, said: str = "") -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    done = subprocess.run(
+        ["git", *who, "--git-dir", str(repository), *arguments], check=True, capture_output=True, input=said, text=True
+    )
+    return done.stdout.strip()
+
+
+def job(key: str, **fields: Any) -> NewJob:
+    return NewJob(**{"run": "r", "kind": "page", "key": key, "payload": {}, "host": "shop.test"} | fields)
+
+
+def want(**fields: Any) -> Want:
+    return Want(worker=WORKER, limit=10, lease=timedelta(seconds=60), **fields)
+
+
+def make_format_1(remote: Path) -> None:
+    """Let the names say no hosts."""
+    listed = git(remote, "ls-tree", "-r", "longshore-1")
+    meta = git(remote, "show", "longshore-1:longshore.json").replace('"format": 2', '"format": 1')
+    blob = git(remote, "hash-object", "-w", "--stdin", said=meta)
+    lines = [re.sub(r"\.h[0-9a-f]{12}", "", line) for line in listed.splitlines() if "longshore.json" not in line]
+    git(remote, "read-tree", "--empty")
+    git(remote, "update-index", "--index-info", said="\n".join([*lines, f"100644 blob {blob}\tlongshore.json", ""]))
+    commit = git(remote, "commit-tree", git(remote, "write-tree"), "-p", "longshore-1", "-m", "as it was")
+    git(remote, "update-ref", "refs/heads/longshore-1", commit)
+
+
+async def states(queue: Queue) -> dict[str, State]:
+    return {each.key: each.state async for each in each_job(queue, ALL)}
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "remote.git")], check=True)
+    return tmp_path / "remote.git"
+
+
+async def test_jobs_of_a_branch_of_format_1_are_with_their_hosts(remote: Path, tmp_path: Path) -> None:
+    url, clock = f"git+file://{remote}", ManualClock()
+    queue = await GitQueue.open(url, clock, tmp_path / "cache")
+    await queue.submit([job("done"), job("failed"), job("cancelled"), job("held")])
+    done, failed, cancelled, held = await queue.claim(want())
+    broken = Failed(Failure("processing", "it broke", retryable=False))
+    await queue.settle([Settlement(done, Completed({"n": 1})), Settlement(failed, broken)])
+    await queue.cancel(Selection(ids=frozenset({cancelled.job.id})))
+    await queue.submit([job("ready"), job("bare", host=""), job("late", not_before=clock.now() + 50)])
+    before = await states(queue)
+    await queue.close()
+    make_format_1(remote)
+    assert ".h" not in git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
+
+    queue = await GitQueue.open(url, clock, tmp_path / "another")
+    assert await states(queue) == before
+    assert ".h" not in git(remote, "ls-tree", "-r", "--name-only", "longshore-1"), "looking changes nothing"
+    clock.advance(100)
+    assert [lease.job.key for lease in await queue.claim(want(without_hosts=SHOP))] == ["bare"]
+    assert await queue.settle([Settlement(held, Released())]) == [True]
+    assert await queue.retry(ALL) == 2
+    assert await queue.claim(want(without_hosts=SHOP)) == []
+    taken = [lease.job.key for lease in await queue.claim(want())]
+    assert taken == ["failed", "cancelled", "held", "ready", "late"]
+    assert '"format": 2' in git(remote, "show", "longshore-1:longshore.json")
+    await queue.close()

@@ -1,0 +1,158 @@
+"""Records in PostgreSQL: seen once, only when settled, and changed by no older attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import msgspec
+import pytest
+
+from longshore import new_job
+from longshore.errors import QueueError, QueueUnavailableError
+from longshore.job import Job
+from longshore.lease import Want, WorkerId
+from longshore.media.postgres import PostgresQueue
+from longshore.media.postgres.location import locate
+from longshore.media.postgres.records import PostgresRecords
+from longshore.outcome import Completed, Settlement
+from longshore.runs.records import mark_settled
+from longshore.scrape.records import Emission, Emitted
+
+
+@pytest.fixture
+async def sink(url: str) -> AsyncIterator[PostgresRecords]:
+    opened = await PostgresRecords.open(url)
+    yield opened
+    await opened.close()
+
+
+def job(number: int = 1, *, epoch: int = 1, job_id: str | None = None) -> Job:
+    return Job(id=job_id or str(number), run="r", kind="page", key=f"k{number}", payload={}, epoch=epoch)
+
+
+def emitted(*titles: str) -> Emitted:
+    emission = Emission()
+    for title in titles:
+        emission.emit({"title": title}, "item")
+    return emission.emitted() or Emitted()
+
+
+async def seen(url: str) -> list[tuple[str, int, str, Any]]:
+    location = locate(url)
+    connection = await asyncpg.connect(location.dsn)
+    try:
+        rows = await connection.fetch(f"select key, n, kind, data from {location.quoted_schema}.record order by key, n")
+        return [(row[0], row[1], row[2], msgspec.json.decode(row[3])["title"]) for row in rows]
+    finally:
+        await connection.close()
+
+
+async def test_records_are_seen_when_their_attempt_is_settled(url: str, sink: PostgresRecords) -> None:
+    sink.put(job(1), emitted("a", "b"))
+    sink.put(job(2), emitted("c"))
+    await sink.flush()
+    assert await seen(url) == []
+    sink.settled("1", 1)
+    await sink.flush()
+    assert await seen(url) == [("k1", 0, "item", "a"), ("k1", 1, "item", "b")]
+
+
+async def test_to_write_the_same_again_changes_nothing(url: str, sink: PostgresRecords) -> None:
+    for _ in range(2):
+        sink.put(job(), emitted("a"))
+        sink.put(job(), emitted("a"))
+        sink.settled("1", 1)
+        await sink.flush()
+    assert await seen(url) == [("k1", 0, "item", "a")]
+
+
+async def test_an_older_attempt_changes_nothing(url: str, sink: PostgresRecords) -> None:
+    """F2."""
+    sink.put(job(epoch=2), emitted("fresh"))
+    await sink.flush()
+    sink.settled("1", 2)
+    sink.put(job(epoch=1), emitted("stale", "stale too"))
+    sink.settled("1", 1)
+    await sink.flush()
+    assert await seen(url) == [("k1", 0, "item", "fresh")]
+
+
+async def test_a_later_attempt_takes_the_place_of_an_unsettled_one_whole(url: str, sink: PostgresRecords) -> None:
+    sink.put(job(epoch=1), emitted("1", "2", "3"))
+    await sink.flush()
+    sink.put(job(epoch=2), emitted("4"))
+    sink.settled("1", 2)
+    await sink.flush()
+    assert await seen(url) == [("k1", 0, "item", "4")]
+
+
+async def test_a_later_parse_takes_the_place_and_stays_settled(url: str, sink: PostgresRecords) -> None:
+    sink.put(job(), emitted("wrong"))
+    sink.settled("1", 1)
+    await sink.flush()
+    later = await PostgresRecords.open(url, revision=1)
+    later.put(job(), emitted("right"))
+    await later.close()
+    assert await seen(url) == [("k1", 0, "item", "right")]
+
+
+async def test_a_job_that_was_removed_and_submitted_again_has_the_records_of_its_later_life(
+    url: str, sink: PostgresRecords
+) -> None:
+    for job_id, epoch, title in (("1", 9, "before"), ("2", 1, "after")):
+        sink.put(job(epoch=epoch, job_id=job_id), emitted(title))
+        sink.settled(job_id, epoch)
+        await sink.flush()
+    assert await seen(url) == [("k1", 0, "item", "after")]
+
+
+async def test_text_that_a_database_would_rather_not_have_is_kept(url: str, sink: PostgresRecords) -> None:
+    sink.put(job(), emitted("null \0 byte", "Ünïcödé 🎈"))
+    sink.settled("1", 1)
+    await sink.flush()
+    assert [title for *_, title in await seen(url)] == ["null \0 byte", "Ünïcödé 🎈"]
+
+
+async def test_what_could_not_be_written_waits_for_the_next_flush(
+    url: str, sink: PostgresRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(*_given: Any, **_named: Any) -> Any:
+        raise QueueUnavailableError("gone")
+
+    sink.put(job(), emitted("a"))
+    sink.settled("1", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(sink._connections, "fetch", gone)
+        with pytest.raises(QueueUnavailableError):
+            await sink.flush()
+    await sink.flush()
+    assert len(await seen(url)) == 1
+
+
+async def test_many_open_it_at_once_and_beside_the_queue(url: str) -> None:
+    opened = await asyncio.gather(*(PostgresRecords.open(url) for _ in range(5)))
+    queue = await PostgresQueue.open(url, clock=None)  # type: ignore[arg-type]
+    await queue.close()
+    for each in opened:
+        await each.close()
+
+
+async def test_attempts_whose_worker_died_are_marked_as_the_queue_says(
+    queue: PostgresQueue, url: str, sink: PostgresRecords
+) -> None:
+    await queue.submit([new_job("page", {}, run="r", key=f"k{n}") for n in range(2)])
+    leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=2))
+    for lease in leases:
+        sink.put(lease.job, emitted(lease.job.key))
+    await sink.flush()
+    assert await queue.settle([Settlement(leases[0], Completed())]) == [True]
+    assert await mark_settled(queue, sink) == 1
+    assert await seen(url) == [(leases[0].job.key, 0, "item", leases[0].job.key)]
+
+
+async def test_a_database_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(QueueError, match=r"127\.0\.0\.1"):
+        await PostgresRecords.open("postgresql://127.0.0.1:9/none")

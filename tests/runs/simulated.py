@@ -1,0 +1,184 @@
+"""Runs that never were: a queue in memory, workers that only count the time, and somebody who watches.
+
+The queue, the roll, the pace shelf and the watcher are the real ones; only the work is made up, and the clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import io
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from longshore.clock import ManualClock
+from longshore.errors import Failure
+from longshore.job import new_job
+from longshore.lease import Lease, Want, WorkerId
+from longshore.media.memory import MemoryQueue
+from longshore.notes import ABSENT, Note
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.runs.recording import Recorder, Recording, read_recording
+from longshore.runs.waiting import Watch
+from longshore.scrape.rate import Standing
+
+RUN = "r"
+FOREVER = timedelta(days=300)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A sort of run."""
+
+    name: str
+    jobs: int
+    seconds: Callable[[random.Random], float]
+    """How long an attempt takes."""
+    workers: tuple[tuple[float, int], ...] = ((0.0, 4),)
+    """From when on there are how many."""
+    concurrency: int = 4
+    says: bool = True
+    """Whether workers say what they can do."""
+    fails: float = 0.0
+    """The share of attempts that fail and are tried again."""
+    backoff: float = 4.0
+    hosts: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """The share of the jobs each host has, and how many it lets through a second."""
+    attach: float = 0.0
+    """From which share of the run on somebody watches."""
+
+
+class Simulation:
+    """One run of a scenario."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.scenario = scenario
+        self.chance = random.Random(seed)  # noqa: S311
+        self.clock = ManualClock()
+        self.queue = MemoryQueue(self.clock)
+        self.watch = Watch(self.queue, RUN, self.clock)
+        self.crew: list[WorkerId] = []
+        self.busy: dict[WorkerId, int] = {}
+        self.under_way: list[tuple[float, int, Lease, float]] = []
+        self.turns = dict.fromkeys(scenario.hosts, 0.0)
+        self.names = count()
+        self.done = 0
+
+    async def record(self) -> Recording:
+        """Play it, and give what a watcher would have recorded."""
+        scenario, chance, clock = self.scenario, self.chance, self.clock
+        hosts, shares = list(scenario.hosts) or [""], [share for share, _ in scenario.hosts.values()] or [1.0]
+        drawn = chance.choices(hosts, shares, k=scenario.jobs)
+        await self.queue.submit(
+            [new_job("k", {"n": n}, run=RUN, host=host, max_attempts=4) for n, host in enumerate(drawn)]
+        )
+        changes, seen = list(scenario.workers), -1.0
+        file = io.BytesIO()
+        recorder = Recorder(file)
+        while True:
+            while changes and changes[0][0] <= clock.monotonic():
+                await self._resize(changes.pop(0)[1])
+            await self._claim()
+            share = self.done / scenario.jobs
+            if share >= scenario.attach and (share - seen >= 0.02 or share == 1):
+                seen = share
+                await self._pace()
+                recorder.note(await self.watch.look())
+            if share == 1:
+                break
+            await self._step(changes[0][0] if changes else float("inf"))
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "run.jsonl"
+            path.write_bytes(file.getvalue())
+            return read_recording(path)
+
+    async def _resize(self, number: int) -> None:
+        while len(self.crew) > number:
+            await self.queue.sign_out(self.crew.pop())
+        while len(self.crew) < number:
+            worker = WorkerId.new(f"w{next(self.names)}")
+            self.crew.append(worker)
+            about = {"run": RUN, "busy": 0, "of": self.scenario.concurrency} if self.scenario.says else {"run": RUN}
+            await self.queue.sign_in(worker, FOREVER, about)
+
+    async def _claim(self) -> None:
+        now = self.clock.monotonic()
+        for worker in self.crew:
+            free = self.scenario.concurrency - self.busy.get(worker, 0)
+            crowded = frozenset(
+                host for host, at in self.turns.items() if at - now > 3 / self.scenario.hosts[host][1]
+            )
+            want = Want(worker=worker, limit=free, lease=FOREVER, run=RUN, without_hosts=crowded)
+            for lease in await self.queue.claim(want) if free else []:
+                host, begin = lease.job.host, now
+                if host in self.turns:
+                    begin = max(now, self.turns[host])
+                    self.turns[host] = begin + 1 / self.scenario.hosts[host][1]
+                end = begin + self.scenario.seconds(self.chance)
+                heapq.heappush(self.under_way, (end, next(self.names), lease, end - now))
+                self.busy[worker] = self.busy.get(worker, 0) + 1
+
+    async def _step(self, change: float) -> None:
+        now = self.clock.monotonic()
+        # Half a second on where all that is left may not begin yet.
+        until = min(self.under_way[0][0] if self.under_way else now + 0.5, change)
+        if any(at > now for at in self.turns.values()):
+            until = min(until, now + 0.5)
+        self.clock.advance(max(until - now, 0.0))
+        while self.under_way and self.under_way[0][0] <= self.clock.monotonic():
+            _, _, lease, seconds = heapq.heappop(self.under_way)
+            self.busy[lease.worker] -= 1
+            again = self.chance.random() < self.scenario.fails
+            last = lease.job.attempt == lease.job.max_attempts
+            pause = timedelta(seconds=self.scenario.backoff * 2 ** (lease.job.attempt - 1))
+            outcome = Failed(Failure("timeout", "too slow"), pause) if again else Completed()
+            await self.queue.settle([Settlement(lease, outcome, seconds)])
+            self.done += not again or last
+
+    async def _pace(self) -> None:
+        for host, (_, rate) in self.scenario.hosts.items():
+            standing = Standing(rate=rate, ceiling=rate, since=0.0, grown_at=0.0)
+            version = (await self.queue.notes("pace", frozenset({host}))).get(host).version
+            await self.queue.note("pace", [Note(host, version or ABSENT, msgspec.to_builtins(standing))])
+
+
+def lognormal(median: float, spread: float) -> Callable[[random.Random], float]:
+    """Times of which half are shorter than the median, and some a good deal longer."""
+    return lambda chance: median * chance.lognormvariate(0.0, spread)
+
+
+def heavy(shortest: float, power: float) -> Callable[[random.Random], float]:
+    """Times of which a few are very long, up to a timeout."""
+    return lambda chance: min(shortest * chance.paretovariate(power), 60 * shortest)
+
+
+def mixed(short: float, long: float, share: float) -> Callable[[random.Random], float]:
+    """Mostly short ones, and some long ones."""
+    return lambda chance: (long if chance.random() < share else short) * chance.uniform(0.7, 1.3)
+
+
+SCENARIOS = [
+    Scenario("even jobs", 150, lambda chance: chance.uniform(4, 6)),
+    Scenario("different jobs", 200, lognormal(5, 0.8)),
+    Scenario("very different jobs", 200, lognormal(5, 1.3)),
+    Scenario("heavy tail", 250, heavy(2, 1.5)),
+    Scenario("few jobs", 40, lognormal(10, 0.7), workers=((0.0, 2),)),
+    Scenario("two sorts of jobs", 200, mixed(2, 30, 0.1)),
+    Scenario("one worker", 80, lognormal(5, 0.6), workers=((0.0, 1),), concurrency=1),
+    Scenario("nobody says how much it can do", 200, lognormal(5, 0.8), says=False),
+    Scenario("attached late", 200, lognormal(5, 0.8), attach=0.2),
+    Scenario("retries", 150, lognormal(4, 0.6), fails=0.25),
+    Scenario("many retries", 120, lognormal(2, 0.6), fails=0.4, backoff=10.0),
+    Scenario("a slow host", 200, lognormal(2, 0.5), hosts={"a.org": (0.5, 50.0), "b.org": (0.5, 0.8)}),
+    Scenario("all hosts slow", 150, lognormal(2, 0.5), hosts={"a.org": (0.5, 1.0), "b.org": (0.5, 1.5)}),
+    Scenario("a slow host among many", 250, lognormal(3, 0.5), hosts={"a.org": (0.1, 0.3), "": (0.9, 500.0)}),
+    Scenario("more workers come", 300, lognormal(5, 0.8), workers=((0.0, 3), (30.0, 6))),
+    Scenario("workers go", 250, lognormal(5, 0.8), workers=((0.0, 6), (35.0, 4))),
+    Scenario("workers come and go", 300, lognormal(5, 0.8), workers=((0.0, 4), (20.0, 6), (40.0, 3), (60.0, 5))),
+]

@@ -1,0 +1,85 @@
+"""A site that allows so many requests a second, on a clock that jumps from one thing to happen to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from dataclasses import dataclass, field
+
+from longshore.clock import ManualClock
+from longshore.scrape.pace import LearnedPace
+
+
+class JumpingClock(ManualClock):
+    """Runs until nobody has anything to do, and then moves to when the next sleeper wakes."""
+
+    async def run(self, until: float) -> None:
+        """Let time pass until then."""
+        while (ahead := await self._next()) is not None and ahead <= until:
+            self.advance(max(ahead - self.monotonic(), 0.0))
+        self.advance(until - self.monotonic())
+        await settle()
+
+    async def step(self) -> None:
+        """Let what can happen now happen, and move on to what happens next."""
+        ahead = await self._next()
+        if ahead is not None:
+            self.advance(max(ahead - self.monotonic(), 0.0))
+        await settle()
+
+    async def _next(self) -> float | None:
+        await settle()
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)
+        return self._sleepers[0][0] if self._sleepers else None
+
+
+async def settle() -> None:
+    """Let everybody do what can be done without time passing."""
+    for _ in range(12):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class TokenBucket:
+    """Lets `rate` requests a second through, and `burst` at once when it was left alone."""
+
+    clock: JumpingClock
+    rate: float
+    burst: float
+    answers: list[tuple[float, int]] = field(default_factory=list)
+    """When each was answered, and how."""
+
+    def __post_init__(self) -> None:
+        self._tokens = self.burst
+        self._at = self.clock.monotonic()
+
+    def ask(self) -> int:
+        """The status of the answer."""
+        now = self.clock.monotonic()
+        self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
+        self._at = now
+        passes = self._tokens >= 1 - 1e-9
+        self._tokens -= passes
+        status = 200 if passes else 429
+        self.answers.append((now, status))
+        return status
+
+    def share(self, since: float) -> float:
+        """What was let through since then, as a share of what could have been."""
+        through = sum(status == 200 and at > since for at, status in self.answers)
+        return through / (self.clock.monotonic() - since) / self.rate
+
+    @property
+    def refused(self) -> int:
+        return sum(status == 429 for _, status in self.answers)
+
+
+async def ask_for_ever(site: TokenBucket, pace: LearnedPace, latency: float) -> None:
+    """One of those who fetch pages of a site, one after another."""
+    while True:
+        await pace.slot("a.org", patience=1e6)
+        await site.clock.sleep(latency / 2)
+        status = site.ask()
+        await site.clock.sleep(latency / 2)
+        pace.answered("a.org", "", status, None, latency)

@@ -1,0 +1,71 @@
+"""The rate of a host, as a value (F4)."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from longshore.scrape.rate import Policy, Standing, Tally, fold, reserve, unknown
+
+NOW = 1_700_000_000.0
+
+
+def refused(status: int = 429, sent: float = NOW, closed_until: float = 0.0) -> Tally:
+    hard = status == 429 or closed_until > 0
+    return Tally(refused=1, hard=hard, status=status, sent=sent, closed_until=closed_until)
+
+
+def test_slots_follow_one_another_at_the_rate_and_none_is_given_twice() -> None:
+    policy = Policy(first=4.0)
+    standing, first = reserve(unknown(NOW, policy), NOW, 3, policy)
+    _, second = reserve(standing, NOW, 1, policy)
+    assert [*first, *second] == pytest.approx([NOW, NOW + 0.25, NOW + 0.5, NOW + 0.75])
+
+
+def test_slots_that_nobody_took_are_not_made_up_for() -> None:
+    standing, _ = reserve(unknown(NOW, Policy()), NOW, 1, Policy())
+    assert reserve(standing, NOW + 100, 2, Policy())[1] == [NOW + 100, NOW + 101]
+
+
+def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:
+    _, instants = reserve(unknown(NOW, Policy()), NOW, 200, Policy(jitter=0.3))
+    put_off = [instant - NOW - number for number, instant in enumerate(instants)]
+    assert min(put_off) >= 0
+    assert 0.2 < max(put_off) <= 0.3 + 1e-6
+
+
+def test_the_rate_stays_within_its_bounds() -> None:
+    policy = Policy(slowest=0.5, fastest=3.0)
+    fast = slow = unknown(NOW, policy)
+    for second in range(1, 30):
+        fast = fold(fast, Tally(passed=10), NOW + second, policy)
+        slow = fold(slow, refused(403, NOW + 1000 * second), NOW + 1000 * second, policy)
+    assert (fast.rate, slow.rate) == (3.0, 0.5)
+
+
+def test_requests_that_were_on_their_way_do_not_lower_the_rate_again() -> None:
+    climbed = fold(unknown(NOW, Policy()), Tally(passed=20), NOW + 10, Policy())
+    once = fold(climbed, refused(sent=NOW + 10), NOW + 10, Policy())
+    twice = fold(once, refused(sent=NOW + 9.99), NOW + 10.1, Policy())
+    assert once.rate < climbed.rate
+    assert twice.rate == once.rate
+    assert twice.refusals == 2
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_what_may_have_other_reasons_halves_the_rate_and_leaves_the_ceiling(status: int) -> None:
+    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=8.0, ceiling=9.0)
+    lowered = fold(known, refused(status), NOW, Policy())
+    assert (lowered.rate, lowered.ceiling) == (4.0, 9.0)
+
+
+def test_a_closure_is_not_shortened_by_a_later_answer() -> None:
+    closed = fold(unknown(NOW, Policy()), refused(closed_until=NOW + 500), NOW, Policy())
+    again = fold(closed, refused(sent=NOW + 1, closed_until=NOW + 100), NOW + 1, Policy())
+    assert again.closed_until == NOW + 500
+    assert reserve(again, NOW + 1, 1, Policy())[1] == [NOW + 500]
+
+
+def test_a_standing_comes_back_from_json_as_it_was() -> None:
+    standing, _ = reserve(fold(unknown(NOW, Policy()), refused(), NOW, Policy()), NOW, 2, Policy())
+    assert msgspec.json.decode(msgspec.json.encode(standing), type=Standing) == standing

@@ -1,0 +1,261 @@
+"""robots.txt: whose rules count, how often it is read, and what happens where it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+from tests.scrape.scripted_site import Answer, NotingPace, ScriptedSite, SwiftClock
+
+from longshore.errors import ConnectionFailedError
+from longshore.scrape import robots
+from longshore.scrape.exchange import Exchange
+from longshore.scrape.http import Http
+from longshore.scrape.pacing import HostClosedError
+from longshore.scrape.robots import RobotsError
+
+DAY = 24 * 3600
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[ScriptedSite]:
+    async with ScriptedSite().running() as made:
+        yield made
+
+
+@pytest.fixture
+def clock() -> SwiftClock:
+    return SwiftClock()
+
+
+@pytest.fixture
+def pace() -> NotingPace:
+    return NotingPace()
+
+
+@pytest.fixture
+async def http(clock: SwiftClock, pace: NotingPace) -> AsyncIterator[Http]:
+    made = Http(clock=clock, pace=pace)
+    yield made
+    await made.close()
+
+
+def rules(site: ScriptedSite, *lines: str, end: str = "\n") -> None:
+    site.script["/robots.txt"] = [Answer(end.join(lines))]
+
+
+async def test_what_is_forbidden_is_not_fetched_and_the_rule_is_named(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: *", "Disallow: /", "Allow: /open", "Disallow: /open/but*not  # here")
+    assert (await http.get(f"{site.url}/open/x")).status == 200
+    with pytest.raises(RobotsError, match=r"/shut is closed to robots by 'Disallow: /' in") as caught:
+        await http.get(f"{site.url}/shut")
+    assert not caught.value.retryable
+    with pytest.raises(RobotsError, match=r"by 'Disallow: /open/but\*not' in"):
+        await http.get(f"{site.url}/open/but-this-not")
+    assert [asked.path for asked in site.requests] == ["/robots.txt", "/open/x"]
+
+
+async def test_the_rules_for_us_count_before_those_for_all(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: other", "Disallow: /ours/and", "", "User-agent: longshore", "Disallow: /ours", "",
+          "User-agent: *", "Disallow: /all")  # fmt: skip
+    assert (await http.get(f"{site.url}/all")).status == 200
+    with pytest.raises(RobotsError, match="'Disallow: /ours' in"):
+        await http.get(f"{site.url}/ours/and/theirs")
+
+
+async def test_rules_are_found_by_the_name_in_the_user_agent(site: ScriptedSite) -> None:
+    rules(site, "User-agent: mybot", "Disallow: /")
+    http = Http(user_agent="MyBot/1.0 (+https://me.test)")
+    with pytest.raises(RobotsError):
+        await http.get(f"{site.url}/x")
+    await http.close()
+    assert site.requests[0].headers["User-Agent"] == "MyBot/1.0 (+https://me.test)"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_any_line_ending_will_do(site: ScriptedSite, http: Http, end: str) -> None:
+    rules(site, "\ufeffUser-agent: *", "Disallow: /x", end=end)
+    with pytest.raises(RobotsError, match="'Disallow: /x' in"):
+        await http.get(f"{site.url}/x")
+
+
+async def test_it_is_read_once_however_many_ask_at_once(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: *", "Disallow: /shut")
+    await asyncio.gather(*(http.get(f"{site.url}/{number}") for number in range(20)))
+    assert len(site.asked("/robots.txt")) == 1
+    assert site.requests[0].path == "/robots.txt"
+
+
+async def test_it_is_read_again_after_a_day(site: ScriptedSite, http: Http, clock: SwiftClock) -> None:
+    await http.get(f"{site.url}/x")
+    clock.passed += DAY - 1
+    await http.get(f"{site.url}/x")
+    assert len(site.asked("/robots.txt")) == 1
+    clock.passed += 1
+    rules(site, "User-agent: *", "Disallow: /x")
+    with pytest.raises(RobotsError):
+        await http.get(f"{site.url}/x")
+
+
+async def test_who_asked_first_may_leave_without_harm_to_the_others(site: ScriptedSite, http: Http) -> None:
+    first = asyncio.ensure_future(http.get(f"{site.url}/first"))
+    others = [asyncio.ensure_future(http.get(f"{site.url}/{number}")) for number in range(3)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    assert [answer.status for answer in await asyncio.gather(*others)] == [200] * 3
+    assert first.cancelled()
+    assert len(site.asked("/robots.txt")) == 1
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_file_that_is_not_there_forbids_nothing(site: ScriptedSite, http: Http, status: int) -> None:
+    site.script["/robots.txt"] = [Answer("User-agent: *\nDisallow: /", status=status)]
+    assert (await http.get(f"{site.url}/x")).status == 200
+
+
+async def test_a_file_that_redirects_without_end_forbids_nothing(site: ScriptedSite, http: Http) -> None:
+    site.script["/robots.txt"] = [Answer(status=302, headers={"Location": "/robots.txt"})]
+    assert (await http.get(f"{site.url}/x")).status == 200
+
+
+async def test_a_file_that_has_moved_counts_where_it_is(site: ScriptedSite, http: Http) -> None:
+    site.script["/robots.txt"] = [Answer(status=301, headers={"Location": "/elsewhere.txt"})]
+    site.script["/elsewhere.txt"] = [Answer("User-agent: *\nDisallow: /x")]
+    with pytest.raises(RobotsError):
+        await http.get(f"{site.url}/x")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_where_the_file_cannot_be_read_the_job_comes_back_later_and_later(
+    site: ScriptedSite, http: Http, clock: SwiftClock, status: int
+) -> None:
+    site.script["/robots.txt"] = [Answer(status=status)]
+    waits = []
+    for _ in range(8):
+        with pytest.raises(HostClosedError, match=f"its robots.txt answers {status}") as caught:
+            await http.get(f"{site.url}/x")
+        waits.append(round(caught.value.seconds))
+        before = len(site.requests)
+        with pytest.raises(HostClosedError):
+            await http.get(f"{site.url}/y")
+        assert len(site.requests) == before, "known by now"
+        clock.passed += caught.value.seconds
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    site.script["/robots.txt"] = [Answer("")]
+    assert (await http.get(f"{site.url}/x")).status == 200
+
+
+async def test_a_site_that_says_when_to_ask_again_is_asked_then(site: ScriptedSite, http: Http) -> None:
+    site.script["/robots.txt"] = [Answer(status=503, headers={"Retry-After": "86400"})]
+    with pytest.raises(HostClosedError) as caught:
+        await http.get(f"{site.url}/x")
+    assert caught.value.snooze == timedelta(days=1)
+
+
+async def test_after_a_day_of_that_the_attempt_fails(site: ScriptedSite, http: Http, clock: SwiftClock) -> None:
+    site.script["/robots.txt"] = [Answer(status=500)]
+    with pytest.raises(HostClosedError):
+        await http.get(f"{site.url}/x")
+    clock.passed += DAY + 1
+    with pytest.raises(RobotsError, match="for a day by now") as caught:
+        await http.get(f"{site.url}/x")
+    assert caught.value.retryable
+
+
+async def test_an_older_copy_goes_on_to_count(site: ScriptedSite, http: Http, clock: SwiftClock) -> None:
+    rules(site, "User-agent: *", "Disallow: /shut")
+    await http.get(f"{site.url}/x")
+    clock.passed += DAY
+    site.script["/robots.txt"] = [Answer(status=500)]
+    assert (await http.get(f"{site.url}/x")).status == 200
+    with pytest.raises(RobotsError):
+        await http.get(f"{site.url}/shut")
+
+
+async def test_a_site_that_is_not_there_fails_as_it_would_have(http: Http, pace: NotingPace) -> None:
+    with pytest.raises(
+        ConnectionFailedError, match=r"http://127\.0\.0\.1:9/x could not be fetched: robots.txt is read"
+    ):
+        await http.get("http://127.0.0.1:9/x")
+    assert len(pace.slots) == 3, "not three times for the file, and three times over for the page"
+    with pytest.raises(ConnectionFailedError):
+        await http.get("http://127.0.0.1:9/x")
+    assert len(pace.slots) == 6, "and it is not held against the next"
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"), [("Crawl-delay: 2.5", 2.5), ("Request-rate: 1/10s", 10), ("Crawl-delay: soon", None)]
+)
+async def test_the_pace_is_told_what_the_site_asks_for(
+    site: ScriptedSite, http: Http, pace: NotingPace, line: str, seconds: float | None
+) -> None:
+    rules(site, "User-agent: *", line)
+    await http.get(f"{site.url}/x")
+    await http.get(f"{site.url}/y")
+    assert pace.delays == ([] if seconds is None else [(site.host, seconds)])
+
+
+async def test_robots_can_be_switched_off_and_on(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: *", "Disallow: /")
+    assert (await http.attempt(robots=False).get(f"{site.url}/x")).status == 200
+    off = Http(robots=False)
+    assert (await off.get(f"{site.url}/x")).status == 200
+    assert len(site.asked("/robots.txt")) == 0
+    with pytest.raises(RobotsError):
+        await off.attempt(robots=True).get(f"{site.url}/x")
+    await off.close()
+
+
+async def test_a_redirect_to_another_site_asks_that_one(site: ScriptedSite, http: Http) -> None:
+    async with ScriptedSite().running() as other:
+        rules(other, "User-agent: *", "Disallow: /there")
+        site.script["/x"] = [Answer(status=302, headers={"Location": f"{other.url}/there"})]
+        with pytest.raises(RobotsError, match="/there is closed"):
+            await http.get(f"{site.url}/x")
+        assert other.asked("/there") == []
+
+
+async def test_who_watches_is_told_neither_of_the_file_nor_of_what_was_not_sent(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: *", "Disallow: /shut")
+    seen: list[Exchange] = []
+    watched = http.attempt(watch=seen.append, ends_at=time.monotonic() + 60)
+    await watched.get(f"{site.url}/x")
+    with pytest.raises(RobotsError):
+        await watched.get(f"{site.url}/shut")
+    assert [exchange.url for exchange in seen] == [f"{site.url}/x"]
+
+
+async def test_only_so_many_sites_are_remembered(
+    site: ScriptedSite, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(robots, "REMEMBERED", 2)
+    for name in ("127.0.0.1", "localhost", "LOCALHOST", "127.0.0.1"):
+        await http.get(f"http://{name}:{site.port}/x")
+    assert len(site.asked("/robots.txt")) == 4
+
+
+async def test_passwords_in_a_url_are_not_sent_for_the_file(site: ScriptedSite, http: Http) -> None:
+    await http.get(f"http://ann:hunter2@{site.host}/x")
+    asked, page = site.requests
+    assert "Authorization" not in asked.headers
+    assert "Authorization" in page.headers
+
+
+async def test_closing_ends_what_is_being_read(site: ScriptedSite) -> None:
+    waiting = asyncio.Event()
+
+    class Never(NotingPace):
+        async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
+            waiting.set()
+            await asyncio.Event().wait()
+
+    http = Http(pace=Never())
+    fetch = asyncio.ensure_future(http.get(f"{site.url}/x"))
+    await waiting.wait()
+    await http.close()
+    with pytest.raises(asyncio.CancelledError):
+        await fetch

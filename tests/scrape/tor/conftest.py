@@ -1,0 +1,83 @@
+"""A private Tor network for the session, and a site that says where its visitors come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from tests.services.postgres import ServiceMissingError
+from tests.services.tor import TorNetwork, find_programs, private_network, site_address
+
+from longshore.scrape.proxies.connection import connector_for
+from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.tor import Tor
+
+Visit = Callable[[str], Awaitable[str]]
+
+
+def _needs_tor() -> None:
+    """Where there is no Tor the tests are skipped on a laptop, and fail in CI."""
+    try:
+        find_programs()
+    except ServiceMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The Tor of this machine."""
+    _needs_tor()
+    return find_programs()[0]
+
+
+@pytest.fixture(scope="session")
+def network(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TorNetwork]:
+    """One network for all processes of the test run."""
+    folder, owner = tmp_path_factory.getbasetemp(), os.getpid()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder, owner = folder.parent, os.getppid()
+    with private_network(folder / "tor-network", owner) as running:
+        yield running
+
+
+@pytest.fixture
+async def tor(network: TorNetwork, tmp_path: Path) -> AsyncIterator[Tor]:
+    """A Tor in the private network, not started yet."""
+    one = Tor(tmp_path / "tor", torrc=Path(network.torrc))
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[str]:
+    """The URL of a site that answers with the address it is visited from."""
+
+    async def tell(request: web.Request) -> web.Response:
+        return web.Response(text=request.remote)
+
+    application = web.Application()
+    application.router.add_get("/", tell)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    address = site_address()
+    await web.TCPSite(runner, address, 0).start()
+    yield f"http://{address}:{runner.addresses[0][1]}/"
+    await runner.cleanup()
+
+
+@pytest.fixture
+def visit(site: str) -> Visit:
+    """Visits the site through a proxy, by a connection of its own, and returns the address the site saw."""
+
+    async def through(proxy: str) -> str:
+        connector = connector_for(Proxy(proxy))
+        async with aiohttp.ClientSession(connector=connector) as session, session.get(site) as answer:
+            return await answer.text()
+
+    return through

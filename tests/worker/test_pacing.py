@@ -1,0 +1,135 @@
+"""Where the pace is shared: through the notes of a queue, or in a file of the machine (F4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.scrape.limited_site import JumpingClock, TokenBucket, ask_for_ever
+
+from longshore.clock import ManualClock
+from longshore.errors import QueueUnavailableError
+from longshore.lease import WorkerId
+from longshore.media.memory import MemoryQueue
+from longshore.notes import Note
+from longshore.scrape.pace import LearnedPace
+from longshore.scrape.pace_shelf import LocalShelf, PaceShelf
+from longshore.scrape.rate import Policy, unknown
+from longshore.worker.pacing import CLOSED, PACE, Machines, MachineShelf, NotesShelf, cache_file, shelf_for
+
+
+@pytest.fixture
+def clock() -> JumpingClock:
+    return JumpingClock()
+
+
+@pytest.fixture(params=["alone", "notes", "machine"])
+def shelf(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[PaceShelf]:
+    if request.param == "alone":
+        yield LocalShelf(clock)
+    elif request.param == "notes":
+        yield NotesShelf(MemoryQueue(clock))
+    else:
+        in_file = MachineShelf(tmp_path / "cache" / "pace.db", clock)
+        yield in_file
+        in_file.close()
+
+
+async def test_what_was_never_written_is_not_there(shelf: PaceShelf, clock: ManualClock) -> None:
+    kept = await shelf.read("a.org")
+    assert (kept.now, kept.version, kept.standing) == (clock.now(), "", None)
+    assert await shelf.all() == (clock.now(), {})
+
+
+async def test_whoever_has_not_read_the_latest_writes_nothing(shelf: PaceShelf, clock: ManualClock) -> None:
+    first = unknown(clock.now(), Policy())
+    second = msgspec.structs.replace(first, rate=5.0, spaced=(1.0, 2.0))
+    version = await shelf.write("a.org", "", first)
+    assert version
+    assert await shelf.write("a.org", "", second) is None
+    newer = await shelf.write("a.org", version, second)
+    assert newer not in (None, version)
+    assert await shelf.write("a.org", version, first) is None
+    kept = await shelf.read("a.org")
+    assert (kept.version, kept.standing) == (newer, second)
+    assert (await shelf.all())[1] == {"a.org": second}
+
+
+async def test_a_host_is_closed_until_the_latest_that_was_said_and_then_open(
+    shelf: PaceShelf, clock: ManualClock
+) -> None:
+    begin = clock.now()
+    await shelf.close_host("a.org", begin + 50)
+    await shelf.close_host("a.org", begin + 20)
+    await shelf.close_host("b.org", begin + 10)
+    assert await shelf.closures() == (begin, {"a.org": begin + 50, "b.org": begin + 10})
+    clock.advance(30)
+    assert (await shelf.closures())[1] == {"a.org": begin + 50}
+    clock.advance(30)
+    assert (await shelf.closures())[1] == {}
+
+
+async def test_two_processes_share_a_limit_through_it(shelf: PaceShelf, clock: JumpingClock) -> None:
+    site = TokenBucket(clock, 20, 5)
+    paces = [LearnedPace(shelf, clock) for _ in range(2)]
+    asking = [asyncio.ensure_future(ask_for_ever(site, pace, 0.05)) for pace in paces for _ in range(8)]
+    await clock.run(50)
+    for each in asking:
+        each.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    for pace in paces:
+        await pace.close()
+    assert site.share(since=20) >= 0.95
+    assert site.refused <= 0.015 * len(site.answers)
+
+
+async def test_closures_that_are_over_are_taken_off_the_notes(clock: ManualClock) -> None:
+    queue = MemoryQueue(clock)
+    shelf = NotesShelf(queue)
+    await shelf.close_host("a.org", clock.now() + 5)
+    clock.advance(10)
+    await shelf.closures()
+    assert (await queue.notes(CLOSED)).notes == ()
+
+
+async def test_a_note_that_cannot_be_read_is_learned_anew(clock: ManualClock) -> None:
+    queue = MemoryQueue(clock)
+    await queue.note(PACE, [Note("a.org", "", {"rate": "quick"})])
+    shelf = NotesShelf(queue)
+    kept = await shelf.read("a.org")
+    assert kept.standing is None
+    assert await shelf.write("a.org", kept.version, unknown(clock.now(), Policy()))
+
+
+async def test_a_file_that_cannot_be_used_is_named(clock: ManualClock, tmp_path: Path) -> None:
+    (tmp_path / "pace.db").write_text("this is no database, and long enough to be seen as none" * 20)
+    with pytest.raises(QueueUnavailableError, match=r"pace\.db.*may be deleted"):
+        await MachineShelf(tmp_path / "pace.db", clock).read("a.org")
+
+
+async def test_the_queue_is_used_where_it_is_quick_and_else_a_file(
+    clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    queue = MemoryQueue(clock)
+    assert isinstance(shelf_for(queue, clock), NotesShelf)
+    queue.traits = msgspec.structs.replace(queue.traits, quick_notes=False)
+    assert isinstance(shelf_for(queue, clock), MachineShelf)
+    assert cache_file() == tmp_path / "longshore" / "pace.db"
+
+
+async def test_machines_are_counted_on_the_roll(clock: JumpingClock) -> None:
+    queue = MemoryQueue(clock)
+    machines = Machines(queue, clock)
+    assert machines() == 1
+    for number, machine in enumerate(["ash", "ash", "oak"]):
+        await queue.sign_in(WorkerId.new(f"w{number}"), timedelta(minutes=5), {"machine": machine})
+    await queue.sign_in(WorkerId.new("silent"), timedelta(minutes=5), {})
+    keeping = asyncio.ensure_future(machines.keep())
+    await clock.run(1)
+    keeping.cancel()
+    assert machines() == 2

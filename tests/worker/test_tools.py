@@ -1,0 +1,137 @@
+"""The tools of handlers in a worker: async ones in its event loop, plain ones in its child processes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from tests.scrape.proxy_servers import ProxyServer
+from tests.scrape.scripted_site import ScriptedSite
+
+from longshore.job import new_job
+from longshore.media.memory import MemoryQueue
+from longshore.queue import Selection, totals
+from longshore.scrape.bundles import read_bundle
+from longshore.scrape.records import Survey
+from longshore.worker.kit_config import KitConfig, ProxyConfig
+
+HANDLERS = """
+from longshore import handler
+from longshore.errors import SnoozeError
+
+@handler("async")
+async def fetch(job, kit):
+    page = await kit.http.get(job.payload["url"])
+    kit.emit({"text": page.text}, kind="item")
+    return {"length": len(page.body)}
+
+@handler("plain")
+def fetch_plainly(job, kit):
+    page = kit.http.get(job.payload["url"])
+    kit.emit({"text": page.text}, kind="item")
+    return {"length": len(page.body)}
+
+def parse(page):
+    return page.json()["title"]
+
+@handler("async broken", retries=0)
+async def broken(job, kit):
+    return parse(await kit.http.get(job.payload["url"]))
+
+@handler("plain broken", retries=0)
+def broken_plainly(job, kit):
+    return parse(kit.http.get(job.payload["url"]))
+
+@handler("fails after emitting", retries=0)
+async def fails_late(job, kit):
+    kit.emit({"n": 1})
+    raise ValueError("late")
+
+@handler("filtered", keep=lambda record, kind: "too small" if record["n"] < 3 else True)
+async def filtered(job, kit):
+    return [kit.emit({"n": n}) for n in range(5)]
+"""
+
+
+@pytest_asyncio.fixture
+async def site() -> AsyncIterator[ScriptedSite]:
+    async with ScriptedSite().running() as site:
+        yield site
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "kit_handlers.py"
+    path.write_text(textwrap.dedent(HANDLERS))
+    return path
+
+
+def records(folder: Path) -> list[Any]:
+    return [record.data for record in Survey(folder / ".longshore" / "records").records()]
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_handler_fetches_and_its_records_are_kept(
+    run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/{n}"}) for n in range(3)])
+    await run_worker(queue, handler_file=file)
+    assert [job.result for job in await queue.jobs(Selection())] == [{"length": 5}] * 3
+    assert records(tmp_path) == [{"text": "hello"}] * 3
+
+
+@pytest.mark.parametrize("kind", ["async broken", "plain broken"])
+async def test_failures_of_one_kind_leave_one_bundle_with_the_page(
+    run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/{n}"}) for n in range(20)])
+    await run_worker(queue, handler_file=file)
+    assert totals(await queue.stats()).failed == 20
+    (place,) = (tmp_path / ".longshore" / "bundles").iterdir()
+    bundle, exchanges = read_bundle(place)
+    assert bundle.signature.function == "parse"
+    assert [(exchange.url, exchange.body) for exchange in exchanges] == [(bundle.job.payload["url"], b"hello")]
+
+
+async def test_a_failed_attempt_leaves_no_records(run_worker: Any, file: Path, tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("fails after emitting", {})])
+    await run_worker(queue, handler_file=file)
+    assert records(tmp_path) == []
+
+
+async def test_records_that_the_filter_rejects_are_counted_with_the_reason(
+    run_worker: Any, file: Path, tmp_path: Path
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("filtered", {})])
+    await run_worker(queue, handler_file=file)
+    assert [job.result for job in await queue.jobs(Selection())] == [[False, False, False, True, True]]
+    tally = Survey(tmp_path / ".longshore" / "records").tally()
+    assert (tally.kept, tally.rejected) == ({"record": 2}, {"record": {"too small": 3}})
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_requests_go_through_the_proxies_of_the_file_and_changes_are_logged(
+    run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/{n}"}) for n in range(12)])
+    servers = [ProxyServer(), ProxyServer()]
+    for server in servers:
+        await server.start()
+    (tmp_path / "proxies.txt").write_text("\n".join([*(server.proxy.url for server in servers), "127.0.0.1:9"]))
+    proxies = ProxyConfig(file="proxies.txt", threshold=1)
+    await run_worker(queue, handler_file=file, kit=KitConfig(proxies=proxies))
+    for server in servers:
+        await server.stop()
+    assert totals(await queue.stats()).completed == 12
+    assert all(server.names for server in servers)
+    assert "rests" in (tmp_path / "logs" / "proxies.log").read_text()
