@@ -59,7 +59,7 @@ class Simulation:
 
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario = scenario
-        self.chance = random.Random(seed)  # noqa: S311
+        self.chance = random.Random(seed)
         self.clock = ManualClock()
         self.queue = MemoryQueue(self.clock)
         self.watch = Watch(self.queue, RUN, self.clock)
@@ -111,9 +111,7 @@ class Simulation:
         now = self.clock.monotonic()
         for worker in self.crew:
             free = self.scenario.concurrency - self.busy.get(worker, 0)
-            crowded = frozenset(
-                host for host, at in self.turns.items() if at - now > 3 / self.scenario.hosts[host][1]
-            )
+            crowded = frozenset(host for host, at in self.turns.items() if at - now > 3 / self.scenario.hosts[host][1])
             want = Want(worker=worker, limit=free, lease=FOREVER, run=RUN, without_hosts=crowded)
             for lease in await self.queue.claim(want) if free else []:
                 host, begin = lease.job.host, now

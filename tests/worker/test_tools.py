@@ -12,12 +12,19 @@ import pytest_asyncio
 from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
+from longshore.clock import SystemClock
+from longshore.errors import InputFileError
+from longshore.handlers.kit import Kit
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, totals
 from longshore.scrape.bundles import read_bundle
+from longshore.scrape.pacing import NoPace
 from longshore.scrape.records import Survey
+from longshore.testing import make_job
 from longshore.worker.kit_config import KitConfig, ProxyConfig
+from longshore.worker.proxying import own_proxies
+from longshore.worker.tools import WorkerTools
 
 HANDLERS = """
 from longshore import handler
@@ -135,3 +142,43 @@ async def test_requests_go_through_the_proxies_of_the_file_and_changes_are_logge
     assert totals(await queue.stats()).completed == 12
     assert all(server.names for server in servers)
     assert "rests" in (tmp_path / "logs" / "proxies.log").read_text()
+
+
+async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, site: ScriptedSite
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = ProxyServer(), ProxyServer()
+    for server in (first, second):
+        await server.start()
+    (tmp_path / "first.txt").write_text(first.proxy.url)
+    (tmp_path / "second.txt").write_text(second.proxy.url)
+    config = KitConfig(proxies=ProxyConfig(file="first.txt"))
+    tools = WorkerTools(config, "tester/1", NoPace(), SystemClock())
+
+    async def fetch() -> None:
+        await Kit(None, tools, make_job({})).http.get(f"{site.url}/page")
+
+    await fetch()
+    tools.change(KitConfig(proxies=ProxyConfig(file="second.txt")))
+    await fetch()
+    with pytest.raises(InputFileError):
+        tools.change(KitConfig(proxies=ProxyConfig(file="missing.txt")))
+    await fetch()
+    await tools.close()
+    for server in (first, second):
+        await server.stop()
+    # The first also fetched robots.txt; so did the second, for it may be told something else.
+    assert (len(first.names), len(second.names)) == (2, 3)
+    assert [asked.path for asked in site.requests].count("/page") == 3
+
+
+async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rotate(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_text("\n".join(f"10.0.0.{n}:80" for n in range(10)))
+    shares = [
+        [proxy.url for proxy in own_proxies(ProxyConfig(file=str(file), rotation=False, number=n, workers=3))]
+        for n in range(3)
+    ]
+    assert [len(share) for share in shares] == [4, 3, 3]
+    assert len({url for share in shares for url in share}) == 10

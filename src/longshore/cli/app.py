@@ -17,6 +17,7 @@ from longshore.cli import (
     copy,
     demo,
     doctor,
+    estimate,
     export,
     fleet,
     hosts,
@@ -25,16 +26,20 @@ from longshore.cli import (
     migrate,
     proxies,
     prune,
+    release,
     reparse,
     replay,
     retry,
     run,
+    schedule,
     scrapers,
     show,
     start,
     status,
     stop,
     submit,
+    top,
+    wait,
     work,
 )
 from longshore.cli.options import LOCAL
@@ -69,13 +74,19 @@ app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Start a scraper by i
     start.start
 )
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put jobs into the queue.")(submit.submit)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Runs that start by themselves, every night.")(
+    schedule.schedule
+)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Many workers on this machine, watched.")(fleet.fleet)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Stop the fleet of this folder.")(stop.stop)
 app.command(cls=export.Export, rich_help_panel=_PEOPLE, short_help="What a run found, as one file.")(export.export)
 app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Take results into a folder as they come.")(collect.collect)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which scrapers there are.")(scrapers.scrapers)
+app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Watch a run until it ends.")(wait.wait)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="When a run will be done, and what binds.")(estimate.estimate)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Watch a queue or a run live.")(top.top)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which worker has which partitions.")(assign.assign)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How fast each host is asked, and which are closed.")(
     hosts.hosts
@@ -86,6 +97,9 @@ app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Run a kept failure again, offline.")(replay.replay)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Parse the kept pages of a run again.")(reparse.reparse)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Take claimed jobs out of the hands of workers.")(
+    release.release
+)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Copy or move jobs into another queue; take some offline.")(
     copy.copy
 )

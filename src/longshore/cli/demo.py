@@ -60,7 +60,9 @@ async def _demo(*, debug: bool | None) -> int:
         site.write_urls(urls, address)
         run = await new_run_id(queue, clock)
         await submit_file(queue, Input(str(urls), Format.URLS), Plan(run=run, kind=KIND, max_attempts=ATTEMPTS))
-        campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs")
+        # The site is ours: there is nothing to find out about how fast it may be asked.
+        own = {"LONGSHORE_HOST_FIRST_RATE": "100", "LONGSHORE_DATA_FOLDER": folder.as_posix(), "LONGSHORE_TOR": "no"}
+        campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs", own)
         with run_progress(to) as shown:
             conducted = await conduct(queue, campaign, shown)
         if conducted.count.remaining:

@@ -51,6 +51,21 @@ JobsFile = Annotated[
     typer.Option(metavar="FILE", help="A JSONL file with one job a line; - is standard input.", show_default=False),
 ]
 
+MaxDepth = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Leave out follow-on jobs that are deeper in the run than this; 0 is what is submitted itself.",
+        show_default=False,
+    ),
+]
+MaxJobs = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Leave out follow-on jobs once the run has about this many jobs.", show_default=False
+    ),
+]
+
 Run = Annotated[str | None, typer.Option(metavar="ID", help="Only jobs of this run.", show_default=False)]
 Kind = Annotated[str | None, typer.Option(metavar="K,…", help="Only jobs of these kinds.", show_default=False)]
 Partition = Annotated[

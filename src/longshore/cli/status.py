@@ -14,59 +14,128 @@ if TYPE_CHECKING:
     from longshore.queue import Count
     from longshore.races import CountsRaces
     from longshore.rejects import Rejects, SetsAside
+    from longshore.roll import Present
+    from longshore.runs.breakdown import By, Part
+    from longshore.runs.estimate import Estimate
+    from longshore.runs.hands import Hands
     from longshore.settings import Settings
 
 NO_RUN = "(no run)"
+NO_NAME = "(none)"
 COLUMNS = ("pending", "claimed", "completed", "failed", "cancelled", "remaining")
+_ROWS = 100
+"""Rows of a breakdown that a person is shown."""
 
 
 def status(
     run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run, by kind and partition.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT", help="Count by this instead: kind, partition, worker, host or error.", show_default=False
+        ),
+    ] = None,
     json: options.Json = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """How far each run is; with RUN, how far its kinds and partitions are.
+    """How far each run is; with RUN, how far its kinds and partitions are, and when it will be done.
 
     Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
     completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
-    where the queue counts it. Set aside: files in the place of jobs that were damaged or did not belong, where there
-    are any.
+    where the queue counts it. Utilisation: the share of the workers' slots that is busy, where all of them say it. Set
+    aside: files in the place of jobs that were damaged or did not belong, where there are any.
+
+    All of it comes from counters and takes no time, however many jobs there are. --by worker, host and error read every
+    job.
     """
     from longshore.cli.output import write_json
-    from longshore.queue import totals
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
-    counts, claims, rejects = asyncio.run(_look(settings, run))
-    rates = _rates(totals(counts), claims)
+    if by is not None and (what := _by(by)) is not None:
+        _show_breakdown(settings, run, what, json=json)
+        return
+    seen = asyncio.run(_look(settings, run))
+    parts = _parts(seen.counts, run, by)
     if json:
-        parts = [count_json(count) for count in (counts if run else _by_run(counts))]
-        head = {"run": run} if run else {}
-        aside = {} if rejects is None else {"set_aside": rejects.count}
-        write_json({**head, **numbers(totals(counts)), **rates, **aside, ("lanes" if run else "runs"): parts})
+        aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
+        listed = [count_json(count) for count in parts]
+        under = f"{by}s" if by else "lanes" if run else "runs"
+        write_json({**({"run": run} if run else {}), **seen.kpis(), **aside, **seen.estimate_json(), under: listed})
     else:
-        _show(run, counts, rates, settings)
-        _show_rejects(rejects)
+        _show(seen, parts, run, by, settings)
+        _show_rejects(seen.rejects)
 
 
-async def _look(settings: Settings, run: str | None) -> tuple[list[Count], float | None, Rejects | None]:
-    """The counts; and the claim success rate and what was set aside, where the queue knows them."""
+def _by(text: str) -> By | None:
+    """What a breakdown that reads jobs is by; None where counters know it. `UsageError` for anything else."""
+    from longshore.errors import UsageError
+    from longshore.runs.breakdown import By
+
+    if text not in list(By):
+        raise UsageError(f"--by cannot be '{text}': it takes {', '.join(list(By)[:-1])} or {list(By)[-1]}.")
+    return None if text in (By.KIND, By.PARTITION) else By(text)
+
+
+class _Seen:
+    """What the queue was asked."""
+
+    def __init__(
+        self,
+        counts: list[Count],
+        claims: float | None,
+        rejects: Rejects | None,
+        hands: Hands,
+        estimate: Estimate | None,
+    ) -> None:
+        from longshore.queue import totals
+
+        self.counts = counts
+        self.rejects = rejects
+        self.hands = hands
+        self.estimate = estimate
+        self.rates = rates(totals(counts), claims, hands.utilisation)
+
+    def kpis(self) -> dict[str, Any]:
+        from longshore.queue import totals
+
+        workers = {} if self.hands.workers is None else {"workers": self.hands.workers}
+        return {**numbers(totals(self.counts)), **self.rates, **workers}
+
+    def estimate_json(self) -> dict[str, Any]:
+        from longshore.cli.estimate import estimate_json
+
+        return {} if self.estimate is None else {"estimate": estimate_json(self.estimate)}
+
+
+async def _look(settings: Settings, run: str | None) -> _Seen:
+    """The counts; and what else there is to say, where the queue knows it."""
     from longshore.cli.opened import counts_of, opened_existing
+    from longshore.clock import SystemClock
+    from longshore.queue import totals
+    from longshore.runs.hands import hands_of
+    from longshore.runs.waiting import Watch
 
     async with opened_existing(settings) as queue:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("CountsRaces", queue).claim_success_rate() if queue.traits.counts_races else None
         rejects = await cast("SetsAside", queue).set_aside() if queue.traits.sets_aside else None
-        return counts, claims, rejects
+        hands = await hands_of(queue, run)
+        estimate = None
+        if run and totals(counts).remaining:
+            estimate = (await Watch(queue, run, SystemClock()).glance()).estimate
+        return _Seen(counts, claims, rejects, hands, estimate)
 
 
-def _rates(count: Count, claims: float | None) -> dict[str, float]:
+def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
     """The rates that can be known, 1 being all."""
-    rates = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
+    known = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
     if judged := count.completed + count.failed:
-        rates["success_rate"] = count.completed / judged
-    return rates if claims is None else {**rates, "claim_success_rate": claims}
+        known["success_rate"] = count.completed / judged
+    if claims is not None:
+        known["claim_success_rate"] = claims
+    return known if utilisation is None else {**known, "utilisation": utilisation}
 
 
 def numbers(count: Count) -> dict[str, int]:
@@ -80,33 +149,112 @@ def count_json(count: Count) -> dict[str, Any]:
     return {**names, **numbers(count)}
 
 
-def _by_run(counts: list[Count]) -> list[Count]:
+def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
+    """The counts, added up to what is asked for."""
     import msgspec
 
     from longshore.queue import totals
 
-    runs = dict.fromkeys(count.run for count in counts)
-    return [msgspec.structs.replace(totals([c for c in counts if c.run == run]), run=run) for run in runs]
+    if run and not by:
+        return counts
+    name = by or "run"
+    found = dict.fromkeys(getattr(count, name) for count in counts)
+    return [
+        msgspec.structs.replace(totals([count for count in counts if getattr(count, name) == each]), **{name: each})
+        for each in found
+    ]
 
 
-def _show(run: str | None, counts: list[Count], rates: dict[str, float], settings: Settings) -> None:
-    from longshore.cli.output import write, write_table
+def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:
+    from longshore.cli.estimate import binding_words, time_left
+    from longshore.cli.output import counted, write, write_table
     from longshore.url import mask_url
 
-    if not counts:
+    if not parts:
         write(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
         return
-    rows = counts if run else _by_run(counts)
-    names = (
-        ("kind", "partition") if run and any(count.partition for count in counts) else ("kind",) if run else ("run",)
-    )
+    names: tuple[str, ...] = (by,) if by else ("run",)
+    if run and not by:
+        names = ("kind", "partition") if any(count.partition for count in parts) else ("kind",)
     write_table(
         (*names, *COLUMNS, "done"),
-        [(*(_name(c, name) for name in names), *(f"{n:,}" for n in numbers(c).values()), _done(c)) for c in rows],
+        [(*(_name(c, name) for name in names), *(f"{n:,}" for n in numbers(c).values()), _done(c)) for c in parts],
         right=(*COLUMNS, "done"),
         cut=("done",),
     )
-    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in rates.items()))
+    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
+    if seen.hands.workers:
+        write(f"{counted(seen.hands.workers, 'worker')} at work")
+    if (found := seen.estimate) is not None:
+        left = time_left(found) or f"time left not known yet: {found.unknown}"
+        binds = f"; what binds: {words}" if found.p50 is not None and (words := binding_words(found)) else ""
+        write(left + binds)
+
+
+def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) -> None:
+    from longshore.cli.output import duration, note, one_line, write, write_json, write_table
+
+    parts, workers = asyncio.run(_break_down(settings, run, by))
+    if json:
+        listed = [_part_json(part, by, workers) for part in parts]
+        write_json({**({"run": run} if run else {}), f"{by}s": listed})
+        return
+    if not parts:
+        write("Nothing failed." if by == "error" else "There are no such jobs yet.")
+        return
+    states = [name for name in COLUMNS[:-1] if any(getattr(part, name) for part in parts)]
+    extra = {"worker": ("mean time", "now"), "host": ("mean time",), "error": ("for example",)}[by]
+    rows = []
+    for part in parts[:_ROWS]:
+        mean = duration(part.seconds / part.timed) if part.timed else ""
+        ends = {
+            "mean time": mean,
+            "now": _now(part.name, workers),
+            "for example": one_line(part.example, 100),
+        }
+        counts = [f"{getattr(part, name):,}" for name in states]
+        rows.append((part.name or NO_NAME, *counts, *(ends[name] for name in extra)))
+    write_table((by, *states, *extra), rows, right=(*states, "mean time"), cut=(by, "for example"))
+    if len(parts) > _ROWS:
+        note(f"The first {_ROWS} of {len(parts):,}; --json has them all.")
+
+
+async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list[Part], list[Present]]:
+    from longshore.cli.opened import counts_of, opened_existing
+    from longshore.cli.progress import console
+    from longshore.roll import KeepsRoll
+    from longshore.runs.breakdown import breakdown
+    from longshore.runs.hands import works_on
+
+    async with opened_existing(settings) as queue:
+        if run:
+            await counts_of(queue, run, settings)
+        roll = await cast(KeepsRoll, queue).present() if queue.traits.keeps_roll else []
+        there = [each for each in roll if run is None or works_on(each, run)]
+        to = console()
+        if not to.is_terminal or to.is_dumb_terminal:
+            return await breakdown(queue, run, by, lambda _: None), there
+        with to.status("Reading…") as shown:
+            return await breakdown(queue, run, by, lambda n: shown.update(f"Reading: {n:,} jobs")), there
+
+
+def _part_json(part: Part, by: By, workers: list[Present]) -> dict[str, Any]:
+    mean = {"mean_seconds": round(part.seconds / part.timed, 3)} if part.timed else {}
+    example = {"example": part.example} if part.example else {}
+    present = {"present": any(each.worker.label == part.name for each in workers)} if by == "worker" else {}
+    counts = {name: getattr(part, name) for name in COLUMNS[:-1]}
+    return {by: part.name, **counts, **mean, **example, **present}
+
+
+def _now(label: str, workers: list[Present]) -> str:
+    """What a worker does now, going by the roll."""
+    from longshore.runs.hands import number_said
+
+    for each in workers:
+        if each.worker.label == label:
+            busy, slots = number_said(each, "busy"), number_said(each, "of")
+            return "at work" if busy is None or slots is None else f"{busy:,} of {slots:,} busy"
+    return ""
 
 
 def _show_rejects(rejects: Rejects | None) -> None:
@@ -123,7 +271,9 @@ def _percent(rate: float) -> str:
 
 def _name(count: Count, name: str) -> str:
     named: str = getattr(count, name)
-    return NO_RUN if name == "run" and not named else named
+    if named:
+        return named
+    return NO_RUN if name == "run" else NO_NAME if name == "partition" else named
 
 
 def _done(count: Count) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from longshore.runs.sources import Source
     from longshore.runs.submission import Submission
     from longshore.settings import Settings
+    from longshore.worker.limits import Limits
 
 
 def submit(
@@ -84,6 +85,8 @@ def submit(
             show_default=False,
         ),
     ] = "",
+    max_depth: options.MaxDepth = None,
+    max_jobs: options.MaxJobs = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
@@ -97,6 +100,7 @@ def submit(
     from longshore.runs.submission import check_file, check_run_id
     from longshore.settings import resolve
 
+    limits = limits_said(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
     source = _Named(urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()).source(
         partition
@@ -108,11 +112,11 @@ def submit(
         check_run_id(run)
     with submitting(source):
         check_file(source)
-    write_json(asyncio.run(_submit(settings, source, kind, run, priority, partition)))
+    write_json(asyncio.run(_submit(settings, source, kind, run, priority, partition, limits)))
 
 
 async def _submit(
-    settings: Settings, source: Source, kind: str, run: str | None, priority: int, partition: str
+    settings: Settings, source: Source, kind: str, run: str | None, priority: int, partition: str, limits: Limits | None
 ) -> Submission:
     from longshore.cli.opened import opened
     from longshore.cli.progress import submitting
@@ -121,9 +125,24 @@ async def _submit(
 
     async with opened(settings) as queue:
         run_id = run or await new_run_id(queue, SystemClock())
+        if limits is not None:
+            # Before the first job: a worker may be at it at once.
+            from longshore.runs.limits import set_limits
+
+            await set_limits(queue, run_id, limits)
         plan = Plan(run=run_id, kind=kind, priority=priority, partition=partition)
         with submitting(source) as progress:
             return await submit_file(queue, source, plan, progress=progress)
+
+
+def limits_said(max_depth: int | None, max_jobs: int | None) -> Limits | None:
+    """How far a run may grow, where the options say so."""
+    if max_depth is None and max_jobs is None:
+        return None
+    # Only here: most submissions have none, and the worker's parts take a while to import.
+    from longshore.runs.limits import Limits
+
+    return Limits(max_depth=max_depth, max_jobs=max_jobs)
 
 
 def file_of(urls_file: str | None, jobs_file: str | None) -> Input:
@@ -175,7 +194,10 @@ class _Named:
         }
         said = [flag for flag, value in named.items() if value is not None]
         if len(said) != 1:
-            raise UsageError(f"Say where the jobs are, with one of: {', '.join(named)}.")
+            raise UsageError(
+                "Say where the jobs are, with one of them: --urls-file FILE or --jobs-file FILE (- is standard "
+                "input), --csv FILE, --scan FOLDER or --sql DATABASE."
+            )
         self._refuse_strays(said[0])
         shape = Shape(url=self.template, partition=partition or None)
         if self.csv is not None:

@@ -72,12 +72,14 @@ def work(
     """
     from longshore.cli.opened import check_shared
     from longshore.fleet.lifeline import hold_on
-    from longshore.fleet.place import Place
+    from longshore.fleet.place import Attendance, Place
     from longshore.fleet.reports import Reports
     from longshore.handlers.load import load_handlers
     from longshore.handlers.partitions import partitions_in
     from longshore.lease import WorkerId
     from longshore.observe.logs import configure
+    from longshore.observe.machine import machine_name
+    from longshore.runs.triggering import Triggering
     from longshore.settings import export_dotenv, export_profile, resolve
     from longshore.worker import WorkerConfig
     from longshore.worker import work as work_on
@@ -127,6 +129,7 @@ def work(
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
         return 0
     own_place = None if place is None else Place.decoded(place)
+    about = {"machine": machine_name(), "of": settings.concurrency}
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
@@ -135,7 +138,7 @@ def work(
         run=run,
         kinds=wanted,
         partitions=options.listed(partitions) if own_place is None else own_place.limited_to(),
-        scope=None if own_place is None else own_place.scoping(partitions_in(file)),
+        scope=Attendance(about) if own_place is None else own_place.scoping(partitions_in(file), about),
         concurrency=settings.concurrency,
         delay=settings.delay,
         batch_size=settings.batch_size,
@@ -149,7 +152,7 @@ def work(
         ),
         log_level=level,
     )
-    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports)
+    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=Triggering)
     return run_and_leave(working if reports is None else _with_goodbye(working, reports))
 
 

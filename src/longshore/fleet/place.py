@@ -50,9 +50,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """The only partitions it may touch; None is all."""
         return None if self.limits is None else read_limits(Path(self.limits))
 
-    def scoping(self, known: Iterable[str]) -> Scoping:
-        """How the worker finds its work, and is seen by the others. `known` are the partitions its handlers name."""
-        about = {"fleet": {"name": self.fleet, "number": self.number}}
+    def scoping(self, known: Iterable[str], about: Mapping[str, Any] | None = None) -> Scoping:
+        """How the worker finds its work, and is seen by the others, with what else it says `about` itself.
+
+        `known` are the partitions its handlers name.
+        """
+        about = {**(about or {}), "fleet": {"name": self.fleet, "number": self.number}}
         if self.mode is None:
             return Attendance(about)
         table = None if self.table is None else read_table(Path(self.table))

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import sys
+import uuid
 from contextlib import suppress
 from importlib.metadata import distributions
 from pathlib import Path
@@ -74,6 +75,11 @@ def system() -> str:
         with suppress(OSError):
             return f"{platform.freedesktop_os_release()['PRETTY_NAME']} ({platform.platform()})"
     return platform.platform()
+
+
+def machine_name() -> str:
+    """What tells this machine from the others that share its work."""
+    return f"{platform.node() or 'machine'}-{uuid.getnode():012x}"
 
 
 def python() -> str:

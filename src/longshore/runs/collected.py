@@ -47,7 +47,8 @@ class Collected:
             folder.mkdir(parents=True, exist_ok=True)
             with ExitStack() as opened:
                 self._database = opened.enter_context(closing(self._opened()))
-                self._size, self.lines = self._database.execute("SELECT size, lines FROM file").fetchone() or (0, 0)
+                noted: tuple[int, int] | None = self._database.execute("SELECT size, lines FROM file").fetchone()
+                self._size, self.lines = noted or (0, 0)
                 self._file = os.open(self.file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
                 opened.callback(os.close, self._file)
                 self._cut()

@@ -18,6 +18,10 @@ from longshore.runs.estimate import Estimate, Evidence, estimate
 from longshore.runs.waiting import Look
 
 
+_STEP = 0.01
+"""By which share a run must have gone on for another look to be written."""
+
+
 class Seen(msgspec.Struct, frozen=True):
     """One look."""
 
@@ -61,13 +65,17 @@ class Recorder:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._began: float | None = None
+        self._done = -1.0
 
     def note(self, look: Look) -> None:
         """The run stands so; where nothing remains it has ended, and so has the recording."""
         self._began = look.at if self._began is None else self._began
-        at, total = look.at - self._began, look.count.total
-        seen = Seen(at, (total - look.count.remaining) / total, look.evidence)
-        for line in (seen, *([] if look.count.remaining else [_End(at)])):
+        at, count = look.at - self._began, look.count
+        done = (count.total - count.remaining) / count.total
+        if count.remaining and 0 <= done - self._done < _STEP:
+            return
+        self._done = done
+        for line in (Seen(at, done, look.evidence), *([] if count.remaining else [_End(at)])):
             self._file.write(msgspec.json.encode(line) + b"\n")
         self._file.flush()
 
@@ -96,7 +104,7 @@ def replay(recording: Recording, shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75
 
 
 def coverage(replayed: Iterable[Replayed]) -> tuple[float, float]:
-    """The shares of runs that ended within the P50 and within the P90 said of them; those not estimated do not count."""
+    """The shares of runs that ended within the P50 and within the P90 said of them, of those that were estimated."""
     known = [each for each in replayed if each.estimate.p50 is not None]
     if not known:
         return 0.0, 0.0

@@ -15,8 +15,9 @@ from longshore.queue import Queue, Selection
 
 PAGE = 200
 """Small: results may be large, and a page is held in memory whole."""
-_FINISHED_PAGES, _RECENT_PAGES = 5, 1
+_FINISHED_PAGES = 5
 _FAILED_PAGES = 2
+_CLAIMED = 400
 _HOSTS = 5000
 """Hosts counted by name; the jobs of further ones are counted without."""
 _WAITS = 200
@@ -28,8 +29,9 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds: tuple[float, ...] = ()
     """What the attempts took that settled them."""
-    retried: float = 0.0
-    """The share of attempts that were not the last of their job."""
+    jobs: int = 0
+    failures: int = 0
+    """Attempts of theirs that failed and were not the last."""
     settled: tuple[float, ...] = ()
     """When they were settled, by the medium's clock."""
     began: float | None = None
@@ -38,32 +40,49 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether these are all that are finished."""
 
 
-async def timings(queue: Queue, run: str) -> Timings:
-    """What the first finished jobs of a run tell, and, of a large one, some that finished lately."""
-    done = Selection(run=run, states=_DONE)
+async def timings(queue: Queue, run: str, *, pages: int = _FINISHED_PAGES) -> Timings:
+    """What the first finished jobs of a run tell, as many as are on so many pages."""
     jobs, after = [], ""
-    for _ in range(_FINISHED_PAGES):
-        page = await queue.jobs(done, after=after, limit=PAGE)
+    for _ in range(pages):
+        page = await queue.jobs(Selection(run=run, states=_DONE), after=after, limit=PAGE)
         # Payloads and results, which may be large, are let go of page by page.
         jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
         if len(page) < PAGE:
             break
         after = page[-1].id
-    whole = len(jobs) < _FINISHED_PAGES * PAGE
-    settled = [at for _, _, at in jobs if at is not None]
-    began = min((at - (seconds or 0.0) for seconds, _, at in jobs if at is not None), default=None)
-    if not whole and (oldest := await queue.jobs(Selection(run=run, states=frozenset({State.CLAIMED})), limit=1)):
-        # What is finished behind the oldest that is under way was finished lately.
-        page = await queue.jobs(done, after=oldest[0].id, limit=_RECENT_PAGES * PAGE)
-        jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
-    tries = sum(max(attempts, 1) for _, attempts, _ in jobs)
     return Timings(
         seconds=tuple(seconds for seconds, _, _ in jobs if seconds is not None),
-        retried=1 - len(jobs) / tries if tries else 0.0,
-        settled=tuple(settled),
-        began=began,
-        all_of_them=whole,
+        jobs=len(jobs),
+        failures=sum(max(attempts - 1, 0) for _, attempts, _ in jobs),
+        settled=tuple(at for _, _, at in jobs if at is not None),
+        began=min((at - (seconds or 0.0) for seconds, _, at in jobs if at is not None), default=None),
+        all_of_them=len(jobs) < pages * PAGE,
     )
+
+
+async def with_recent(queue: Queue, run: str, known: Timings, oldest: str) -> Timings:
+    """The same, with what some tell that finished lately: those behind the oldest that is under way."""
+    page = await queue.jobs(Selection(run=run, states=_DONE), after=oldest, limit=PAGE)
+    return msgspec.structs.replace(
+        known,
+        seconds=known.seconds + tuple(job.seconds for job in page if job.seconds is not None),
+        jobs=known.jobs + len(page),
+        failures=known.failures + sum(max(job.attempts - 1, 0) for job in page),
+    )
+
+
+class UnderWay(msgspec.Struct, frozen=True):
+    """A job that is claimed."""
+
+    job_id: str
+    epoch: int
+    host: str
+
+
+async def under_way(queue: Queue, run: str) -> list[UnderWay]:
+    """What is claimed of a run: all of it, or the first few hundred."""
+    page = await queue.jobs(Selection(run=run, states=frozenset({State.CLAIMED})), limit=_CLAIMED)
+    return [UnderWay(job.id, job.epoch, job.host) for job in page]
 
 
 async def failing(queue: Queue, run: str) -> Counter[str]:
@@ -86,6 +105,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     """What the pending jobs that were read are made of."""
 
     read: int = 0
+    failures: int = 0
+    """Attempts of theirs that failed."""
     hosts: tuple[tuple[str, int], ...] = ()
     """The hosts with the most jobs, and how many."""
     delayed: int = 0
@@ -107,7 +128,7 @@ class WaitingSurvey:
 
     def _begin(self) -> None:
         self._after = ""
-        self._read = self._delayed = 0
+        self._read = self._delayed = self._failures = 0
         self._hosts: Counter[str] = Counter()
         self._until: list[float] = []
 
@@ -127,6 +148,7 @@ class WaitingSurvey:
             page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
             for job in page:
                 self._read += 1
+                self._failures += job.attempts
                 if job.host in self._hosts or len(self._hosts) < _HOSTS:
                     self._hosts[job.host] += 1
                 if job.not_before is not None and job.not_before > now:
@@ -146,4 +168,10 @@ class WaitingSurvey:
 
     def _so_far(self) -> Waiting:
         named = [(host, jobs) for host, jobs in self._hosts.most_common(20) if host]
-        return Waiting(read=self._read, hosts=tuple(named), delayed=self._delayed, until=tuple(self._until))
+        return Waiting(
+            read=self._read,
+            failures=self._failures,
+            hosts=tuple(named),
+            delayed=self._delayed,
+            until=tuple(self._until),
+        )

@@ -20,7 +20,7 @@ class Span(msgspec.Struct, frozen=True):
     finished: int
     """Jobs that finished in it."""
     slots: float | None = None
-    """How many attempts could be under way at once, where that was known."""
+    """How many attempts could be under way at once, or how many workers there were, where that was known."""
 
 
 class Throughput:

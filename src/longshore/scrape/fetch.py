@@ -97,6 +97,13 @@ class Fetch:
             return await self._by_cache(request, self._ways.cache)
         return await self._tries(request)
 
+    async def permit(self, url: str) -> None:
+        """Ask robots.txt alone, where it is to be asked."""
+        end = url.find("/", 8)
+        site = url if end < 0 else url[:end]
+        if self._call.robots and not self._ways.robots.free(site):
+            await self._ask_robots(url, site)
+
     async def _by_cache(self, request: Request, cache: PageCache) -> Response:
         page = await cache.find(request)
         if page is not None and cache.fresh(page):
@@ -147,7 +154,8 @@ class Fetch:
         ends_at = self._call.ends_at
         if ends_at is None:
             return self._ways.patience
-        return max(min(self._ways.patience, ends_at - time.monotonic()), 0.0)
+        # What is spent on waiting is lacking for the answer, so half of the time that is left is for that.
+        return max(min(self._ways.patience, (ends_at - time.monotonic()) / 2), 0.0)
 
     async def _rest(self, seconds: float) -> bool:
         """Wait before the next try; False, at once, where there is no time for it."""

@@ -86,6 +86,10 @@ class AttemptHttp:
             raise StatusError(request.url, status, retryable=True if fetch.another_proxy_may(status) else None)
         return answer
 
+    async def permit(self, url: str) -> None:
+        """Return if robots.txt lets this URL be asked for. Raises `RobotsError`, or what asking for the file raises."""
+        await Fetch(self._ways, self._call).permit(url)
+
 
 class Http(AttemptHttp):
     """Fetches pages for async handlers. Opens its connections at the first fetch; `close` lets go of them."""

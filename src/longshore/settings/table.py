@@ -142,13 +142,22 @@ class Settings:
         at_most=_YEARS,
     )
     strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
-    contact: str = _setting("", "Whom a site's owner may write to: an address or a page, said in the user agent.")
+    contact: str | None = _setting(
+        None, "Whom a site's owner may write to: an address or a page, said in the user agent."
+    )
     robots: bool = _setting(True, "Obey robots.txt. A handler may say otherwise for itself.")
     host_delay: Span = _setting(  # noqa: RUF009 - a field like the others
         Span(0.0, 0.0),
         "Seconds between two requests to one host, by all workers together: a number, or a range such as 8-20. "
         "0 learns from each host how fast it may be asked.",
         at_most=_YEARS,
+        live=True,
+    )
+    host_first_rate: float = _setting(
+        1.0,
+        "Requests a second to a host of which nothing is known yet. From there the rate is learned.",
+        at_least=0.0001,
+        at_most=_MANY,
         live=True,
     )
     host_rate: float = _setting(
@@ -200,7 +209,11 @@ class Settings:
         "playwright", "What `kit.browser` drives the browser with.", choices=("playwright", "selenium")
     )
     max_targets_per_browser: int = _setting(
-        100, "After so many pages the browser is replaced by a new one.", "MAX_TARGETS_PER_BROWSER", at_least=1
+        100,
+        "After so many pages the browser is replaced by a new one.",
+        "MAX_TARGETS_PER_BROWSER",
+        at_least=1,
+        at_most=_MANY,
     )
     tor: bool = _setting(False, "Send all requests through Tor; each worker has a Tor of its own.")
     tor_config: str | None = _setting(None, "A file of Tor's own configuration: bridges, the country of the exit.")

@@ -39,6 +39,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How long an answer may be taken from the cache; 0 is no cache."""
     host_delay: Span = Span(0.0, 0.0)
     """Seconds between two requests to one host, for the whole fleet, drawn anew each time; 0 learns the rate."""
+    host_first_rate: float = 1.0
+    """Requests a second to a host of which nothing is known."""
     host_rate: float = 1000.0
     """The most requests a second to one host, for the whole fleet."""
     proxies: ProxyConfig = ProxyConfig()
@@ -62,11 +64,12 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
         """As the settings say, for the worker of this number among so many."""
         return cls(
             folder=settings.data_folder,
-            contact=settings.contact,
+            contact=settings.contact or "",
             robots=settings.robots,
             transport=settings.transport,
             cache_hours=settings.cache_hours,
             host_delay=settings.host_delay,
+            host_first_rate=settings.host_first_rate,
             host_rate=settings.host_rate,
             proxies=ProxyConfig(
                 file=settings.proxy_file,

@@ -45,7 +45,7 @@ def policy_of(config: KitConfig) -> Policy:
     """What the settings say about the pace of hosts."""
     delay = config.host_delay
     return Policy(
-        first=min(Policy().first, config.host_rate),
+        first=min(config.host_first_rate, config.host_rate),
         slowest=min(Policy().slowest, config.host_rate),
         fastest=config.host_rate,
         delay=(delay.low, delay.high) if delay.high else None,

@@ -177,7 +177,8 @@ class WorkerTools(Attempts):
         """As `Kit.browser`."""
         if self._browsers is None:
             self._browsers = _browsers(self.config, self.pace)
-        return self._browsers.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at)
+        permit = self._http.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
+        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
 
     def tor(self, kit: Kit) -> Any:
         """As `Kit.tor`."""
@@ -267,21 +268,28 @@ class ChildTools(Attempts):
         self._line = line
         self._pace = RelayedPace(line)
         self._http: SyncHttp | None = None
+        self._permits: Http
         self._browsers: SyncBrowsers | None = None
 
     def http(self, kit: Kit) -> Any:
         """As `Kit.http`."""
         if self._http is None:
-            config = self._config
-            turns = RelayedPool(self._line) if config.tor or config.proxies.file is not None else None
-            self._http = SyncHttp(_http(config, self._pace, turns, None))
+            self._http = SyncHttp(self._new_http())
         return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=_robots(kit))
 
     def browser(self, kit: Kit) -> Any:
         """As `Kit.browser`."""
         if self._browsers is None:
             self._browsers = SyncBrowsers(_browsers(self._config, self._pace))
-        return self._browsers.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at)
+            # One of its own: this one is used in the browser's event loop.
+            self._permits = self._new_http()
+        permit = self._permits.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
+        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
+
+    def _new_http(self) -> Http:
+        config = self._config
+        turns = RelayedPool(self._line) if config.tor or config.proxies.file is not None else None
+        return _http(config, self._pace, turns, None)
 
     def tor(self, kit: Kit) -> Any:
         """As `Kit.tor`."""

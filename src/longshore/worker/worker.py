@@ -45,6 +45,7 @@ from longshore.worker.hand import Hand
 from longshore.worker.hangup import Hangup
 from longshore.worker.kit_config import KitConfig
 from longshore.worker.kit_pace import WorkerPace
+from longshore.worker.limits import Limited
 from longshore.worker.live import LiveSettings
 from longshore.worker.politeness import Politeness
 from longshore.worker.progress import Progress
@@ -53,6 +54,7 @@ from longshore.worker.renewal import Renewal, RenewalThread
 from longshore.worker.report import Exit, Report, Tally, claim_success_rate
 from longshore.worker.reporter import Reporter
 from longshore.worker.runner import Interruption, Runner
+from longshore.worker.scheduler import MakeStarts, Scheduler
 from longshore.worker.settler import Settler
 from longshore.worker.signals import Signals
 from longshore.worker.standing import Watcher
@@ -73,13 +75,15 @@ async def work(
     gate: Gate | None = None,
     live: LiveSettings | None = None,
     watcher: Watcher | None = None,
+    starts: MakeStarts | None = None,
 ) -> Report:
     """Be a worker until a stop condition holds, a signal comes, or the queue is lost; then say how it went.
 
     Raises a `UsageError` where it cannot even start. What is left out is made from the configuration: the handlers from
     its file, the queue from its URL. A queue that is given is used as it is and not closed. Nothing begins while the
     gate, where one is given, is closed. Where live settings are given, their changes take effect while it runs, and
-    SIGHUP has them read again. A watcher is told every second how the worker stands.
+    SIGHUP has them read again. A watcher is told every second how the worker stands. `starts` is who starts the
+    runs of schedules.
     """
     clock = clock or SystemClock()
     if handlers is None:
@@ -90,7 +94,8 @@ async def work(
     own_queue = queue is None
     if queue is None:
         queue = await _opened(config, clock, reporter)
-    worker = _Worker(config, clock, {kind: handlers[kind] for kind in kinds}, queue, reporter, gate, live, watcher)
+    wanted = {kind: handlers[kind] for kind in kinds}
+    worker = _Worker(config, clock, wanted, queue, reporter, gate, live, watcher, starts)
     try:
         return await worker.live(renew_in_thread=own_queue and queue.traits.spans_processes)
     finally:
@@ -136,12 +141,15 @@ class _Worker:
         gate: Gate | None,
         live: LiveSettings | None,
         watcher: Watcher | None,
+        starts: MakeStarts | None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._handlers = handlers
         attended = Attended(queue, clock)
-        self._queue = queue = cast("Queue", attended)
+        self._limited = Limited(cast("Queue", attended), clock)
+        self._queue = queue = cast("Queue", self._limited)
+        self._scheduler = Scheduler(starts, queue, clock, config.worker.incarnation)
         self._reporter = reporter
         self._tally = Tally()
         self._started = clock.monotonic()
@@ -254,7 +262,8 @@ class _Worker:
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
         services = [claiming, self._service(self._reaper.run())]
-        services.append(self._service(self._pace.keep()))
+        services += [self._service(self._pace.keep()), self._service(self._limited.keep())]
+        services.append(self._service(self._scheduler.run()))
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
             services.append(self._service(self._follow(self._live)))
@@ -279,17 +288,18 @@ class _Worker:
             for service in services:
                 service.cancel()
             await asyncio.gather(*services, return_exceptions=True)
-            await self._sign_out()
+            await self._say_goodbye()
             if thread is not None:
                 await thread.stop()
             await self._children.close()
             await self._tools.close()
             await self._pace.close()
 
-    async def _sign_out(self) -> None:
+    async def _say_goodbye(self) -> None:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._claimer.scope.close()
+                await self._limited.tell()
         except (QueueError, TimeoutError) as error:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
 

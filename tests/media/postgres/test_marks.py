@@ -100,7 +100,7 @@ async def test_a_busy_machine_is_no_trouble(queue: PostgresQueue, monkeypatch: p
         want = msgspec.structs.replace(ALL, limit=100, partitions=partitions)
         for _ in range(4):
             await taken(queue, want)
-        await queue.submit([job(5000 + len(partitions or ()), priority=1)])
+        await queue.submit([job(5000 + len(partitions or ()), priority=1, partition="0")])
         assert (await taken(queue, want))[0] >= 5000
 
 

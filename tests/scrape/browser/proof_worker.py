@@ -26,7 +26,7 @@ async def main(kind: str, site: str, pages: int, targets: int) -> None:
             assert "a page" in await page.html()
             # At the same age of each browser, so that the figures compare.
             if number % targets == targets - 1:
-                weights.append({"own": own.memory_info().rss, "browser": memory_of(browsers.pids[-1])})
+                weights.append({"own": own.memory_info().rss, "browser": memory_of(browsers.pids[0])})
         seen.update(each.pid for each in own.children(recursive=True))
     await browsers.close()
     left = [each.pid for each in own.children(recursive=True)]

@@ -26,6 +26,7 @@ CHECKS: Mapping[str, Check] = {
     "partitions": project.check_partitions,
     "proxies": project.check_proxies,
     "browser": machine.check_browser,
+    "tor": machine.check_tor,
     "vpn": outside.check_vpn,
     "network": outside.check_network,
     "git": machine.check_git,

@@ -20,6 +20,7 @@ import msgspec
 from longshore.errors import HandlerFileError
 from longshore.fleet.checks.finding import Loaded, Plan
 from longshore.fleet.supervisor import how_it_ended
+from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.handlers.partitions import partitions_in
 from longshore.settings import export_dotenv
@@ -63,12 +64,20 @@ def main() -> None:
     try:
         handlers = load_handlers(Path(sys.argv[1]))
         brought = tuple(name for name in _BROWSER_LIBRARIES if name in sys.modules)
+        if any("browser" in _names_in(handler) for handler in handlers.values()):
+            brought = ("kit.browser", *brought)
         loaded = Loaded(kinds=tuple(sorted(handlers)), browsers=brought, partitions=partitions_in(Path(sys.argv[1])))
     except HandlerFileError as error:
         loaded = Loaded(fault=_in_short(str(error)), partitions=_written_partitions(Path(sys.argv[1])))
     os.write(answer, msgspec.json.encode(loaded))
     # Threads that the file started must not keep it.
     os._exit(0)
+
+
+def _names_in(handler: Handler) -> tuple[str, ...]:
+    """The names that a handler's own code mentions."""
+    code = getattr(handler.function, "__code__", None)
+    return () if code is None else code.co_names
 
 
 def _written_partitions(file: Path) -> tuple[str, ...]:

@@ -10,12 +10,12 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-import longshore
 from longshore.fleet.autoscale import WORKER_BYTES
 from longshore.fleet.checks.finding import Finding, Scene, Verdict
 from longshore.fleet.checks.outside import file_of, nearest
 from longshore.media import full_url, scheme_of
 from longshore.observe import machine
+from longshore.scrape.tor import TorMissingError, find_tor
 
 _LITTLE_DISK, _NO_DISK = 2**30, 100 * 2**20
 _NO_MEMORY = 100 * 2**20
@@ -85,14 +85,25 @@ async def check_browser(scene: Scene) -> Finding:
     if not loaded.browsers:
         return _ok(name, "None is installed, and the handlers need none.")
     library = loaded.browsers[0]
-    how = "playwright install chromium" if library == "playwright" else "install Chrome or Chromium"
+    how = "playwright install chromium" if library in {"playwright", "kit.browser"} else "install Chrome or Chromium"
     what = f"The handlers use {library}, and no browser is installed."
     return Finding(name, Verdict.FAIL, what, f"{how[0].upper()}{how[1:]} (Debian: apt install chromium).")
 
 
+async def check_tor(scene: Scene) -> Finding:
+    """Tor is installed, where the settings send requests through it."""
+    if scene.settings is None or not scene.settings.tor:
+        return _ok("tor", "Not used.")
+    try:
+        return _ok("tor", f"{find_tor()}; each worker starts its own.")
+    except TorMissingError as error:
+        what, _, fix = str(error).partition(" Fix: ")
+        return Finding("tor", Verdict.FAIL, what, fix[0].upper() + fix[1:])
+
+
 async def check_clock(_: Scene) -> Finding:
     """The clock is not behind what is certain: Longshore was installed before now."""
-    return clock_finding(time.time(), os.stat(longshore.__file__).st_mtime)  # noqa: PTH116  a file that is there
+    return clock_finding(time.time(), os.stat(machine.__file__).st_mtime)  # noqa: PTH116  a file that is there
 
 
 def clock_finding(now: float, installed: float) -> Finding:

@@ -40,7 +40,10 @@ class Manners:
 
     def waits(self) -> float:
         """Seconds there are for waiting now."""
-        return self.patience if self.ends_at is None else max(0.0, min(self.patience, self.ends_at - time.monotonic()))
+        if self.ends_at is None:
+            return self.patience
+        # Half of the time that is left is for the page.
+        return max(0.0, min(self.patience, (self.ends_at - time.monotonic()) / 2))
 
 
 class Page:

@@ -1,0 +1,85 @@
+"""The same as the commands, for scripts: plain functions that wait until it is done.
+
+They may be called from any thread, and where an event loop runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from longshore.queue import Count
+    from longshore.runs.scrapers import Jobs, Scraper
+    from longshore.runs.starting import Finished, Queued
+
+T = TypeVar("T")
+
+
+def start(
+    scraper: str | Scraper,
+    *,
+    urls: Jobs | None = None,
+    run: str | None = None,
+    resume: bool = False,
+    out: str | None = None,
+    queue: str | None = None,
+) -> Queued | Finished:
+    """Start a scraper by its name in `longshore.toml`, or one that is made here; the same as `longshore start`.
+
+    Distributed: returns when its jobs are in the queue, with the run's id and the workers' command. Single: runs it
+    here and returns when it is over. `urls` is a file, a list or a function of URLs, payloads or jobs, or a source.
+    """
+    from longshore.cli.start import started
+    from longshore.runs.scrapers import find_scraper, source_of
+
+    found = find_scraper(scraper) if isinstance(scraper, str) else _checked(scraper)
+    source = None if urls is None else source_of(urls)
+    return _wait_for(started(found, {"queue": queue}, source, run, resume=resume, out=out))
+
+
+def stats(run: str, *, queue: str | None = None) -> Count:
+    """How many jobs of a run are `pending`, `claimed`, `completed`, `failed`, `cancelled` and `remaining`.
+
+    `NotFoundError` for a run that the queue does not have.
+    """
+    return _wait_for(_stats(run, queue))
+
+
+async def _stats(run: str, queue: str | None) -> Count:
+    import msgspec
+
+    from longshore.cli.opened import counts_of, opened_existing
+    from longshore.queue import totals
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue})
+    async with opened_existing(settings) as opened:
+        return msgspec.structs.replace(totals(await counts_of(opened, run, settings)), run=run)
+
+
+def _checked(scraper: Scraper) -> Scraper:
+    from pathlib import Path
+
+    from longshore.errors import SettingsError
+
+    if faults := list(scraper.faults(Path())):
+        listed = "".join(f"\n  - {fault}" for fault in faults)
+        raise SettingsError(f"The scraper {scraper.name} cannot be used:{listed}")
+    return scraper
+
+
+def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        # In the main thread this way Ctrl-C is heard.
+        return asyncio.run(coroutine)
+    from longshore.loop_thread import LoopThread
+
+    beside = LoopThread("longshore")
+    try:
+        return beside.call(coroutine)
+    finally:
+        beside.close()

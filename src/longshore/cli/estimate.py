@@ -1,0 +1,144 @@
+"""`longshore estimate`: when a run will be done, and what it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.runs.estimate import Basis, Estimate
+    from longshore.runs.waiting import Look
+    from longshore.settings import Settings
+
+_WATCHED = 3.0
+"""Seconds between the two looks: the second tells how fast it goes now."""
+_SURVEYED = 10.0
+"""Seconds for which pending jobs are read at most, to see which hosts they are for."""
+_WORDS = {
+    "workers": "the workers: twice as many would take about half the time",
+    "host": "the rate of {host}: more workers would not help",
+    "retries": "retries: attempts that fail, and the pauses before the next",
+    "delays": "delays: jobs that may not begin yet",
+    "stragglers": "stragglers: a few long jobs, while most workers have nothing to do",
+    "nobody": "nobody: start a worker",
+}
+
+
+def estimate(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run.", show_default=False)],
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """When a run will be done: half of such runs end within the first time, nine of ten within the second.
+
+    What binds is what would have to change for it to end sooner: the workers, the rate of a host, retries, delays, or a
+    few long jobs. It takes some seconds, as it looks twice to see how fast the run goes. Where nothing has finished yet
+    it says so, and gives no number.
+    """
+    from longshore.cli.output import write, write_json
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    look = asyncio.run(_look(settings, run))
+    found = look.estimate
+    if json:
+        write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found)})
+        return
+    for line in _said(look, found):
+        write(line)
+
+
+async def _look(settings: Settings, run: str) -> Look:
+    from longshore.cli.opened import counts_of, opened_existing
+    from longshore.clock import SystemClock
+    from longshore.runs.waiting import Watch
+
+    clock = SystemClock()
+    async with opened_existing(settings) as queue:
+        await counts_of(queue, run, settings)
+        watch = Watch(queue, run, clock)
+        look = await watch.look()
+        if look.count.remaining:
+            began = clock.monotonic()
+            await watch.survey(_SURVEYED)
+            await clock.sleep(max(_WATCHED - (clock.monotonic() - began), 0.0))
+            look = await watch.look()
+        return look
+
+
+def _said(look: Look, found: Estimate) -> list[str]:
+    import time
+
+    from longshore.cli.output import counted, duration, moment
+
+    if not look.count.remaining:
+        return ["It is done: nothing is left to do."]
+    if found.p50 is None or found.p90 is None:
+        lines = [f"Not known yet: {found.unknown}. {counted(look.count.remaining, 'job')} are left."]
+        if found.binds == "nobody":
+            lines.append("To start a worker: longshore work FILE")
+        return lines
+    now = time.time()
+    lines = [
+        f"half of such runs end within      {duration(found.p50)} ({moment(now + found.p50)})",
+        f"nine of ten such runs end within  {duration(found.p90)} ({moment(now + found.p90)})",
+        f"what binds                        {binding_words(found)}",
+    ]
+    return [*lines, f"based on                          {_basis(found.basis)}"] if found.basis else lines
+
+
+def _basis(basis: Basis) -> str:
+    from longshore.cli.output import counted, duration
+
+    parts = [f"{counted(basis.finished, 'job')} finished in {duration(basis.seconds)}"]
+    if basis.workers:
+        parts.append(f"{counted(basis.workers, 'worker')}")
+    return ", ".join([*parts, f"about {basis.slots:.3g} under way at once"])
+
+
+def binding_words(found: Estimate) -> str:
+    """What binds, in words; nothing where that is not known."""
+    from longshore.cli.output import printable
+
+    return "" if found.binds is None else _WORDS[found.binds].format(host=printable(found.host))
+
+
+def time_left(found: Estimate) -> str:
+    """`2 min 10 s to 3 min left`; nothing where it is not known."""
+    from longshore.cli.output import duration
+
+    if found.p50 is None or found.p90 is None:
+        return ""
+    # The last jobs are often the slow ones; tenths of a second would promise too much.
+    if found.p90 < 1:
+        return "nearly done"
+    return f"{_coarse(found.p50)} to {duration(found.p90)} left"
+
+
+def _coarse(seconds: float) -> str:
+    from longshore.cli.output import duration
+
+    return duration(seconds) if seconds >= 1 else "1 s"
+
+
+def estimate_json(found: Estimate) -> dict[str, Any]:
+    """An estimate for programs, in seconds from now."""
+    import msgspec
+
+    rounded = {name: None if value is None else round(value, 1) for name, value in _times(found).items()}
+    return {
+        **rounded,
+        "binds": found.binds,
+        **({"host": found.host} if found.host else {}),
+        **({"unknown": found.unknown} if found.unknown else {}),
+        **({"basis": msgspec.to_builtins(found.basis)} if found.basis else {}),
+    }
+
+
+def _times(found: Estimate) -> dict[str, float | None]:
+    return {"p50_seconds": found.p50, "p90_seconds": found.p90}

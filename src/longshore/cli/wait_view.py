@@ -1,0 +1,180 @@
+"""A run that is watched: some lines that change in place on a terminal, a line now and then in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from longshore.cli.estimate import binding_words, time_left
+from longshore.cli.output import counted, printable
+from longshore.cli.progress import ctrl_c_unseen, rate
+from longshore.runs.estimate import Estimate
+from longshore.runs.waiting import Look
+
+EVERY = 5.0
+"""Seconds between two lines in a pipe."""
+_SORTS = 3
+_HINT = "Ctrl-C stops watching; the run goes on."
+
+
+class WaitView(AbstractContextManager["WaitView"], Protocol):
+    """Shows a run that is watched."""
+
+    def show(self, look: Look) -> None:
+        """The run stands so."""
+
+    def say(self, text: str) -> None:
+        """A sentence, without disturbing the rest."""
+
+
+def wait_view(to: Console, title: str) -> WaitView:
+    """The picture, or the lines."""
+    return _Picture(to, title) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+
+
+def progress_line(look: Look, found: Estimate) -> str:
+    """How far it is, in one line."""
+    count = look.count
+    facts = [
+        f"{count.total - count.remaining:,} of {count.total:,} done",
+        _speed(look),
+        _left(look, found),
+        failing(look),
+        _hands(look),
+    ]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def picture(look: Look, found: Estimate, title: str, width: int) -> RenderableType:
+    """The whole view, for a screen of that width."""
+    count = look.count
+    done = count.total - count.remaining
+    right = f"{done:,}/{count.total:,}  {100 * done // max(count.total, 1)} %"
+    name = printable(title)[: max(width // 3, 8)]
+    head = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(3):
+        head.add_column(no_wrap=True)
+    head.add_row(
+        Text(name, style="bold cyan"),
+        ProgressBar(total=max(count.total, 1), completed=done, width=max(width - len(name) - len(right) - 6, 8)),
+        Text(right, style="bold"),
+    )
+    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _hands(look)) if fact))]
+    if count.remaining and (binds := binding_words(found)):
+        lines.append(Text(f"what binds: {binds}", style="dim"))
+    if count.failed:
+        lines.append(Text(failing(look), style="red"))
+    if look.unattended:
+        lines.append(Text(nobody(look), style="yellow"))
+    lines.append(Text(_HINT, style="dim"))
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(head, *lines)
+
+
+def failing(look: Look) -> str:
+    """How many failed, of which kinds of jobs, and what of; nothing where none did."""
+    if not look.count.failed:
+        return ""
+    kinds: Counter[str] = Counter()
+    for lane in look.lanes:
+        kinds[lane.kind] += lane.failed
+    several = len({lane.kind for lane in look.lanes}) > 1
+    said = [f"{kind} {number:,}" for kind, number in kinds.most_common(_SORTS) if number] if several else []
+    said += [f"{sort} {number:,}" for sort, number in look.failing[:_SORTS]]
+    of = f" ({printable('; '.join(said))})" if said else ""
+    return f"{look.count.failed:,} failed{of}"
+
+
+def nobody(look: Look) -> str:
+    """That nobody seems to be at work."""
+    if look.count.claimed:
+        return (
+            f"Nobody is known to be at work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
+            "by workers that may be gone. To start one: longshore work FILE"
+        )
+    return "Nobody is at work on it. To start a worker: longshore work FILE"
+
+
+def _speed(look: Look) -> str:
+    return rate(look.per_second) if look.per_second and look.evidence.going else ""
+
+
+def _left(look: Look, found: Estimate) -> str:
+    if not look.count.remaining:
+        return ""
+    return time_left(found) or f"time left not known yet: {found.unknown}"
+
+
+def _hands(look: Look) -> str:
+    hands = look.hands
+    if not hands.workers:
+        return ""
+    busy = f" ({hands.busy:,} of {hands.slots:,} busy)" if hands.busy is not None and hands.slots else ""
+    return counted(hands.workers, "worker") + busy
+
+
+class _Picture:
+    def __init__(self, to: Console, title: str) -> None:
+        self._to = to
+        self._title = title
+        # What is drawn is drawn by `show` alone, so that nothing moves twice.
+        self._live = Live(console=to, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._around = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._around.enter_context(ctrl_c_unseen(self._to))
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+        self._around.close()
+
+    def show(self, look: Look) -> None:
+        self._live.update(picture(look, look.estimate, self._title, self._to.width), refresh=True)
+
+    def say(self, text: str) -> None:
+        self._to.print(f"[yellow]{escape(text)}[/yellow]")
+
+
+class _Lines:
+    def __init__(self, to: Console) -> None:
+        self._to = to
+        self._last = float("-inf")
+        self._unattended = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, look: Look) -> None:
+        now = time.monotonic()
+        if look.count.remaining and now - self._last >= EVERY:
+            self._last = now
+            self.say(progress_line(look, look.estimate))
+        # Once, and not for a worker that was between two jobs when it was looked at.
+        self._unattended = self._unattended + 1 if look.unattended else 0
+        if self._unattended == 2:
+            self.say(nobody(look))
+
+    def say(self, text: str) -> None:
+        self._to.print(text, markup=False)
+        # Whoever reads the other end of a pipe wants it now.
+        self._to.file.flush()

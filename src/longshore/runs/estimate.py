@@ -1,0 +1,379 @@
+"""When a run will be done: the time within which half of such runs end, and that within which nine of ten do.
+
+What is known (`Evidence`) goes in, an `Estimate` comes out: a pure function, the same for the same evidence.
+
+How
+    The rest of the run is played through some hundreds of times. Each time,
+    - how long attempts take is drawn from how long they took. Those under way count too, as longer than they have been
+      under way: otherwise a run that has just begun would seem to have short jobs only. Now and then one takes longer
+      than any so far: where few have been seen, the longest is yet to come;
+    - the work is done by as many hands as the throughput seen says there are (jobs a second × seconds a job), which
+      counts the idle ones out; at first, before much is seen, by as many as the workers have;
+    - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough;
+    - the pace drifts, by as much as it did before, and more the further ahead one looks;
+    - nothing ends before the slowest host has let its last job through, or before the last delayed job may begin.
+    The quantiles of the ends are the answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import accumulate
+from statistics import fmean, median, pvariance
+
+import msgspec
+
+from longshore.runs.throughput import Span
+
+_PLAYED, _FEWEST_PLAYED = 200, 40
+_STEPS = 40_000
+"""Attempts played in all, so that an estimate costs some tens of milliseconds at most."""
+_ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 1000
+"""Jobs at the end of a run that are played one by one."""
+_SAMPLE = 200
+_BACKOFF = 4.0
+"""Seconds before a first retry, where none has been seen to wait."""
+_RETRIES = 3
+_DRIFT, _FAR_DRIFT, _MOST_DRIFT = 0.08, 0.22, 0.6
+"""By how much the pace differs from that seen (the logarithm's deviation): always, when looking as far ahead as one has
+looked back, and at most."""
+_HOST_DRIFT = 0.15
+_HALF_LIFE = 30
+"""Jobs after which a span counts half, at least; else a third of all that were seen."""
+
+
+class Binding(StrEnum):
+    """What a run would have to be given more of, or rid of, to end sooner."""
+
+    WORKERS = "workers"
+    HOST = "host"
+    """The rate of one host."""
+    RETRIES = "retries"
+    DELAYS = "delays"
+    """Jobs that may not begin yet."""
+    STRAGGLERS = "stragglers"
+    """A few long jobs, while most hands have nothing to do."""
+    NOBODY = "nobody"
+    """No worker."""
+
+
+class HostLoad(msgspec.Struct, frozen=True):
+    """What waits for one host."""
+
+    host: str
+    jobs: float
+    """Jobs of it that are not finished; a guess where they were not all counted."""
+    rate: float
+    """How many a second it lets through."""
+    closed_for: float = 0.0
+    """Seconds until it may be asked again."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run at one moment."""
+
+    pending: int
+    claimed: int
+    spans: tuple[Span, ...] = ()
+    """What finished when, oldest first."""
+    idle: float = 0.0
+    """Seconds for which somebody has watched and nothing has finished."""
+    going: bool = False
+    """Whether something was seen to finish within the last half minute."""
+    seconds: tuple[float, ...] = ()
+    """What attempts took that settled their jobs."""
+    ages: tuple[float, ...] = ()
+    """For how many seconds attempts have been under way, at least; a sample."""
+    workers: int | None = None
+    """Who is on the roll for this run; None where the queue keeps none."""
+    slots: float | None = None
+    """How many attempts they may have under way at once; None where they do not say. Then those of `spans` are workers."""
+    retried: float = 0.0
+    """The share of attempts that failed and after which the job was, or will be, tried again."""
+    delayed: float = 0.0
+    """How many of the pending jobs may not begin yet; a guess where they were not all counted."""
+    waits: tuple[float, ...] = ()
+    """For how many seconds: a sample, the longest among it."""
+    hosts: tuple[HostLoad, ...] = ()
+    """Hosts whose rate is known and holds requests back."""
+
+    @property
+    def remaining(self) -> int:
+        """What is not finished yet."""
+        return self.pending + self.claimed
+
+
+class Basis(msgspec.Struct, frozen=True, kw_only=True):
+    """What an estimate goes by."""
+
+    finished: int
+    """Jobs seen to finish, and in how many seconds."""
+    seconds: float
+    timed: int
+    """Attempts whose length is known."""
+    workers: int | None
+    slots: float
+    """How many attempts are under way at once, going by the throughput."""
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the rest of a run takes, in seconds from now."""
+
+    p50: float | None
+    """Half of such runs end within this; None where it cannot be said."""
+    p90: float | None
+    """Nine of ten do."""
+    binds: Binding | None = None
+    host: str = ""
+    """Which host, where one binds."""
+    basis: Basis | None = None
+    unknown: str = ""
+    """Why it cannot be said."""
+
+
+def estimate(evidence: Evidence) -> Estimate:
+    """How long the rest of a run takes, and what it waits for."""
+    if not evidence.remaining:
+        return Estimate(p50=0.0, p90=0.0)
+    finished = sum(span.finished for span in evidence.spans)
+    if not evidence.workers and not evidence.claimed and not evidence.going:
+        return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="nobody is at work on it")
+    if not finished:
+        return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
+    model = _Model(evidence)
+    played = model.play(model.retried)
+    p50, p90 = _quantile(played, 0.5), _quantile(played, 0.9)
+    binds, host = _binding(evidence, model, p50)
+    basis = Basis(
+        finished=finished,
+        seconds=sum(span.seconds for span in evidence.spans),
+        timed=len(evidence.seconds),
+        workers=evidence.workers,
+        slots=model.capacity,
+    )
+    return Estimate(p50=p50, p90=p90, binds=binds, host=host, basis=basis)
+
+
+def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, str]:
+    slowest = max(evidence.hosts, key=_host_seconds, default=None)
+    if slowest is not None and _host_seconds(slowest) >= 0.85 * p50:
+        return Binding.HOST, slowest.host
+    if evidence.waits and max(evidence.waits) >= 0.7 * p50:
+        return Binding.DELAYS, ""
+    if model.retried and _quantile(model.play(0.0), 0.5) <= 0.7 * p50:
+        return Binding.RETRIES, ""
+    if model.even_seconds <= 0.5 * p50:
+        return Binding.STRAGGLERS, ""
+    return Binding.WORKERS, ""
+
+
+def _host_seconds(load: HostLoad) -> float:
+    return load.closed_for + load.jobs / load.rate
+
+
+class _Model:
+    """The evidence as numbers to play with."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self.retried = min(evidence.retried, 0.9)
+        rate, seen = _rate(evidence)
+        hands = evidence.slots or float(max(evidence.claimed, 1))
+        self._seconds, self._weights = _lengths(evidence.seconds or (hands / max(rate, 1e-6),), evidence.ages)
+        self._longest = self._seconds[-1]
+        self._mean = fmean(self._seconds, self._weights)
+        # Jobs a second × seconds a job is how many are under way. Of few jobs it says little: those that take long have
+        # not finished yet.
+        little = rate * self._mean / (1 - self.retried)
+        trust = 2 * hands if evidence.slots else hands / 2
+        self.capacity = max((trust * hands + seen * little) / (trust + seen), 1e-6)
+        if evidence.slots:
+            self.capacity = min(self.capacity, hands)
+        self._hands = max(math.ceil(self.capacity - 1e-9), 1)
+        self._stretch = self._hands / self.capacity
+        """Idle time between two jobs, as a factor."""
+        self._drift = _drift(evidence, self.even_seconds)
+        self._pause = 2 * median(evidence.waits) if evidence.waits else _BACKOFF
+        """Before a first retry: what is left of a pause is half of it on average."""
+
+    @property
+    def even_seconds(self) -> float:
+        """How long it took if the work were shared out evenly to the end."""
+        return self._evidence.remaining * self._mean / (1 - self.retried) / self.capacity
+
+    def play(self, retried: float) -> list[float]:
+        """The ends of the run, played through so many times, in order."""
+        last = min(self._evidence.remaining, max(_ONE_BY_ONE, 2 * self._hands), _MOST_ONE_BY_ONE)
+        times = min(max(_STEPS // last, _FEWEST_PLAYED), _PLAYED)
+        chance = random.Random(1)  # noqa: S311  the same evidence, the same estimate
+        return sorted(self._once(chance, last, retried) for _ in range(times))
+
+    def _once(self, chance: random.Random, last: int, retried: float) -> float:
+        evidence = self._evidence
+        # Which lengths were met is chance too: drawn anew for each time.
+        drawn = chance.choices(self._seconds, self._weights, k=min(len(self._seconds), _SAMPLE))
+        lengths = _Lengths(chance, drawn, self._longest)
+        front = (evidence.remaining - last) * fmean(drawn) / (1 - retried) / self.capacity
+        played = front + self._one_by_one(chance, lengths, last, retried)
+        end = played * math.exp(chance.gauss(0.0, self._drift))
+        for load in evidence.hosts:
+            end = max(end, _host_seconds(load) * math.exp(chance.gauss(0.0, _HOST_DRIFT)) + lengths.any())
+        if evidence.waits:
+            end = max(end, max(evidence.waits) + lengths.any())
+        return end
+
+    def _one_by_one(self, chance: random.Random, lengths: _Lengths, last: int, retried: float) -> float:
+        """How long the last jobs take: each goes to the hand that is free first."""
+        evidence, free = self._evidence, [0.0] * self._hands
+        later: list[tuple[float, int]] = []
+        """Jobs that may begin at an instant, and how often they were tried."""
+        fresh = last
+        if evidence.remaining == last:
+            # All that is left is played: what is under way has its age, what is delayed its time.
+            under_way = min(self._hands, evidence.claimed)
+            ages = sorted(evidence.ages, reverse=True)[:under_way]
+            free[:under_way] = [
+                *(lengths.rest(age) for age in ages),
+                *(
+                    lengths.rest_of_any(0.0 if evidence.pending else evidence.idle)
+                    for _ in range(under_way - len(ages))
+                ),
+            ]
+            delayed = min(round(evidence.delayed), last - under_way)
+            later = [(chance.choice(evidence.waits), 1) for _ in range(delayed)] if evidence.waits else []
+            fresh = last - under_way - len(later)
+        else:
+            fresh = last - len(free)
+            free = [lengths.rest_of_any(0.0) for _ in free]
+        free = [each * self._stretch for each in free]
+        heapq.heapify(later)
+        end = 0.0
+        for ended in free:
+            end = max(end, ended)
+            if ended and chance.random() < retried:
+                heapq.heappush(later, (ended + self._pause, 1))
+        heapq.heapify(free)
+        while fresh or later:
+            begin, tried = heapq.heappop(free), 0
+            if later and (not fresh or later[0][0] <= begin):
+                ready, tried = heapq.heappop(later)
+                begin = max(begin, ready)
+            else:
+                fresh -= 1
+            done = begin + lengths.any() * self._stretch
+            heapq.heappush(free, done)
+            end = max(end, done)
+            if tried < _RETRIES and chance.random() < retried:
+                heapq.heappush(later, (done + self._pause * 2**tried, tried + 1))
+        return end
+
+
+class _Lengths:
+    """How long attempts take, in one play."""
+
+    def __init__(self, chance: random.Random, drawn: list[float], longest: float) -> None:
+        self._chance = chance
+        self._drawn = sorted(drawn)
+        self._sums = list(accumulate(self._drawn))
+        self._longest = longest
+
+    def any(self) -> float:
+        """Of an attempt that begins."""
+        if self._chance.random() * (len(self._drawn) + 1) < 1:
+            return self._beyond(self._longest)
+        return self._chance.choice(self._drawn)
+
+    def rest(self, age: float) -> float:
+        """What is left of an attempt that has been under way for so long."""
+        place = bisect_right(self._drawn, age)
+        longer = len(self._drawn) - place
+        if self._chance.random() * (longer + 1) < 1:
+            return self._beyond(max(age, self._longest)) - age
+        return self._drawn[place + int(self._chance.random() * longer)] - age
+
+    def rest_of_any(self, age: float) -> float:
+        """What is left of an attempt that is met under way, of which no more is known than that it is so old."""
+        # Long attempts are met under way more often than short ones.
+        [whole] = self._chance.choices(self._drawn, cum_weights=self._sums)
+        return self.rest(max(age, whole * self._chance.random())) if age else whole * self._chance.random()
+
+    def _beyond(self, length: float) -> float:
+        """Longer than any so far: twice as long in a quarter of cases, as heavy tails have it."""
+        return length * min(1 / math.sqrt(self._chance.random() + 1e-9), 10.0)
+
+
+def _lengths(seconds: Sequence[float], ages: Sequence[float]) -> tuple[list[float], list[float]]:
+    """How long attempts take and how likely each length is, where of those under way only the age is known.
+
+    The likelihood of each that is still under way is shared among all that were longer (Kaplan and Meier). One that is
+    older than all that ended may end any time: it is counted with half as much again.
+    """
+    known = sorted([(max(each, 1e-3), True) for each in seconds] + [(each, False) for each in ages])
+    lengths, weights, left = [], [], 1.0
+    for place, (length, ended) in enumerate(known):
+        at_risk = len(known) - place
+        if ended or at_risk == 1:
+            lengths.append(length if ended else 1.5 * length)
+            weights.append(left / at_risk)
+            left -= weights[-1]
+    return lengths, weights
+
+
+def _rate(evidence: Evidence) -> tuple[float, float]:
+    """Jobs a second, what finished lately counting more than what finished long ago; and how many that is based on."""
+    half_life = max(_HALF_LIFE, sum(span.finished for span in evidence.spans) / 3)
+    jobs = seconds = weights = age = 0.0
+    for span in reversed(evidence.spans):
+        weight = 0.5 ** (age / half_life)
+        # As many as the hands of today would have finished.
+        hands = evidence.slots or evidence.workers
+        scale = hands / span.slots if hands and span.slots else 1.0
+        jobs += weight * span.finished * scale
+        seconds += weight * span.seconds
+        weights += weight * span.finished
+        age += span.finished
+    return jobs / max(seconds, 1e-6), weights
+
+
+def _drift(evidence: Evidence, ahead: float) -> float:
+    """How far the pace may come to differ from that seen, as the deviation of its logarithm."""
+    back = sum(span.seconds for span in evidence.spans)
+    far = _FAR_DRIFT * min(ahead / max(back, 1e-6), 2.0) ** 0.5
+    return min(math.sqrt(_DRIFT**2 + far**2 + _unsteadiness(evidence.spans) ** 2), _MOST_DRIFT)
+
+
+def _unsteadiness(spans: Sequence[Span]) -> float:
+    """By how much the pace has changed from one part of the time to another, beyond chance, relative to its mean."""
+    parts = _parts(spans, 6)
+    if len(parts) < 4:
+        return 0.0
+    normed = all(part.slots for part in parts)
+    rates = [part.finished / part.seconds / (part.slots or 1.0 if normed else 1.0) for part in parts]
+    mean = fmean(rates)
+    if mean <= 0:
+        return 0.0
+    by_chance = 2 / max(fmean(part.finished for part in parts), 1.0)
+    # What will be is the mean over the time to come, which is steadier than its parts.
+    return math.sqrt(max(pvariance(rates) / mean**2 - by_chance, 0.0)) / 2
+
+
+def _parts(spans: Sequence[Span], number: int) -> list[Span]:
+    """The spans, put together into so many of about the same length."""
+    length = sum(span.seconds for span in spans) / number
+    parts, seconds, finished, slots = [], 0.0, 0, 0.0
+    for span in spans:
+        seconds, finished = seconds + span.seconds, finished + span.finished
+        slots += span.seconds * (span.slots or 0.0)
+        if seconds >= length * 0.999:
+            parts.append(Span(seconds, finished, slots / seconds or None))
+            seconds, finished, slots = 0.0, 0, 0.0
+    return parts
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]

@@ -1,0 +1,56 @@
+"""Tables as a SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import groupby, islice
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from longshore.runs.export.columns import Table, Type
+from longshore.runs.export.whole import APPLICATION_ID
+
+_AT_ONCE = 500
+_TYPES = {Type.BOOLEAN: "INTEGER", Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT"}
+
+
+def write_sqlite(path: Path, tables: Sequence[Table], rows: Iterable[tuple[int, list[Any]]]) -> None:
+    """Make the database. Each row comes with the number of its table. `OSError` where there is no room for it."""
+    path.unlink(missing_ok=True)
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            # Whoever dies leaves a file that nobody will look at: it needs no journal.
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute("BEGIN")
+            for table in tables:
+                database.execute(_create(table))
+            inserts = [_insert(table) for table in tables]
+            for number, values in _portions(rows):
+                database.executemany(inserts[number], values)
+            database.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{error}") from error
+
+
+def _portions(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list[list[Any]]]]:
+    for number, same in groupby(rows, itemgetter(0)):
+        while portion := [values for _, values in islice(same, _AT_ONCE)]:
+            yield number, portion
+
+
+def _create(table: Table) -> str:
+    columns = ", ".join(f"{_quoted(column.name)} {_TYPES[column.type]}" for column in table.columns)
+    return f"CREATE TABLE {_quoted(table.name)} ({columns})"
+
+
+def _insert(table: Table) -> str:
+    return f"INSERT INTO {_quoted(table.name)} VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608  quoted
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,89 @@
+"""Files that appear whole or not at all, packed as their names say; and standard output."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+from longshore.errors import UsageError
+
+STDOUT = "-"
+PACKED = (".zst", ".gz")
+"""Endings of names for which the content is compressed."""
+APPLICATION_ID = 0x4C53_4558
+"""What says of a SQLite database that it is an export: another one is never written over."""
+
+_SQLITE = b"SQLite format 3\0"
+
+
+@contextmanager
+def whole(target: Path) -> Iterator[Path]:
+    """A file to write to, which takes its place once the block has ended well. `OSError` where it cannot."""
+    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    try:
+        yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(out: str) -> Iterator[BinaryIO]:
+    """Somewhere to write to: standard output for `-`, else a file that is whole or not there."""
+    if out == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with whole(Path(out)) as part, part.open("wb") as file, _packing(file, Path(out).suffix) as packed:
+        yield packed
+
+
+@contextmanager
+def _packing(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
+    if suffix == ".zst":
+        with zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False) as packed:
+            yield cast("BinaryIO", packed)
+    elif suffix == ".gz":
+        # Without a name and a time: the same rows are the same bytes.
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed_gz:
+            yield cast("BinaryIO", packed_gz)
+    else:
+        yield file
+
+
+def check_out(out: str) -> None:
+    """Refuse, before any work is done, a place that could not be written to, or must not be."""
+    target = Path(out)
+    if out == STDOUT:
+        return
+    if target.is_dir():
+        raise UsageError(f"--out {out} is a folder. Name a file in it, such as {target / 'results.jsonl'}.")
+    if not target.parent.is_dir():
+        raise UsageError(f"--out {out}: there is no folder {target.parent}. Make it first, or choose another place.")
+    if not os.access(target.parent, os.W_OK):
+        raise UsageError(f"--out {out}: the folder {target.parent} cannot be written to. Choose another place.")
+    if _is_a_database_of_others(target):
+        raise UsageError(
+            f"--out {out} is a database that no export wrote; it may be the queue itself. Choose another place, or "
+            "remove it first."
+        )
+
+
+def _is_a_database_of_others(target: Path) -> bool:
+    # Its application id stands at this place of the header: https://www.sqlite.org/fileformat.html
+    try:
+        with target.open("rb") as file:
+            head = file.read(72)
+    except OSError:
+        return False
+    return head.startswith(_SQLITE) and head[68:72] != APPLICATION_ID.to_bytes(4, "big")

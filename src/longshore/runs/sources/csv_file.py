@@ -1,0 +1,92 @@
+"""A CSV file: the first line names the columns, every other is a job."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn, TextIO
+
+from longshore.errors import InputFileError
+from longshore.runs.inputs import STANDARD_INPUT, Entry, is_rereadable, open_bytes
+from longshore.runs.sources.template import Shape
+
+_SEPARATORS = (",", ";", "\t", "|")
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A job a row, with the columns as its payload; every value is text. UTF-8, with a comma, `;`, `|` or tab between.
+
+    Quotes, line breaks within them, blank lines, a byte order mark and Windows line ends are as usual.
+    """
+
+    path: str
+    """`-` is standard input."""
+    shape: Shape = field(default_factory=Shape)
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return STANDARD_INPUT if self.path == "-" else self.path
+
+    @property
+    def rereadable(self) -> bool:
+        """Whether it can be read a second time: a pipe cannot."""
+        return is_rereadable(self.path)
+
+    def entries(self) -> Iterator[Entry]:
+        """Every row, in order. `InputFileError` names the line of the first that cannot be a job."""
+        try:
+            with io.TextIOWrapper(open_bytes(self.path), encoding="utf-8-sig", newline="") as file:
+                yield from self._rows(file)
+        except OSError as error:
+            raise InputFileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise InputFileError(
+                f"{self.name} is not UTF-8 text: {error.reason} at byte {error.start + 1} of what was read last. "
+                "Save it as UTF-8."
+            ) from error
+
+    def refuse_empty(self) -> NoReturn:
+        """`InputFileError`: there is no row in it."""
+        raise InputFileError(
+            f"There are no jobs in {self.name}. Put the names of the columns on the first line, and one job on each "
+            "line below."
+        )
+
+    def _rows(self, file: TextIO) -> Iterator[Entry]:
+        first = file.readline()
+        separator = max(_SEPARATORS, key=first.count)
+        columns = [column.strip() for column in next(csv.reader([first], delimiter=separator), [])]
+        self._check(columns)
+        rows = csv.reader(file, delimiter=separator, strict=True)
+        while True:
+            try:
+                row = next(rows, None)
+                if row is None:
+                    return
+                if not row:
+                    continue
+                yield self.shape.entry(_named(columns, row))
+            except (ValueError, csv.Error) as error:
+                # The first line was read before the reader began to count.
+                raise InputFileError(f"{self.name}, line {rows.line_num + 1}: {error}") from error
+
+    def _check(self, columns: list[str]) -> None:
+        if not any(columns):
+            self.refuse_empty()
+        if "" in columns:
+            raise InputFileError(
+                f"{self.name}, line 1: column {columns.index('') + 1} has no name. Name it, or take it away."
+            )
+        if twice := [column for column, times in Counter(columns).items() if times > 1]:
+            raise InputFileError(f"{self.name}, line 1: two columns are called '{twice[0]}'. Rename one of them.")
+
+
+def _named(columns: list[str], row: list[str]) -> dict[str, str]:
+    if len(row) != len(columns):
+        raise ValueError(f"there are {len(row)} values, and {len(columns)} columns.")
+    return dict(zip(columns, row, strict=True))

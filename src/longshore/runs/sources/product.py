@@ -1,0 +1,86 @@
+"""Every combination: states × cities × categories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from longshore.errors import InputFileError, UsageError
+from longshore.runs.inputs import Entry
+from longshore.runs.sources.template import Shape
+
+Chosen = Mapping[str, Any]
+"""The values of the dimensions before."""
+Dimension = Iterable[Any] | Mapping[Any, Iterable[Any]] | Callable[[Chosen], Iterable[Any]]
+"""The values; or, where they depend on those before, a function of them, or a mapping from the value just before."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A job for every combination of the values of its dimensions; the last changes fastest. See `product`."""
+
+    dimensions: Mapping[str, Dimension]
+    shape: Shape = field(default_factory=Shape)
+
+    def __post_init__(self) -> None:
+        if not self.dimensions:
+            raise UsageError("A product needs a dimension at least: product(state=[…], category=[…]).")
+        for name, values in self.dimensions.items():
+            if isinstance(values, str) or not (callable(values) or isinstance(values, Iterable)):
+                raise UsageError(f"The dimension '{name}' of a product must be a list of values, not {values!r}.")
+            if isinstance(values, Iterator):
+                # It would be empty the second time, and jobs would be missing without a word.
+                raise UsageError(f"The dimension '{name}' of a product can be read only once. Make a list of it.")
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        return " × ".join(self.dimensions)
+
+    @property
+    def rereadable(self) -> bool:
+        """It makes the same again; and a template that does not fit is found before anything is submitted."""
+        return True
+
+    def entries(self) -> Iterator[Entry]:
+        """Every combination. `InputFileError` for one that cannot be a job."""
+        for row in _combinations(list(self.dimensions.items()), {}):
+            try:
+                yield self.shape.entry(row)
+            except ValueError as error:
+                raise InputFileError(f"{self.name}, {row}: {error}") from error
+
+    def refuse_empty(self) -> NoReturn:
+        """`InputFileError`: one of the dimensions is empty."""
+        raise InputFileError(f"There are no jobs in {self.name}: one of them has no values.")
+
+
+def product(
+    *, url: str | None = None, key: str | None = None, partition: str | None = None, **dimensions: Dimension
+) -> Product:
+    """A job for every combination, the names being the fields of its payload; `url`, `key`, `partition` are templates.
+
+    `product(state=["TX", "CA"], city={"TX": ["Austin"], "CA": ["Fresno"]}, category=["cafe"], partition="{state}")`
+    """
+    return Product(dimensions, Shape(url, key, partition))
+
+
+def _combinations(dimensions: list[tuple[str, Dimension]], chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if not dimensions:
+        yield dict(chosen)
+        return
+    (name, values), rest = dimensions[0], dimensions[1:]
+    for value in _values(name, values, chosen):
+        yield from _combinations(rest, {**chosen, name: value})
+
+
+def _values(name: str, values: Dimension, chosen: Chosen) -> Iterable[Any]:
+    if isinstance(values, Mapping):
+        before = next(reversed(list(chosen.items())), None)
+        if before is None:
+            raise InputFileError(f"The dimension '{name}' of a product comes first and cannot depend on another.")
+        if before[1] not in values:
+            raise InputFileError(f"The dimension '{name}' of a product says nothing of {before[0]} '{before[1]}'.")
+        return values[before[1]]
+    return values(chosen) if callable(values) else values

@@ -1,0 +1,108 @@
+"""Rows into jobs: the columns are the payload, and templates say what URL, key and partition are made of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from string import Formatter
+from typing import Any
+from urllib.parse import quote
+
+from longshore.errors import UsageError
+from longshore.runs.inputs import Entry, check_url
+
+
+@dataclass(frozen=True)
+class Template:
+    """Text with the names of columns in braces: `https://a.org/{city}`. A brace itself is written twice."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        try:
+            _ = self._parts
+        except ValueError as error:
+            raise UsageError(
+                f"'{self.text}' is no template: {error}. Write columns as {{name}}, and a brace itself twice."
+            ) from error
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[str, str | None], ...]:
+        parts = []
+        for literal, column, layout, conversion in Formatter().parse(self.text):
+            if column is not None and (not column or layout or conversion):
+                raise ValueError("between braces stands the name of a column, and nothing else")
+            parts.append((literal, column))
+        return tuple(parts)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns it needs."""
+        return tuple(column for _, column in self._parts if column is not None)
+
+    def filled(self, row: Mapping[str, Any]) -> str:
+        """The text with the values of a row. `ValueError` where one is missing or empty."""
+        return "".join(literal + ("" if column is None else _text(row, column)) for literal, column in self._parts)
+
+    def filled_url(self, row: Mapping[str, Any]) -> str:
+        """The same as a URL: values are encoded, so that `New York` and `A&B` stay in their place.
+
+        One that the template begins with brings its scheme and host along, and is left as it is.
+        """
+        pieces: list[str] = []
+        for literal, column in self._parts:
+            pieces.append(literal)
+            if column is not None:
+                value = _text(row, column)
+                pieces.append(quote(value, safe="") if any(pieces) else value)
+        return "".join(pieces)
+
+
+def _text(row: Mapping[str, Any], column: str) -> str:
+    if column not in row:
+        near = difflib.get_close_matches(column, row, n=1)
+        hint = f"Did you mean {{{near[0]}}}?" if near else f"There are: {', '.join(row)}."
+        raise ValueError(f"there is no column '{column}'. {hint}")
+    value = row[column]
+    text = "" if value is None else str(value)
+    if not text.strip():
+        raise ValueError(f"'{column}' is empty, and is needed.")
+    return text
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What becomes of a row. What is left open is made of the payload, as for every job."""
+
+    url: str | None = None
+    """The template of the payload's `url`; without one, a column of that name is it."""
+    key: str | None = None
+    """The template of the key."""
+    partition: str | None = None
+    """The template of the partition; text without braces is the same for all."""
+
+    def __post_init__(self) -> None:
+        _ = self._templates
+
+    @cached_property
+    def _templates(self) -> tuple[Template | None, Template | None, Template | None]:
+        url, key, partition = (
+            None if text is None else Template(text) for text in (self.url, self.key, self.partition)
+        )
+        return url, key, partition
+
+    def entry(self, row: Mapping[str, Any]) -> Entry:
+        """The job of a row. `ValueError` where it cannot be one."""
+        url, key, partition = self._templates
+        payload = dict(row)
+        if url is not None:
+            payload["url"] = check_url(url.filled_url(row))
+        elif "url" in payload:
+            payload["url"] = check_url(str(payload["url"] or "").strip())
+        return Entry(
+            payload=payload,
+            key=None if key is None else key.filled(row),
+            partition=None if partition is None else partition.filled(row),
+        )

@@ -1,0 +1,99 @@
+"""The first lines of the screen: what is looked at, how far it is, and when it will be done."""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widget import Widget
+
+from longshore.cli.estimate import binding_words, time_left
+from longshore.cli.output import duration, one_line
+from longshore.cli.progress import rate
+from longshore.queue import Count
+from longshore.runs.estimate import Binding
+from longshore.top.board import Board
+
+
+class Head(Widget):
+    """Three lines: the title, the bar, the counts."""
+
+    def __init__(self, where: str, run: str | None) -> None:
+        super().__init__(id="head")
+        self._where = where
+        self._run = run
+        self._board: Board | None = None
+
+    def show(self, board: Board) -> None:
+        """It stands so."""
+        self._board = board
+        self.refresh()
+
+    def render(self) -> Text:
+        """The lines, as wide as the screen."""
+        width = self.size.width
+        name = "all runs" if self._run is None else f"run {self._run}" if self._run else "jobs without a run"
+        lines = [_spread(Text(one_line(name, width), style="bold"), Text(one_line(self._where, width), "dim"), width)]
+        if self._board is None:
+            lines.append(Text("Looking…", style="dim"))
+        elif not self._board.count.total:
+            lines.append(Text("There are no jobs yet. `longshore submit` puts some in.", style="dim"))
+        else:
+            lines += [_bar(self._board, width), _spread(_counts(self._board.count), _hint(self._board), width)]
+        for line in lines:
+            line.no_wrap = True
+        return Text("\n").join(lines)
+
+
+def _bar(board: Board, width: int) -> Text:
+    count = board.count
+    done = count.total - count.remaining
+    facts = [f"{done:,}/{count.total:,}", f"{100 * done // count.total} %"]
+    if board.per_second and count.remaining:
+        facts.append(rate(board.per_second))
+    facts.append(_left(board))
+    right = "  ".join(fact for fact in facts if fact)
+    room = max(width - len(right) - 2, 8)
+    filled = room * done // count.total
+    failed = min(-(-room * count.failed // count.total), filled)
+    bar = Text("━" * (filled - failed), style="green" if not count.remaining else "cyan")
+    bar.append("━" * failed, style="red").append("┄" * (room - filled), style="dim")
+    return bar.append(f"  {right}", style="bold")
+
+
+def _left(board: Board) -> str:
+    if not board.count.remaining:
+        return "finished"
+    if board.estimate is not None:
+        return time_left(board.estimate)
+    # The last jobs are often the slow ones; tenths of a second would promise too much.
+    return "" if board.left is None else f"{duration(max(board.left, 1.0))} left"
+
+
+def _counts(count: Count) -> Text:
+    line = Text()
+    styles = {"pending": "", "claimed": "cyan", "completed": "green", "failed": "red", "cancelled": "yellow"}
+    for name, style in styles.items():
+        number: int = getattr(count, name)
+        if number or name in {"pending", "claimed", "completed"}:
+            line.append("  " if line else "").append(f"{number:,}", style=style if number else "dim")
+            line.append(f" {name}", style="" if number else "dim")
+    return line
+
+
+def _hint(board: Board) -> Text:
+    estimate = board.estimate
+    if estimate is None or not board.count.remaining:
+        return Text()
+    if estimate.binds is None or estimate.binds is Binding.NOBODY:
+        return Text(estimate.unknown, style="yellow" if estimate.binds else "dim")
+    what = binding_words(estimate).partition(":")[0]
+    return Text(f"what binds: {what}", style="yellow" if estimate.binds is Binding.HOST else "dim")
+
+
+def _spread(left: Text, right: Text, width: int) -> Text:
+    """One at each end of the line; the right one gives way."""
+    room = width - left.cell_len - 2
+    if room < 10:
+        return left
+    right = right.copy()
+    right.truncate(room, overflow="ellipsis")
+    return Text.assemble(left, " " * (width - left.cell_len - right.cell_len), right)

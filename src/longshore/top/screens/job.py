@@ -1,0 +1,140 @@
+"""The third screen: everything about one job, and what the logs say of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+from rich.text import Text
+from textual.containers import VerticalScroll
+from textual.widget import Widget
+from textual.widgets import Static
+
+from longshore.cli.output import duration, moment, one_line, printable
+from longshore.job import Job, State
+from longshore.observe.masking import mask
+from longshore.queue import Selection
+from longshore.top.finding import Detail, detail_of, row_of
+from longshore.top.log_lines import LogPart, log_parts
+from longshore.top.screens.view import Target, View
+
+_LOGS_SHARE, _LOGS_EVERY = 20, 3.0
+_TRACEBACK = 15
+_LONGEST = 4000
+"""Letters of a payload or a result."""
+
+
+class JobView(View):
+    """One job: its fields, attempts, and log lines."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__()
+        self._job_id = job_id
+        self._detail: Detail | None = None
+        self._logs: tuple[LogPart, ...] = ()
+        self._logs_at = float("-inf")
+        self._text = ""
+
+    def body(self) -> Iterable[Widget]:
+        """The title, and a text to scroll in."""
+        yield Static(Text(f"job {self._job_id}", style="bold"), id="title")
+        with VerticalScroll(id="detail"):
+            yield Static(id="text")
+
+    async def look(self) -> None:
+        """Read it again, and show it."""
+        self._detail = await detail_of(self.top.queue, self._job_id)
+        clock = self.top.clock
+        began = clock.monotonic()
+        if began >= self._logs_at:
+            self._logs = await asyncio.to_thread(log_parts, self.top.folder, self._detail)
+            ended = clock.monotonic()
+            self._logs_at = ended + max(_LOGS_EVERY, _LOGS_SHARE * (ended - began))
+        self._show()
+
+    def filtered(self, text: str) -> None:
+        """Only lines with it."""
+        self._text = text.lower()
+        self._show()
+
+    def target(self) -> Target | None:
+        """This job."""
+        return Target(Selection(ids=frozenset({self._job_id})), f"job {self._job_id}")
+
+    def _show(self) -> None:
+        if self._detail is None:
+            return
+        row = row_of(self._detail.job)
+        title = Text.assemble((f"job {row.id}", "bold"), "  ", (one_line(row.what, 200), "dim"), no_wrap=True)
+        self.query_one("#title", Static).update(title)
+        text = _told(self._detail, self._logs)
+        if self._text:
+            kept = [line for line in text.split("\n") if self._text in line.plain.lower()]
+            text = Text("\n").join(kept) if kept else Text("No line has that text in it.", style="dim")
+        self.query_one("#text", Static).update(text)
+
+
+def _told(detail: Detail, logs: Iterable[LogPart]) -> Text:
+    job = detail.job
+    text = Text()
+    for name, value in _facts(job).items():
+        if value:
+            style = _STATES.get(job.state, "") if name == "state" else ""
+            text.append(f"{name:<11} ", style="dim").append(f"{printable(value)}\n", style=style)
+    _section(text, "payload", _json(job.payload))
+    if job.state is State.COMPLETED:
+        _section(text, "result", _json(job.result))
+    if job.failure is not None and job.state is not State.COMPLETED:
+        _section(text, f"last failure: {job.failure.error_type} {job.failure.exception}", job.failure.message, "red")
+    if detail.history:
+        _section(text, "attempts that failed", "\n".join(_attempts(detail)))
+    if job.failure is not None and job.failure.traceback and job.state is not State.COMPLETED:
+        lines = job.failure.traceback.rstrip().splitlines()
+        _section(text, "traceback, its last lines", "\n".join(lines[-_TRACEBACK:]))
+    logs = list(logs)
+    for part in logs:
+        _section(text, part.file, "\n".join(part.lines))
+    if not logs:
+        _section(text, "log lines", "none in the logs of this folder", "dim")
+    return text
+
+
+_STATES = {State.FAILED: "red", State.COMPLETED: "green", State.CLAIMED: "cyan", State.CANCELLED: "yellow"}
+
+
+def _facts(job: Job) -> dict[str, str]:
+    return {
+        "state": job.state.value,
+        "run": job.run,
+        "kind": job.kind,
+        "key": job.key,
+        "attempts": f"{job.attempts} of {job.max_attempts}",
+        "priority": str(job.priority) if job.priority else "",
+        "partition": job.partition,
+        "host": job.host,
+        "parent": f"{job.parent.kind} {job.parent.key}" if job.parent else "",
+        "not before": moment(job.not_before),
+        "submitted": moment(job.submitted_at),
+        "settled": moment(job.settled_at),
+        "took": "" if job.seconds is None else duration(job.seconds),
+        "worker": job.worker or "",
+    }
+
+
+def _attempts(detail: Detail) -> Iterable[str]:
+    for number, attempt in enumerate(detail.history, 1):
+        took = "" if attempt.seconds is None else f" after {duration(attempt.seconds)}"
+        yield f"{number}. {moment(attempt.ended_at)} on {attempt.worker}{took}"
+        yield f"   {one_line(f'{attempt.failure.error_type}: {attempt.failure.message}', 300)}"
+
+
+def _section(text: Text, title: str, body: str, style: str = "") -> None:
+    text.append(f"\n{printable(title)}\n", style="bold")
+    for line in body.splitlines():
+        text.append(f"  {printable(line)}\n", style=style)
+
+
+def _json(value: object) -> str:
+    shown = msgspec.json.format(msgspec.json.encode(mask(value))).decode()
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…\n(`longshore show --json` shows all of it)"

@@ -1,0 +1,210 @@
+"""How far a run may grow by follow-on jobs: how deep, and to how many jobs in all.
+
+The limits of a run lie in a note. A worker leaves out what goes beyond them as it settles, so that the rest of the
+outcome counts all the same; what was left out is logged, and counted in a note beside the limits.
+
+The depth is exact. The number of jobs is asked for now and then, so that a run may end up with a little more than its
+limit: what all workers together add within two seconds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, TypeVar, cast
+
+import msgspec
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import QueueError, UsageError
+from longshore.job import Job, NewJob
+from longshore.notes import KeepsNotes, Note
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Queue, totals
+
+LIMITS, LEFT_OUT = "runs", "runs-left-out"
+"""The shelves: the limits of each run that has some, and what each run was to have and does not."""
+_KNOWN_SECONDS = 30.0
+"""How long the limits of a run count as known; a change takes so long to reach everybody."""
+_SIZE_SECONDS = 2.0
+"""How long the size of a run does."""
+_TELL_SECONDS = 5.0
+_TRIES = 20
+_MOST = 10**12
+
+log = structlog.get_logger()
+
+_Said = TypeVar("_Said", bound=msgspec.Struct)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a run may grow. What is left out has no limit."""
+
+    max_depth: int | None = None
+    """The deepest a follow-on job may be; what is submitted from outside has depth 0."""
+    max_jobs: int | None = None
+    """No follow-on job joins a run that has this many jobs. What is submitted from outside always does."""
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("max-depth", self.max_depth, 0), ("max-jobs", self.max_jobs, 1)):
+            if value is not None and not least <= value <= _MOST:
+                raise UsageError(f"--{name} cannot be {value}: it takes a whole number from {least:,} to {_MOST:,}.")
+
+    def __bool__(self) -> bool:
+        return self.max_depth is not None or self.max_jobs is not None
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How many follow-on jobs were left out."""
+
+    too_deep: int = 0
+    too_many: int = 0
+
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(too_deep=self.too_deep + other.too_deep, too_many=self.too_many + other.too_many)
+
+    def __bool__(self) -> bool:
+        return bool(self.too_deep or self.too_many)
+
+
+def within(limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0) -> tuple[tuple[NewJob, ...], LeftOut]:
+    """What may join a run of that size from a job's follow-on jobs, the first of them first; and how many may not."""
+    if limits.max_depth is not None and job.depth >= limits.max_depth:
+        return (), LeftOut(too_deep=len(follow_on))
+    if limits.max_jobs is None:
+        return tuple(follow_on), LeftOut()
+    kept = tuple(follow_on[: max(limits.max_jobs - size, 0)])
+    return kept, LeftOut(too_many=len(follow_on) - len(kept))
+
+
+class Limited:
+    """A queue as a worker settles on it: what goes beyond the limits of its run is left out. All else goes through."""
+
+    def __init__(self, queue: Queue, clock: Clock) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._limits: dict[str, tuple[float, Limits]] = {}
+        self._sizes: dict[str, tuple[float, int]] = {}
+        self._untold: dict[str, LeftOut] = {}
+        self._told: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._queue, name)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """Settle, without the follow-on jobs that there may not be."""
+        if not self._queue.traits.keeps_notes or not any(_follow_on(each) for each in settlements):
+            return await self._queue.settle(settlements)
+        coming: Counter[str] = Counter()
+        for each in settlements:
+            coming[each.lease.job.run] += len(_follow_on(each))
+        limits = {run: await self._limits_of(run) for run, number in coming.items() if number}
+        for run, its in limits.items():
+            if its.max_jobs is not None:
+                # Before the batch, not within it: what is kept of it is in no count before it is written.
+                await self._look(run, coming[run], its.max_jobs)
+        left_out: list[LeftOut] = []
+        trimmed: list[Settlement] = []
+        for each in settlements:
+            fitting, dropped = self._trimmed(each, limits.get(each.lease.job.run, Limits()))
+            trimmed.append(fitting)
+            left_out.append(dropped)
+        accepted = await self._queue.settle(trimmed)
+        for settlement, dropped, ok in zip(trimmed, left_out, accepted, strict=True):
+            if ok and dropped:
+                run = settlement.lease.job.run
+                self._untold[run] = self._untold.get(run, LeftOut()) + dropped
+        return accepted
+
+    async def keep(self) -> None:
+        """Say and count what was left out, every few seconds, until cancelled."""
+        while self._queue.traits.keeps_notes:
+            await self._clock.sleep(_TELL_SECONDS)
+            await self.tell()
+
+    async def tell(self) -> None:
+        """Say and count what was left out since the last time. What cannot be counted now is counted the next time."""
+        for run, dropped in list(self._untold.items()):
+            if not self._told[run]:
+                log.warning(
+                    "Follow-on jobs are left out: the run has reached a limit. `longshore submit --run` with a higher "
+                    "--max-depth or --max-jobs raises it",
+                    run=run,
+                    too_deep=dropped.too_deep,
+                    too_many=dropped.too_many,
+                )
+            self._told[run] += 1
+            try:
+                counted = await add_left_out(cast("KeepsNotes", self._queue), run, dropped)
+            except QueueError as error:
+                log.debug("What was left out could not be counted; it will be", run=run, error=str(error))
+                return
+            del self._untold[run]
+            if self._told[run] > 1:
+                log.info("Follow-on jobs left out so far", run=run, **msgspec.structs.asdict(counted))
+
+    def _trimmed(self, settlement: Settlement, limits: Limits) -> tuple[Settlement, LeftOut]:
+        follow_on = _follow_on(settlement)
+        if not follow_on or not limits:
+            return settlement, LeftOut()
+        job = settlement.lease.job
+        read, size = self._sizes.get(job.run, (0.0, 0))
+        kept, dropped = within(limits, job, follow_on, size)
+        if limits.max_jobs is not None:
+            self._sizes[job.run] = read, size + len(kept)
+        if not dropped:
+            return settlement, dropped
+        outcome = msgspec.structs.replace(cast("Completed", settlement.outcome), jobs=kept)
+        return msgspec.structs.replace(settlement, outcome=outcome), dropped
+
+    async def _limits_of(self, run: str) -> Limits:
+        now = self._clock.monotonic()
+        read, limits = self._limits.get(run, (float("-inf"), Limits()))
+        if now - read >= _KNOWN_SECONDS:
+            limits = await limits_of(cast("KeepsNotes", self._queue), run)
+            self._limits[run] = now, limits
+        return limits
+
+    async def _look(self, run: str, coming: int, limit: int) -> None:
+        """Know how many jobs the run has: as of two seconds ago at most, and as of now where that decides."""
+        now = self._clock.monotonic()
+        read, size = self._sizes.get(run, (float("-inf"), 0))
+        # What was added here counts in full, though some of it may have been known before.
+        decides = size < limit < size + coming
+        if decides or now - read >= _SIZE_SECONDS:
+            self._sizes[run] = now, totals(await self._queue.stats(run)).total
+
+
+async def limits_of(queue: KeepsNotes, run: str) -> Limits:
+    """The limits of a run; none where none were set."""
+    return said_in((await queue.notes(LIMITS, frozenset({run}))).get(run), Limits)
+
+
+async def left_out_of(queue: KeepsNotes, run: str) -> LeftOut:
+    """What a run was to have and does not, as far as workers have said."""
+    return said_in((await queue.notes(LEFT_OUT, frozenset({run}))).get(run), LeftOut)
+
+
+async def add_left_out(queue: KeepsNotes, run: str, dropped: LeftOut) -> LeftOut:
+    """Count what was left out of a run. Returns the sum. `QueueError` where others were faster again and again."""
+    for _ in range(_TRIES):
+        note = (await queue.notes(LEFT_OUT, frozenset({run}))).get(run)
+        counted = said_in(note, LeftOut) + dropped
+        value = msgspec.to_builtins(counted)
+        if (await queue.note(LEFT_OUT, [msgspec.structs.replace(note, value=value)]))[0] is not None:
+            return counted
+    raise QueueError(f"The note of what run {run} left out is being written by too many at once.")
+
+
+def _follow_on(settlement: Settlement) -> tuple[NewJob, ...]:
+    outcome = settlement.outcome
+    return outcome.jobs if isinstance(outcome, Completed) else ()
+
+
+def said_in(note: Note, kind: type[_Said]) -> _Said:
+    """What a note says; one that makes no sense here, of another version perhaps, says nothing."""
+    try:
+        return kind() if note.value is None else msgspec.convert(note.value, kind)
+    except (msgspec.ValidationError, UsageError):
+        return kind()

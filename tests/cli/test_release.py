@@ -1,0 +1,142 @@
+"""`longshore release`: jobs come out of the hands of workers, on every medium, and nothing else changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from longshore.errors import Failure
+from longshore.job import State, new_job
+from longshore.lease import Want, WorkerId
+from longshore.media import open_queue
+from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.queue import Queue, Selection
+from longshore.roll import KeepsRoll
+from longshore.runs.copying import MOVER
+from longshore.runs.releasing import Released, release
+
+Says = Callable[..., str]
+LEASE = timedelta(hours=1)
+
+
+def url_of(tmp_path: Path, scheme: str) -> str:
+    match scheme:
+        case "sqlite":
+            return f"sqlite:///{tmp_path / 'queue.db'}"
+        case "dir":
+            return f"dir://{tmp_path / 'queue'}"
+    subprocess.run(["git", "init", "--bare", "-q", str(tmp_path / "queue.git")], check=True)
+    return f"git+file://{tmp_path / 'queue.git'}"
+
+
+async def held(queue: Queue, worker: WorkerId, *, on_roll: bool) -> None:
+    """Four jobs: one that failed once, and all of them claimed by the worker but the last."""
+    await queue.submit([new_job("page", {"number": number}, run="r", partition=str(number)) for number in range(4)])
+    if on_roll:
+        await cast("KeepsRoll", queue).sign_in(worker, LEASE, {})
+    (first,) = await queue.claim(Want(worker=worker, limit=1, lease=LEASE))
+    await queue.settle([Settlement(first, Failed(Failure("timeout", "too slow", retryable=True)))])
+    assert len(await queue.claim(Want(worker=worker, limit=3, lease=LEASE))) == 3
+
+
+@pytest.mark.parametrize("on_roll", [True, False])
+@pytest.mark.parametrize("scheme", ["sqlite", "dir", "git"])
+async def test_what_a_worker_holds_is_pending_again_on_every_medium(tmp_path: Path, scheme: str, on_roll: bool) -> None:
+    queue = await open_queue(url_of(tmp_path, scheme))
+    worker = WorkerId.new("w")
+    try:
+        await held(queue, worker, on_roll=on_roll)
+        before = {job.id: job for job in await queue.jobs(Selection())}
+        done = await release(queue, Selection(run="r"))
+        assert (done.pending, done.moving) == (3, 0)
+        after = {job.id: job for job in await queue.jobs(Selection())}
+        assert {job.state for job in after.values()} == {State.PENDING}
+        if on_roll or scheme != "dir":
+            assert done.anew == 0
+            assert {job.id: job.attempts for job in after.values()} == {job.id: job.attempts for job in before.values()}
+        else:
+            # The directory tells leases apart by their holder, whom nobody knows: attempts begin anew.
+            assert done == Released(anew=3)
+            assert {job.attempts for job in after.values()} == {0}
+        # The holder learns of it, and the fence holds.
+        assert await queue.renew(worker, LEASE) == []
+        again = await queue.claim(Want(worker=WorkerId.new("w"), limit=4, lease=LEASE))
+        assert len(again) == 4
+        assert all(lease.epoch > before[lease.job.id].epoch for lease in again)
+        assert await queue.settle([Settlement(lease, Completed("new")) for lease in again]) == [True] * 4
+    finally:
+        await queue.close()
+
+
+async def test_of_two_workers_with_one_label_the_right_one_loses_its_jobs(tmp_path: Path) -> None:
+    queue = await open_queue(url_of(tmp_path, "dir"))
+    one, two = WorkerId.new("w"), WorkerId.new("w")
+    await queue.submit([new_job("page", {"number": number}, run=f"r{number % 2}") for number in range(10)])
+    for number, worker in enumerate((one, two)):
+        await cast("KeepsRoll", queue).sign_in(worker, LEASE, {})
+        await queue.claim(Want(worker=worker, limit=10, lease=LEASE, run=f"r{number}"))
+    assert await release(queue, Selection(run="r1")) == Released(untouched=5)
+    assert (len(await queue.renew(one, LEASE)), await queue.renew(two, LEASE)) == (5, [])
+    await queue.close()
+
+
+async def test_what_is_settled_meanwhile_stays_settled() -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("page", {"number": 1})])
+    (lease,) = await queue.claim(Want(worker=WorkerId.new("w")))
+    jobs = queue.jobs
+
+    async def late(selection: Selection, *, after: str = "", limit: int = 1000) -> object:
+        found = await jobs(selection, after=after, limit=limit)
+        await queue.settle([Settlement(lease, Completed("done"))])
+        return found
+
+    queue.jobs = late  # type: ignore[method-assign, assignment]
+    assert await release(queue, Selection()) == Released()
+    (job,) = await jobs(Selection())
+    assert (job.state, job.result) == (State.COMPLETED, "done")
+
+
+async def test_what_is_on_its_way_to_another_queue_stays() -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("page", {"number": 1})])
+    await queue.claim(Want(worker=WorkerId(f"{MOVER}x", f"{MOVER}x")))
+    assert await release(queue, Selection()) == Released(moving=1)
+    assert [job.state for job in await queue.jobs(Selection())] == [State.CLAIMED]
+
+
+@pytest.fixture
+def filled(here: Path) -> None:
+    async def put() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        await held(queue, WorkerId.new("w"), on_roll=False)
+        await queue.close()
+
+    asyncio.run(put())
+
+
+@pytest.mark.usefixtures("filled")
+def test_the_command_counts_asks_and_says_what_it_did(says: Says, refused: Callable[..., str]) -> None:
+    assert "This would release 3 jobs, and nobody can be asked here. Add --yes." in refused("release", "--run", "r")
+    assert says("release", "--run", "r", "--error", "time*", "--yes") == "1 job is pending again.\n"
+    assert says("release", "--run", "r", "--partition", "1,2,3", "--older-than", "0s", "--yes") == (
+        "2 jobs are pending again.\n"
+    )
+    assert says("release", "--run", "r", "--yes") == "No such jobs: nothing to release.\n"
+    found = json.loads(says("jobs", "--json"))
+    assert {(job["state"], job["attempts"]) for job in found} == {("pending", 0), ("pending", 1)}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_job_that_nobody_holds_cannot_be_released(says: Says, refused: Callable[..., str]) -> None:
+    assert "Jobs that are pending cannot be changed by release" in refused("release", "--state", "pending", "--yes")
+    assert says("release", "4") == "Job 4 is pending: nothing to release.\n"
+    assert "Say which jobs to release" in refused("release", "--yes")

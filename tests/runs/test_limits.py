@@ -1,0 +1,197 @@
+"""Follow-on jobs: how deep and how many, and nothing is left out silently."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from longshore.clock import ManualClock
+from longshore.errors import QueueUnavailableError, UsageError
+from longshore.handlers.handler import handler
+from longshore.handlers.result import Result
+from longshore.job import Job, NewJob, State, new_job
+from longshore.lease import Lease, Want, WorkerId
+from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Settlement
+from longshore.queue import Selection, totals
+from longshore.runs.limits import LeftOut, Limits, left_out, limits_of, set_limits
+from longshore.worker import RunFinished, WorkerConfig, work
+from longshore.worker.limits import Limited, within
+
+WORKER = WorkerId.new("tester")
+
+
+def some(count: int, start: int = 0) -> list[NewJob]:
+    return [new_job("page", {"number": number}) for number in range(start, start + count)]
+
+
+def a_job(depth: int) -> Job:
+    return Job(id="1", run="r", kind="page", key="k", payload={}, depth=depth)
+
+
+@pytest.mark.parametrize(
+    ("limits", "depth", "size", "kept", "dropped"),
+    [
+        (Limits(), 9, 9, 3, LeftOut()),
+        (Limits(max_depth=1), 0, 9, 3, LeftOut()),
+        (Limits(max_depth=1), 1, 0, 0, LeftOut(too_deep=3)),
+        (Limits(max_depth=0), 0, 0, 0, LeftOut(too_deep=3)),
+        (Limits(max_jobs=10), 5, 7, 3, LeftOut()),
+        (Limits(max_jobs=10), 5, 8, 2, LeftOut(too_many=1)),
+        (Limits(max_jobs=10), 5, 12, 0, LeftOut(too_many=3)),
+        (Limits(max_jobs=10, max_depth=2), 2, 8, 0, LeftOut(too_deep=3)),
+    ],
+)
+def test_what_is_within_the_limits_is_kept_in_its_order(
+    limits: Limits, depth: int, size: int, kept: int, dropped: LeftOut
+) -> None:
+    follow_on = some(3)
+    assert within(limits, a_job(depth), follow_on, size) == (tuple(follow_on[:kept]), dropped)
+
+
+@pytest.mark.parametrize("wrong", [{"max_depth": -1}, {"max_jobs": 0}, {"max_jobs": 10**13}])
+def test_a_limit_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(UsageError, match="it takes a whole number from"):
+        Limits(**wrong)
+
+
+async def test_limits_are_set_one_by_one_and_the_others_stay() -> None:
+    queue = MemoryQueue()
+    assert await limits_of(queue, "r") == Limits()
+    await set_limits(queue, "r", Limits(max_depth=3))
+    await set_limits(queue, "r", Limits(max_jobs=50))
+    assert await set_limits(queue, "r", Limits(max_depth=4)) == Limits(max_depth=4, max_jobs=50)
+    assert await limits_of(queue, "r") == Limits(max_depth=4, max_jobs=50)
+    assert await limits_of(queue, "other") == Limits()
+
+
+@handler("page")
+async def page(job: Any) -> Result:
+    """Every page leads to two more, for ever."""
+    number = job.payload["number"]
+    return Result({"number": number}, [new_job("page", {"number": 2 * number + each}) for each in (0, 1)])
+
+
+async def crawled(queue: MemoryQueue, tmp_path: Path) -> list[dict[str, Any]]:
+    await queue.submit([new_job("page", {"number": 1}, run="r")])
+    config = WorkerConfig(
+        queue_url="memory://",
+        handler_file=tmp_path / "handlers.py",
+        worker=WORKER,
+        concurrency=4,
+        stop=(RunFinished(),),
+        keep_awake=False,
+    )
+    with capture_logs() as said:
+        report = await work(config, handlers={"page": page}, queue=queue)
+    assert (report.failed, report.exit_code) == (0, 0)
+    return [dict(line) for line in said if "left out" in line["event"]]
+
+
+async def test_a_worker_goes_as_deep_as_the_run_may_and_ends(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "r", Limits(max_depth=4))
+    said = await crawled(queue, tmp_path)
+    jobs = await queue.jobs(Selection(run="r"))
+    assert len(jobs) == 2**5 - 1
+    assert {job.state for job in jobs} == {State.COMPLETED}
+    assert max(job.depth for job in jobs) == 4
+    assert await left_out(queue, "r") == LeftOut(too_deep=2**5)
+    assert (said[0]["run"], said[0]["log_level"]) == ("r", "warning")
+
+
+async def test_a_worker_stops_adding_when_the_run_has_its_number(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "r", Limits(max_jobs=100))
+    said = await crawled(queue, tmp_path)
+    counts = totals(await queue.stats("r"))
+    assert (counts.completed, counts.total) == (100, 100)
+    assert (await left_out(queue, "r")).too_many == 2 * 100 - 99
+    assert said
+
+
+async def test_a_run_without_limits_grows_as_it_likes_beside_one_with(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "other", Limits(max_depth=0))
+    limited = Limited(queue, ManualClock())
+    await queue.submit([new_job("page", {"number": 1}, run=run) for run in ("r", "other")])
+    leases = await queue.claim(Want(worker=WORKER, limit=2))
+    assert (
+        await limited.settle([Settlement(lease, Completed(None, tuple(some(2, 5)))) for lease in leases]) == [True] * 2
+    )
+    assert {count.run: count.total for count in await queue.stats()} == {"r": 3, "other": 1}
+
+
+async def lease_of(queue: MemoryQueue, number: int) -> Lease:
+    await queue.submit([new_job("page", {"number": number}, run="r")])
+    (lease,) = await queue.claim(Want(worker=WORKER, limit=1))
+    return lease
+
+
+async def test_what_was_refused_is_not_counted_as_left_out() -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "r", Limits(max_depth=0))
+    limited = Limited(queue, ManualClock())
+    settlement = Settlement(await lease_of(queue, 1), Completed(None, tuple(some(2, 5))))
+    assert await limited.settle([settlement, settlement]) == [True, False]
+    assert await limited.settle([settlement]) == [False]
+    await limited.tell()
+    assert await left_out(queue, "r") == LeftOut(too_deep=2)
+
+
+async def test_a_limit_that_is_raised_counts_within_half_a_minute() -> None:
+    clock = ManualClock()
+    queue = MemoryQueue(clock)
+    await set_limits(queue, "r", Limits(max_depth=0))
+    limited = Limited(queue, clock)
+    await limited.settle([Settlement(await lease_of(queue, 1), Completed(None, tuple(some(1, 5))))])
+    assert totals(await queue.stats("r")).total == 1
+    await set_limits(queue, "r", Limits(max_depth=1))
+    clock.advance(30)
+    await limited.settle([Settlement(await lease_of(queue, 2), Completed(None, tuple(some(1, 5))))])
+    assert totals(await queue.stats("r")).total == 3
+
+
+async def test_what_cannot_be_counted_now_is_counted_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock()
+    queue = MemoryQueue(clock)
+    await set_limits(queue, "r", Limits(max_depth=0))
+    limited = Limited(queue, clock)
+    await limited.settle([Settlement(await lease_of(queue, 1), Completed(None, tuple(some(3, 5))))])
+
+    async def unavailable(*_: Any) -> Any:
+        raise QueueUnavailableError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "note", unavailable)
+        await limited.tell()
+    await limited.tell()
+    await limited.tell()
+    assert await left_out(queue, "r") == LeftOut(too_deep=3)
+
+
+async def test_several_workers_stay_near_the_number_and_count_all_they_leave_out() -> None:
+    clock = ManualClock()
+    queue = MemoryQueue(clock)
+    await set_limits(queue, "r", Limits(max_jobs=200))
+    workers = [Limited(queue, clock) for _ in range(4)]
+    await queue.submit([new_job("page", {"number": -number}, run="r") for number in range(1, 101)])
+    added = iter(range(0, 10_000, 3))
+
+    async def one(limited: Limited) -> None:
+        for lease in await queue.claim(Want(worker=WORKER, limit=1, lease=timedelta(hours=1))):
+            await limited.settle([Settlement(lease, Completed(None, tuple(some(3, next(added)))))])
+
+    for _ in range(25):
+        await asyncio.gather(*map(one, workers))
+        clock.advance(1)
+    for limited in workers:
+        await limited.tell()
+    total = totals(await queue.stats("r")).total
+    assert 200 <= total <= 200 + 3 * 4 * 3, "each adds what it may believe in within two seconds"
+    assert total - 100 + (await left_out(queue, "r")).too_many == 300
