@@ -78,8 +78,9 @@ class _Look(NamedTuple):
     cpu: float
 
 
-def watched(site: Site, commands: Sequence[Sequence[str]], folder: Path, environments: Sequence[Mapping[str, str]],
-            pages: int) -> tuple[Seen, list[str]]:
+def watched(
+    site: Site, commands: Sequence[Sequence[str]], folder: Path, environments: Sequence[Mapping[str, str]], pages: int
+) -> tuple[Seen, list[str]]:
     """Run these processes to their end; how they were seen from outside, and what each printed."""
     site.expect(len(commands))
     team = [
@@ -212,7 +213,8 @@ def table(seen: Mapping[str, Sequence[Seen]]) -> str:
     """The medians in Markdown, and ours beside each by processor time."""
     lines = ["| who | pages/s | ms of processor a page | MB | ours costs |", "|---|---:|---:|---:|---:|"]
     medians = {
-        name: Seen(*(statistics.median(values) for values in zip(*rounds, strict=True))) for name, rounds in seen.items()
+        name: Seen(*(statistics.median(values) for values in zip(*rounds, strict=True)))
+        for name, rounds in seen.items()
     }
     for name, median in medians.items():
         share = f"{medians[OURS].cost / median.cost:.2f}×" if OURS in medians else ""

@@ -152,3 +152,24 @@ def test_a_queue_that_counts_no_races_has_no_such_rate(here: Path, says: Says) -
     says("submit", "page", "--urls-file", "urls.txt")
     assert says("status").splitlines()[-1] == "completion rate 0%"
     assert "claim_success_rate" not in json.loads(says("status", "--json"))
+
+
+@pytest.mark.parametrize(
+    ("conditions", "packed"),
+    [
+        (["--run", "r"], 4),
+        (["--kind", "page,doc"], 4),
+        (["--kind", "doc"], 0),
+        (["--partition", "CA"], 0),
+        (["--error", "time*"], 0),
+        (["--run", "r", "--yes"], 4),
+    ],
+)
+def test_the_options_say_which_jobs_are_packed(
+    repository: Path, says: Says, conditions: list[str], packed: int
+) -> None:
+    assert json.loads(says("archive", "--older-than", "0s", "--json", *conditions, *QUEUE))["packed"] == packed
+
+
+def test_a_run_that_is_not_there_is_not_packed(repository: Path, refused: Callable[..., str]) -> None:
+    assert "There is no run 'x'" in refused("archive", "--run", "x", *QUEUE)

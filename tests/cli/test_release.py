@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from secrets import token_hex
+from typing import Any, cast
 
 import pytest
+from tests.services.postgres import PostgresServer
 
 from longshore.errors import Failure
+from longshore.handlers.handler import handler
 from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
@@ -22,13 +25,23 @@ from longshore.queue import Queue, Selection
 from longshore.roll import KeepsRoll
 from longshore.runs.copying import MOVER
 from longshore.runs.releasing import Released, release
+from longshore.worker import RunFinished, WorkerConfig, work
+from longshore.worker.kit_config import KitConfig
 
 Says = Callable[..., str]
 LEASE = timedelta(hours=1)
 
 
-def url_of(tmp_path: Path, scheme: str) -> str:
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as running:
+        yield running
+
+
+def url_of(tmp_path: Path, scheme: str, server: PostgresServer | None = None) -> str:
     match scheme:
+        case "postgres" if server is not None:
+            return f"{server.url}?schema=release_{token_hex(4)}"
         case "sqlite":
             return f"sqlite:///{tmp_path / 'queue.db'}"
         case "dir":
@@ -48,9 +61,12 @@ async def held(queue: Queue, worker: WorkerId, *, on_roll: bool) -> None:
 
 
 @pytest.mark.parametrize("on_roll", [True, False])
-@pytest.mark.parametrize("scheme", ["sqlite", "dir", "git"])
-async def test_what_a_worker_holds_is_pending_again_on_every_medium(tmp_path: Path, scheme: str, on_roll: bool) -> None:
-    queue = await open_queue(url_of(tmp_path, scheme))
+@pytest.mark.parametrize("scheme", ["sqlite", "dir", "git", "postgres"])
+async def test_what_a_worker_holds_is_pending_again_on_every_medium(
+    tmp_path: Path, scheme: str, on_roll: bool, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue("server") if scheme == "postgres" else None
+    queue = await open_queue(url_of(tmp_path, scheme, server))
     worker = WorkerId.new("w")
     try:
         await held(queue, worker, on_roll=on_roll)
@@ -59,11 +75,11 @@ async def test_what_a_worker_holds_is_pending_again_on_every_medium(tmp_path: Pa
         assert (done.pending, done.moving) == (3, 0)
         after = {job.id: job for job in await queue.jobs(Selection())}
         assert {job.state for job in after.values()} == {State.PENDING}
-        if on_roll or scheme != "dir":
+        if on_roll or scheme not in {"dir", "postgres"}:
             assert done.anew == 0
             assert {job.id: job.attempts for job in after.values()} == {job.id: job.attempts for job in before.values()}
         else:
-            # The directory tells leases apart by their holder, whom nobody knows: attempts begin anew.
+            # These tell leases apart by their holder, whom nobody knows: attempts begin anew.
             assert done == Released(anew=3)
             assert {job.attempts for job in after.values()} == {0}
         # The holder learns of it, and the fence holds.
@@ -140,3 +156,33 @@ def test_a_job_that_nobody_holds_cannot_be_released(says: Says, refused: Callabl
     assert "Jobs that are pending cannot be changed by release" in refused("release", "--state", "pending", "--yes")
     assert says("release", "4") == "Job 4 is pending: nothing to release.\n"
     assert "Say which jobs to release" in refused("release", "--yes")
+
+
+async def test_a_worker_whose_job_is_released_ends_the_attempt_and_may_have_it_again(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("slow", {"number": 1})])
+    begun, attempts = asyncio.Event(), list[int]()
+
+    @handler("slow", timeout=60)
+    async def slow(job: Any) -> int:
+        attempts.append(job.epoch)
+        begun.set()
+        if len(attempts) == 1:
+            await asyncio.Event().wait()
+        return job.epoch  # type: ignore[no-any-return]
+
+    config = WorkerConfig(
+        queue_url="memory://",
+        handler_file=tmp_path / "handlers.py",
+        kit=KitConfig(folder=str(tmp_path)),
+        poll_interval=timedelta(milliseconds=50),
+        stop=(RunFinished(),),
+        keep_awake=False,
+    )
+    working = asyncio.ensure_future(work(config, handlers={"slow": slow}, queue=queue))
+    await begun.wait()
+    assert await release(queue, Selection()) == Released(untouched=1)
+    await asyncio.wait_for(working, 60)
+    (job,) = await queue.jobs(Selection())
+    assert (job.state, job.result, job.attempts, attempts) == (State.COMPLETED, 2, 1, [1, 2])
+    assert await queue.history(job.id) == []

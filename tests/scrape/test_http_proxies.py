@@ -134,6 +134,43 @@ async def test_where_a_host_is_closed_to_one_proxy_another_is_taken(site: Script
     assert [standing.failed for standing in pool.standings()] == [0, 0]
 
 
+async def test_proxies_that_are_not_there_cost_a_job_nothing(site: ScriptedSite) -> None:
+    dead = [Proxy(f"{scheme}://127.0.0.1:{port}") for scheme in ("http", "socks5") for port in (7, 9)]
+    async with running(server := ProxyServer("127.0.1.1")):
+        http = Http(proxies=ProxyPool([*dead, server.proxy]), robots=False, clock=SwiftClock())
+        for _ in range(5):
+            assert (await http.get(f"{site.url}/x")).status == 200
+        await http.close()
+    http = Http(proxies=ProxyPool(dead), clock=SwiftClock())
+    with pytest.raises(HostClosedError, match="no proxy lets it through"):
+        await http.request("POST", f"{site.url}/x")
+    await http.close()
+    assert remotes(site) == ["127.0.1.1"] * 5
+
+
+async def test_every_proxy_is_asked_before_a_host_is_closed_to_all(site: ScriptedSite) -> None:
+    servers = [ProxyServer(f"127.0.1.{number}") for number in range(1, 11)]
+    async with running(*servers):
+        open_one = str(servers[7].proxy)
+        pace = NotingPace(closed=lambda host, who: HostClosedError(host, 90, "429") if who != open_one else None)
+        http = Http(proxies=ProxyPool([server.proxy for server in servers]), pace=pace, robots=False)
+        for _ in range(3):
+            await http.get(f"{site.url}/x")
+        await http.close()
+    assert remotes(site) == ["127.0.1.8"] * 3
+
+
+async def test_a_proxy_that_is_turned_away_is_sent_to_rest_by_the_pool_and_not_slowed_down(site: ScriptedSite) -> None:
+    site.script["/x"] = [Answer(status=403)]
+    async with running(server := ProxyServer("127.0.1.1")):
+        pace = NotingPace()
+        http = Http(proxies=ProxyPool([server.proxy]), pace=pace, robots=False, clock=SwiftClock())
+        with pytest.raises(StatusError):
+            await http.get(f"{site.url}/x")
+        await http.close()
+    assert [answer[2] for answer in pace.answers] == [None] * 3
+
+
 async def test_a_session_sticks_to_its_proxy(site: ScriptedSite) -> None:
     servers = [ProxyServer(f"127.0.1.{number}") for number in range(1, 6)]
     async with running(*servers):

@@ -137,6 +137,10 @@ async def test_a_closed_host_is_announced_and_has_no_room_until_it_opens(clock: 
     pace.answered("a.org", "", 503, 100.0, 0.0)
     await settle()
     assert pace.room("a.org") == 0
+    with pytest.raises(HostClosedError):
+        await pace.slot("a.org", patience=30.0)
+    # Whoever was sent away knows it before the shelf was looked at.
+    assert pace.closed() == {"a.org"}
     other.closed()
     await settle()
     assert other.closed() == {"a.org"}

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.top.top_scene import Scene
 
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import NotFoundError
@@ -19,8 +20,6 @@ from longshore.scrape.rate import Policy, Tally, fold, unknown
 from longshore.top.board import Lookout
 from longshore.top.reading import PAGE
 from longshore.worker.pacing import shelf_for
-
-from .conftest import Scene
 
 
 async def test_all_runs_are_summed_up_those_that_are_worked_on_first(scene: Scene, clock: ManualClock) -> None:

@@ -24,7 +24,7 @@ def test_a_span_longer_than_a_column_fills_several_and_a_shorter_one_is_averaged
 
 
 def test_only_the_latest_is_shown_of_a_long_past() -> None:
-    back, columns = columns_of([Span(10 * WINDOW, 999), Span(WINDOW, WINDOW)], 2)
+    back, columns = columns_of([Span(10 * WINDOW, 999), Span(WINDOW, int(WINDOW))], 2)
     assert back == WINDOW
     assert columns == pytest.approx([1.0, 1.0])
 

@@ -16,9 +16,7 @@ def present(label: str, **about: Any) -> Present:
 
 def held(number: int, worker: str) -> Job:
     url = f"https://u:secret@a.org/{number}"
-    return Job(
-        id=str(number), run="r", kind="page", key="k", payload={"url": url}, state=State.CLAIMED, worker=worker
-    )
+    return Job(id=str(number), run="r", kind="page", key="k", payload={"url": url}, state=State.CLAIMED, worker=worker)
 
 
 def test_a_worker_is_shown_with_what_it_says_of_itself() -> None:

@@ -18,6 +18,7 @@ from longshore.handlers.kit import Kit
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, totals
+from longshore.scrape.browser import Browsers
 from longshore.scrape.bundles import read_bundle
 from longshore.scrape.pacing import NoPace
 from longshore.scrape.records import Survey
@@ -171,6 +172,32 @@ async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
     # The first also fetched robots.txt; so did the second, for it may be told something else.
     assert (len(first.names), len(second.names)) == (2, 3)
     assert [asked.path for asked in site.requests].count("/page") == 3
+
+
+async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "proxies.txt").write_text("127.0.0.1:9")
+    made: list[str | None] = []
+    retired: list[str] = []
+
+    class NotingBrowsers(Browsers):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            made.append(options["proxy"])
+            super().__init__(*args, **options)
+
+        def retire(self, why: str) -> None:
+            retired.append(why)
+
+    monkeypatch.setattr("longshore.worker.tools.Browsers", NotingBrowsers)
+    tools = WorkerTools(KitConfig(), "tester/1", NoPace(), SystemClock())
+    assert Kit(None, tools, make_job({})).browser is not None
+    tools.change(KitConfig(proxies=ProxyConfig(file="proxies.txt")))
+    assert retired == ["the proxies have changed"]
+    assert Kit(None, tools, make_job({})).browser is not None
+    await tools.close()
+    assert made == [None, "http://127.0.0.1:9"]
 
 
 async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rotate(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from longshore.cli import (
     init,
     jobs,
     migrate,
+    pause,
     proxies,
     prune,
     release,
@@ -97,6 +98,8 @@ app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Run a kept failure again, offline.")(replay.replay)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Parse the kept pages of a run again.")(reparse.reparse)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Let nothing of a run begin.")(pause.pause)
+app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Let a paused run go on.")(pause.resume)
 app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Take claimed jobs out of the hands of workers.")(
     release.release
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -10,9 +11,8 @@ import typer
 from longshore.cli import options
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from longshore.archive import Archives, Month
+    from longshore.queue import Selection
     from longshore.settings import Settings
 
 _OLD = "30d"
@@ -22,6 +22,11 @@ def archive(
     older_than: Annotated[
         str, typer.Option(metavar="AGE", help="Pack completed jobs that were settled this long ago: 12h, 7d, 30d.")
     ] = _OLD,
+    run: options.Run = None,
+    kind: options.Kind = None,
+    partition: options.Partition = None,
+    error: options.Error = None,
+    yes: options.Yes = False,
     stats: Annotated[bool, typer.Option("--stats", metavar="", help="Change nothing; print what is archived.")] = False,
     json: options.Json = False,
     queue: options.Queue = None,
@@ -30,27 +35,29 @@ def archive(
     """Pack old completed jobs away, let go of the history, and print what is archived.
 
     Archived jobs are still counted, listed and known as duplicates; `longshore prune` removes them. Workers may run
-    meanwhile.
+    meanwhile. At a terminal it asks first; nothing is lost either way, so elsewhere it does not. Only completed jobs
+    are packed, which have no error: --error finds none.
     """
     from longshore.cli.output import write, write_json
+    from longshore.cli.selection import selection
     from longshore.settings import resolve
 
-    age = options.age(older_than)
     settings = resolve({"queue": queue, "debug": debug})
-    packed, months = asyncio.run(_archive(settings, None if stats else age))
+    chosen = selection(run=run, kind=kind, partition=partition, state="completed", error=error, older_than=older_than)
+    packed, months = asyncio.run(_archive(settings, None if stats else chosen, yes=yes))
     if json:
         write_json(_facts(packed, months))
         return
     if packed is not None:
-        write(_said(packed, older_than))
+        write(_said(packed, chosen, older_than))
     _show(months)
 
 
-async def _archive(settings: Settings, age: timedelta | None) -> tuple[int | None, list[Month]]:
-    """How many were packed now, where an age is given; and what is archived."""
-    from longshore.cli.opened import opened_existing
+async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -> tuple[int | None, list[Month]]:
+    """How many were packed now, where something is chosen and agreed to; and what is archived."""
+    from longshore.cli.opened import counts_of, opened_existing
+    from longshore.cli.selection import agreed, size
     from longshore.errors import UsageError
-    from longshore.queue import Selection
     from longshore.url import mask_url
 
     async with opened_existing(settings) as opened:
@@ -60,16 +67,24 @@ async def _archive(settings: Settings, age: timedelta | None) -> tuple[int | Non
                 "To remove old ones: longshore prune --older-than 90d"
             )
         queue = cast("Archives", opened)
-        if age is None:
+        if chosen is None:
             return None, await queue.archived()
-        packed = await queue.archive(Selection(older_than=age))
+        if chosen.run is not None:
+            await counts_of(queue, chosen.run, settings)
+        if sys.stdin.isatty() and not yes:
+            number = await size(queue, chosen, settings)
+            if number and not agreed(number, chosen, "archive", yes=yes):
+                return None, await queue.archived()
+        packed = await queue.archive(chosen)
         await queue.forget_history()
         return packed, await queue.archived()
 
 
-def _said(packed: int, older_than: str) -> str:
+def _said(packed: int, chosen: Selection, older_than: str) -> str:
     from longshore.cli.output import counted
 
+    if not packed and chosen.error is not None:
+        return "Completed jobs have no error: nothing was packed. `longshore prune --error` removes failed ones."
     if not packed:
         return f"No completed jobs are older than {older_than} and not archived yet: nothing was packed."
     return f"{counted(packed, 'job')} {'was' if packed == 1 else 'were'} packed."

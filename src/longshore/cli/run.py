@@ -71,6 +71,7 @@ def run(
     from longshore.runs.results import DEFAULT_OUT
     from longshore.runs.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
+    from longshore.worker.proxying import check_tools
 
     settings = resolve(
         {
@@ -87,6 +88,7 @@ def run(
         check_run_id(run_id)
     check_out(DEFAULT_OUT if out is None else out)
     check_shared(settings)
+    check_tools(settings)
     export_dotenv()
     handler = pick(load_handlers(file), kind, file)
     with submitting(source):

@@ -172,7 +172,7 @@ async def _remove(settings: Settings, name: str) -> None:
 
 async def _carry_out(settings: Settings, name: str | None, made: Schedule | None, *, now: bool, json: bool) -> None:
     from longshore.cli.opened import opened, opened_existing
-    from longshore.cli.output import write, write_json
+    from longshore.cli.output import counted, write, write_json
     from longshore.runs.schedules import define, keeping, schedule_of, schedules
 
     async with opened(settings) if made is not None else opened_existing(settings) as queue:
@@ -193,7 +193,7 @@ async def _carry_out(settings: Settings, name: str | None, made: Schedule | None
         write_json(facts if name is None else facts[0])
         return
     if name is not None and started is not None:
-        write(f"Run {started.run_id} of {name} is submitted: {started.submitted:,} jobs.")
+        write(f"Run {started.run_id} of {name} is submitted: {counted(started.submitted, 'job')}.")
     if name is not None and made is not None:
         write(f"{name} is scheduled; the next run is at {_local(said[name].next(moment), said[name])}.")
     elif not said:

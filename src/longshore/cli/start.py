@@ -109,6 +109,7 @@ async def started(
     from longshore.runs.starting import Start, settings_for
     from longshore.runs.submission import check_run_id
     from longshore.settings import export_dotenv
+    from longshore.worker.proxying import check_tools
 
     settings = settings_for(scraper, said)
     if run is not None:
@@ -122,6 +123,7 @@ async def started(
     if scraper.distributed:
         return await _distributed(asked, settings)
     check_out(DEFAULT_OUT if out is None else out)
+    check_tools(settings)
     with _alone(HOME / "scrapers", scraper.name):
         return await _single(asked, settings, out)
 

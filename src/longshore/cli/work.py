@@ -87,6 +87,7 @@ def work(
     from longshore.worker.kit_config import KitConfig
     from longshore.worker.leaving import run_and_leave
     from longshore.worker.live import LiveSettings
+    from longshore.worker.proxying import check_tools
 
     said = {
         "concurrency": concurrency,
@@ -111,6 +112,7 @@ def work(
     live = LiveSettings(lambda: resolve(said, environ=environ))
     settings = live.settings
     check_shared(settings)
+    check_tools(settings)
     gate = guard(settings)
     export_dotenv()
     export_profile(settings)

@@ -31,9 +31,9 @@ import msgspec
 from longshore.runs.throughput import Span
 
 _PLAYED, _FEWEST_PLAYED = 200, 40
-_STEPS = 40_000
+_STEPS = 20_000
 """Attempts played in all, so that an estimate costs some tens of milliseconds at most."""
-_ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 1000
+_ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 400
 """Jobs at the end of a run that are played one by one."""
 _SAMPLE = 200
 _BACKOFF = 4.0
@@ -92,7 +92,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     workers: int | None = None
     """Who is on the roll for this run; None where the queue keeps none."""
     slots: float | None = None
-    """How many attempts they may have under way at once; None where they do not say. Then those of `spans` are workers."""
+    """How many attempts they may have under way at once; None where they do not say, and spans go by workers."""
     retried: float = 0.0
     """The share of attempts that failed and after which the job was, or will be, tried again."""
     delayed: float = 0.0
@@ -141,11 +141,11 @@ def estimate(evidence: Evidence) -> Estimate:
     if not evidence.remaining:
         return Estimate(p50=0.0, p90=0.0)
     finished = sum(span.finished for span in evidence.spans)
-    if not evidence.workers and not evidence.claimed and not evidence.going:
+    if unattended(evidence):
         return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="nobody is at work on it")
     if not finished:
         return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
-    model = _Model(evidence)
+    model = _Model(msgspec.structs.replace(evidence, spans=_attended(evidence.spans)))
     played = model.play(model.retried)
     p50, p90 = _quantile(played, 0.5), _quantile(played, 0.9)
     binds, host = _binding(evidence, model, p50)
@@ -157,6 +157,12 @@ def estimate(evidence: Evidence) -> Estimate:
         slots=model.capacity,
     )
     return Estimate(p50=p50, p90=p90, binds=binds, host=host, basis=basis)
+
+
+def unattended(evidence: Evidence) -> bool:
+    """Whether work is left and nobody seems to be at it: nobody is on the roll, and nothing was seen to finish."""
+    nobody = not evidence.claimed if evidence.workers is None else not evidence.workers
+    return bool(evidence.remaining) and nobody and not evidence.going
 
 
 def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, str]:
@@ -248,8 +254,9 @@ class _Model:
             later = [(chance.choice(evidence.waits), 1) for _ in range(delayed)] if evidence.waits else []
             fresh = last - under_way - len(later)
         else:
+            # Of very many hands no more are played than there are jobs.
+            free = [lengths.rest_of_any(0.0) for _ in range(min(self._hands, last))]
             fresh = last - len(free)
-            free = [lengths.rest_of_any(0.0) for _ in free]
         free = [each * self._stretch for each in free]
         heapq.heapify(later)
         end = 0.0
@@ -322,6 +329,11 @@ def _lengths(seconds: Sequence[float], ages: Sequence[float]) -> tuple[list[floa
             weights.append(left / at_risk)
             left -= weights[-1]
     return lengths, weights
+
+
+def _attended(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Without the times when nobody was there, which say nothing of how fast anybody is."""
+    return tuple(span for span in spans if span.finished or span.slots != 0)
 
 
 def _rate(evidence: Evidence) -> tuple[float, float]:

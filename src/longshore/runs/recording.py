@@ -17,7 +17,6 @@ from longshore.errors import InputFileError
 from longshore.runs.estimate import Estimate, Evidence, estimate
 from longshore.runs.waiting import Look
 
-
 _STEP = 0.01
 """By which share a run must have gone on for another look to be written."""
 

@@ -115,7 +115,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingSurvey:
-    """Reads the pending jobs of a run through, a few pages with each call, and begins again when it is through.
+    """Reads the pending jobs of a run through, a page with each call, and begins again when it is through.
 
     What it says is of the whole last reading, or, before there is one, of as much as was read.
     """
@@ -142,23 +142,23 @@ class WaitingSurvey:
         """Whether all that was pending has been read."""
         return self._whole is not None
 
-    async def read(self, now: float, pages: int) -> None:
-        """Read on; `now` is by the medium's clock."""
-        for _ in range(pages):
-            page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
-            for job in page:
-                self._read += 1
-                self._failures += job.attempts
-                if job.host in self._hosts or len(self._hosts) < _HOSTS:
-                    self._hosts[job.host] += 1
-                if job.not_before is not None and job.not_before > now:
-                    self._delayed += 1
-                    self._keep(job.not_before)
-            if len(page) < PAGE:
-                self._whole = self._so_far()
-                self._begin()
-                return
-            self._after = page[-1].id
+    async def read(self, now: float) -> bool:
+        """Read a page on, and say whether it was the last; `now` is by the medium's clock."""
+        page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
+        for job in page:
+            self._read += 1
+            self._failures += job.attempts
+            if job.host in self._hosts or len(self._hosts) < _HOSTS:
+                self._hosts[job.host] += 1
+            if job.not_before is not None and job.not_before > now:
+                self._delayed += 1
+                self._keep(job.not_before)
+        if len(page) < PAGE:
+            self._whole = self._so_far()
+            self._begin()
+            return True
+        self._after = page[-1].id
+        return False
 
     def _keep(self, until: float) -> None:
         if len(self._until) < _WAITS:

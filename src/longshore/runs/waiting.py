@@ -15,7 +15,7 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
 from longshore.notes import KeepsNotes
 from longshore.queue import Count, Queue, totals
-from longshore.runs.estimate import Estimate, Evidence, HostLoad, estimate
+from longshore.runs.estimate import Estimate, Evidence, HostLoad, estimate, unattended
 from longshore.runs.hands import Hands, hands_of
 from longshore.runs.survey import Timings, UnderWay, WaitingSurvey, failing, timings, under_way, with_recent
 from longshore.runs.throughput import Span, Throughput, spans_of
@@ -28,9 +28,8 @@ _SHARE = 10
 """Looking takes this part of the time at most, so that a watcher is no burden to those who work."""
 _DEEP_SHARE, _DEEP_EVERY = 20, 2.0
 """The same for reading jobs, which is done every so many seconds at most."""
-_PAGES = 5
-_STALLED = 60.0
-"""Seconds without a finished job and without anyone on the roll, after which nobody seems to be at work."""
+_PAGES, _PATIENCE = 5, 0.5
+"""Pages of pending jobs read at a time, and seconds after which it is enough of them."""
 
 
 class Ended(StrEnum):
@@ -51,6 +50,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     at: float
     """Monotonic seconds."""
+    took: float
+    """Seconds that the queue needed for its counts."""
     lanes: tuple[Count, ...]
     """By kind and partition."""
     count: Count
@@ -70,9 +71,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unattended(self) -> bool:
         """Whether work is left and nobody seems to be at it."""
-        if not self.count.remaining or self.hands.workers:
-            return False
-        return not self.evidence.going and (not self.count.claimed or self.evidence.idle >= _STALLED)
+        return unattended(self.evidence)
 
 
 class Watch:
@@ -93,26 +92,27 @@ class Watch:
 
     async def look(self) -> Look:
         """How it stands now. `NotFoundError` where the queue has no such run, or has it no more."""
+        began = self._clock.monotonic()
         lanes, at = await self._counts(), self._clock.monotonic()
         now, count = await self._medium_time(), totals(lanes)
         if count.claimed and at >= self._claimed_at:
             await self._look_at_claimed(at)
         if at >= self._deep_at:
             await self._look_deep(count, now)
-        return await self._seen(lanes, at, now)
+        return await self._seen(lanes, at, now, at - began)
 
     async def glance(self) -> Look:
         """The same from the counters and one page of jobs: at once, and less sure of the time left."""
         lanes, at = await self._counts(), self._clock.monotonic()
         self._timings = await timings(self._queue, self._run, pages=1)
-        return await self._seen(lanes, at, await self._medium_time())
+        return await self._seen(lanes, at, await self._medium_time(), 0.0)
 
     async def _counts(self) -> list[Count]:
         if lanes := await self._queue.stats(self._run):
             return lanes
         raise NotFoundError(f"There is no run '{self._run}'. If there was one, its jobs have been pruned.")
 
-    async def _seen(self, lanes: list[Count], at: float, now: float) -> Look:
+    async def _seen(self, lanes: list[Count], at: float, now: float, took: float) -> Look:
         count, hands = totals(lanes), await hands_of(self._queue, self._run)
         finished = count.completed + count.failed
         if self._throughput is None:
@@ -120,6 +120,7 @@ class Watch:
         self._throughput.note(at, finished, hands.slots or hands.workers)
         return Look(
             at=at,
+            took=took,
             lanes=tuple(lanes),
             count=count,
             hands=hands,
@@ -132,7 +133,7 @@ class Watch:
         """Read what is pending through, for so many seconds at most: the next look knows the hosts the better."""
         until = self._clock.monotonic() + seconds
         while not self._survey.through and self._clock.monotonic() < until:
-            await self._survey.read(await self._medium_time(), _PAGES)
+            await self._survey.read(await self._medium_time())
 
     async def _medium_time(self) -> float:
         if not self._queue.traits.keeps_notes:
@@ -161,12 +162,19 @@ class Watch:
             oldest = next(iter(self._first_seen)).job_id
             self._timings = await with_recent(self._queue, self._run, self._timings, oldest)
         if count.pending:
-            await self._survey.read(now, _PAGES)
+            await self._read_on(now)
             self._loads = await self._host_loads(now)
         if count.failed != self._failed:
             self._failing, self._failed = await failing(self._queue, self._run), count.failed
         ended = self._clock.monotonic()
         self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
+
+    async def _read_on(self, now: float) -> None:
+        """Some pages of what is pending; one where that takes its time."""
+        began = self._clock.monotonic()
+        for _ in range(_PAGES):
+            if await self._survey.read(now) or self._clock.monotonic() - began > _PATIENCE:
+                return
 
     async def _host_loads(self, now: float) -> dict[str, HostLoad]:
         """The hosts with the most work whose rate is known and holds requests back; their jobs are filled in later."""
@@ -233,7 +241,6 @@ async def wait_for(
     silent = False
     try:
         while True:
-            began = clock.monotonic()
             try:
                 last = await watch.look()
             except QueueUnavailableError as error:
@@ -252,7 +259,7 @@ async def wait_for(
             now = clock.monotonic()
             if now >= until:
                 return Ended.TIMEOUT, last
-            pause = min(max(LOOK_EVERY, min(_SHARE * (now - began), LONGEST)), until - now)
+            pause = min(max(LOOK_EVERY, min(_SHARE * last.took, LONGEST)), until - now)
             sleeping = asyncio.ensure_future(clock.sleep(pause))
             try:
                 await asyncio.wait({sleeping, leaving}, return_when=asyncio.FIRST_COMPLETED)

@@ -30,6 +30,8 @@ _FIRST_WAIT = 0.5
 _LEAST = 0.001
 # A proxy that is turned away says nothing about the next one.
 _ANOTHER_PROXY_MAY = frozenset({403, 407})
+_PROXIES_AGAIN = 60.0
+"""Seconds after which a job comes back whose proxies could not be reached, and do not rest yet."""
 _SITES_REMEMBERED = 10_000
 
 Watch = Callable[[Exchange], None]
@@ -232,9 +234,10 @@ class Fetch:
         return await self._send(request, host, call.proxy)
 
     async def _by_pool(self, request: Request, host: str, pool: Turns) -> Response:
-        from longshore.scrape.proxies import NoProxyError
+        from longshore.scrape.proxies import NoProxyError, is_unreachable
 
-        for left in range(self._ways.retries, -1, -1):
+        left, passed_over = self._ways.retries, set[Proxy]()
+        while True:
             within = timedelta(seconds=self._patience())
             try:
                 turn = await pool.acquire(host, session=self._call.session, within=within)
@@ -242,18 +245,22 @@ class Fetch:
                 raise HostClosedError(host, error.retry_in.total_seconds(), str(error)) from error
             try:
                 answer = await self._send(request, host, turn.proxy)
-            except SnoozeError as error:
-                # Closed to this proxy, before anything was sent; the next may be let in.
-                turn.failed(error)
-                if not left:
-                    raise
             except BaseException as error:
                 turn.failed(error)
+                unreachable = is_unreachable(error)
+                # Closed to this proxy, or the proxy is not there: nothing was sent, and the next one may do it.
+                if not isinstance(error, SnoozeError) and not unreachable:
+                    raise
+                left -= turn.proxy in passed_over
+                passed_over.add(turn.proxy)
+                if left >= 0 and self._patience() > 0:
+                    continue
+                if unreachable:
+                    # It is the proxies' fault, which the job is not to pay for.
+                    raise HostClosedError(host, _PROXIES_AGAIN, f"no proxy lets it through: {error}") from error
                 raise
-            else:
-                turn.answered(answer.status)
-                return answer
-        raise AssertionError("the last turn returns or raises")
+            turn.answered(answer.status)
+            return answer
 
     async def _send(self, request: Request, host: str, proxy: Proxy | None) -> Response:
         ways = self._ways
@@ -272,7 +279,11 @@ class Fetch:
         seconds = time.perf_counter() - started
         self._spent += seconds
         status = answer.status
-        ways.pace.answered(host, identity, status, retry_after(answer.headers) if status >= 400 else None, seconds)
+        if self._pooled and status in _ANOTHER_PROXY_MAY:
+            # The pool sends a proxy to rest that is turned away; a pace that waits for it would only hold up others.
+            ways.pace.answered(host, identity, None, None, seconds)
+        else:
+            ways.pace.answered(host, identity, status, retry_after(answer.headers) if status >= 400 else None, seconds)
         return answer
 
     async def _ask_robots(self, url: str, site: str) -> None:

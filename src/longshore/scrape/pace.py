@@ -15,6 +15,7 @@ import structlog
 from longshore.clock import Clock, SystemClock
 from longshore.errors import LongshoreError
 from longshore.scrape.pace_shelf import LocalShelf, PaceShelf
+from longshore.scrape.pacing import HostClosedError
 from longshore.scrape.rate import Policy
 from longshore.scrape.turnstile import Turnstile
 
@@ -53,8 +54,15 @@ class LearnedPace:
     async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
         """As `Pace.slot`."""
         turnstile = self._turnstiles.get((host, identity)) or self._new(host, identity)
-        if not turnstile.pass_now():
+        if turnstile.pass_now():
+            return
+        try:
             await turnstile.wait(patience)
+        except HostClosedError:
+            # Known here before it is read from the shelf: until then jobs would be claimed only to be given back.
+            if not identity and (closed := turnstile.closed_for()) > _LOOK_SECONDS:
+                self._closed[host] = self._clock.monotonic() + closed
+            raise
 
     def answered(self, host: str, identity: str, status: int | None, retry_after: float | None, seconds: float) -> None:
         """As `Pace.answered`."""

@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError
-from longshore.job import State
+from longshore.job import Job, State
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.roll import KeepsRoll, Present
 from longshore.runs.estimate import Estimate
@@ -83,6 +83,8 @@ class Lookout:
         self._failed_read: int | None = None
         self._pace: tuple[float, dict[str, Standing]] = (0.0, {})
         self._deep_at = float("-inf")
+        self._claimed: list[Job] = []
+        self._claimed_at = float("-inf")
 
     async def look(self) -> Board:
         """How it stands now. `NotFoundError` where the queue has no such run, or has it no more."""
@@ -95,7 +97,7 @@ class Lookout:
             seen = await self._watch.look()
             counts, count, estimate, at = list(seen.lanes), seen.count, seen.estimate, seen.at
             spans, per_second = seen.evidence.spans, seen.per_second
-        claimed = await self._queue.jobs(self._select(State.CLAIMED), limit=_CLAIMED) if count.claimed else []
+        claimed = await self._under_way(count)
         workers = self._roster.note(at, await self._present(), claimed)
         if self._clock.monotonic() >= self._deep_at:
             await self._look_deep(count)
@@ -125,6 +127,17 @@ class Lookout:
             return []
         there = await cast(KeepsRoll, self._queue).present()
         return [each for each in there if self._run is None or works_on(each, self._run)]
+
+    async def _under_way(self, count: Count) -> list[Job]:
+        """The jobs that are held, as of lately: a medium may have to go through all others to find them."""
+        began = self._clock.monotonic()
+        if not count.claimed:
+            self._claimed = []
+        elif began >= self._claimed_at:
+            self._claimed = await self._queue.jobs(self._select(State.CLAIMED), limit=_CLAIMED)
+            ended = self._clock.monotonic()
+            self._claimed_at = ended + _DEEP_SHARE * (ended - began)
+        return self._claimed
 
     async def _look_deep(self, count: Count) -> None:
         began = self._clock.monotonic()

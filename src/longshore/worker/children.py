@@ -41,6 +41,7 @@ from longshore.worker.kit_config import KitConfig
 from longshore.worker.relay import Desk, Shared
 
 _START_SECONDS = 60.0
+_LAST_WORDS_SECONDS = 1.0
 _LONGEST_LINE = 1 << 20
 # A group of its own, so that a terminal's Ctrl-C does not reach it. On other systems a session does that.
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
@@ -216,6 +217,8 @@ class Child:
     async def bury(self) -> None:
         """After its death: collect it and let go of its pipes."""
         self._desk.close()
+        # It is dead, so its pipes end at once, unless a stray holds them; what it said last is on its way.
+        await asyncio.wait(self._readers, timeout=_LAST_WORDS_SECONDS)
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)

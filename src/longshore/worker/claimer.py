@@ -56,6 +56,9 @@ class Listener(Protocol):
     def unwanted(self, leases: Sequence[Lease]) -> None:
         """A claim was answered after it was time to stop or to pause: these are to be given back."""
 
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """These leases are gone, and the attempts under way are to be ended."""
+
     def stop(self, reason: str) -> None:
         """A stop condition holds."""
 
@@ -161,6 +164,9 @@ class Claimer:
                 self._listener.unwanted(leases)
                 continue
             if leases:
+                # What was taken from us and is ours anew before we noticed: the attempt under way counts for nothing.
+                if anew := [held for lease in leases if (held := self._hand.held.get(lease.job.id)) is not None]:
+                    self._listener.lost(anew)
                 self._reporter.hosts_closed(frozenset())
                 self._waits.reset()
                 self._hints.reset()

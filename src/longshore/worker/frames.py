@@ -37,6 +37,8 @@ class Reply(msgspec.Struct, tag="reply"):
     value: Any = None
     error: str = ""
     """Why nothing came of it."""
+    retryable: bool = True
+    """Whether another attempt may help."""
     snooze: float | None = None
     """Seconds after which the job is worth another try, where the error is that it is too soon."""
 

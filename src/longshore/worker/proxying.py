@@ -7,13 +7,25 @@ from datetime import timedelta
 from pathlib import Path
 
 from longshore.clock import Clock
+from longshore.errors import SettingsError
 from longshore.scrape.proxies import Blame, Change, ChangeLog, Limits, ProxyPool, Strategy, What, share
 from longshore.scrape.proxies.blame import blame_for_status, blame_of, status_of
 from longshore.scrape.proxy_file import Proxy, read_proxies
 from longshore.scrape.tor import Tor
+from longshore.settings import Settings
 from longshore.worker.kit_config import ProxyConfig
 
 LOG = Path("logs/proxies.log")
+
+
+def check_tools(settings: Settings) -> None:
+    """Refuse, before anything begins, settings whose files are not what they must be. Raises `UsageError`."""
+    if Path(settings.data_folder).exists() and not Path(settings.data_folder).is_dir():
+        raise SettingsError(f"data_folder is {settings.data_folder}, which is a file. Name a folder.")
+    if settings.proxy_file is not None:
+        read_proxies(Path(settings.proxy_file))
+    if settings.tor_config is not None and not Path(settings.tor_config).is_file():
+        raise SettingsError(f"tor_config names {settings.tor_config}, which is not there.")
 
 
 def proxy_pool(config: ProxyConfig, clock: Clock, tell: Callable[[str], None] | None = None) -> ProxyPool | None:

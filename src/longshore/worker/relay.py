@@ -15,13 +15,17 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
+import structlog
+
 from longshore.errors import ProcessingError, SnoozeError, WorkerError
-from longshore.scrape.pacing import Pace
+from longshore.scrape.pacing import HostClosedError, Pace
 from longshore.scrape.proxies import Blame, NoProxyError, TakenTurn, Turns, blame_of
 from longshore.scrape.proxies.blame import blame_for_status, in_words, status_in_words, status_of
 from longshore.scrape.proxy_file import Proxy
 from longshore.scrape.tor import Tor
 from longshore.worker.frames import Call, FromChild, Reply, Tell
+
+log = structlog.get_logger()
 
 
 class Shared(Protocol):
@@ -81,7 +85,11 @@ class Desk:
         except NoProxyError as error:
             self._reply(Reply(call.number, error=str(error), snooze=error.retry_in.total_seconds()))
         except WorkerError as error:
-            self._reply(Reply(call.number, error=str(error)))
+            self._reply(Reply(call.number, error=str(error), retryable=error.retryable))
+        except Exception as error:
+            # The child must learn of it, or waits until its attempt is ended.
+            log.exception("A child process could not be served", asked_for=call.name)
+            self._reply(Reply(call.number, error=str(error) or type(error).__name__))
 
     async def _answer(self, call: Call) -> Any:
         match call.name, call.arguments:
@@ -156,7 +164,7 @@ class Line:
         elif reply.snooze is not None:
             answer.set_exception(SnoozeError(reply.error, reply.snooze))
         else:
-            answer.set_exception(ProcessingError(reply.error))
+            answer.set_exception(ProcessingError(reply.error, retryable=reply.retryable))
 
 
 class RelayedPace:
@@ -167,7 +175,11 @@ class RelayedPace:
 
     async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
         """As `Pace.slot`."""
-        await self._line.call("slot", host, identity, patience)
+        try:
+            await self._line.call("slot", host, identity, patience)
+        except SnoozeError as error:
+            why = str(error).partition(" s: ")[2] or str(error)
+            raise HostClosedError(host, error.snooze.total_seconds(), why) from error
 
     def answered(self, host: str, identity: str, status: int | None, retry_after: float | None, seconds: float) -> None:
         """As `Pace.answered`."""
@@ -185,9 +197,12 @@ class RelayedPool:
         self._line = line
 
     async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> RelayedTurn:
-        """As `ProxyPool.acquire`. Raises `SnoozeError` where none will be back in time."""
+        """As `ProxyPool.acquire`."""
         limit = None if within is None else within.total_seconds()
-        number, url = await self._line.call("turn", host, session, limit)
+        try:
+            number, url = await self._line.call("turn", host, session, limit)
+        except SnoozeError as error:
+            raise NoProxyError(str(error), error.snooze) from error
         return RelayedTurn(self._line, number, Proxy(url))
 
 

@@ -28,6 +28,7 @@ from longshore.worker.stop import MaxEmptyPolls, MaxIdle, MaxWork, Snapshot, spa
 
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
+_SAY_AGAIN_SECONDS = 60.0
 _FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
 """Seconds between two lines about a queue that is out of reach: at first, and when it has been so for long."""
 
@@ -49,6 +50,7 @@ class Reporter:
         self._failures: dict[tuple[str, ...], _Fold] = {}
         self._outage: _Outage | None = None
         self._closed_hosts: frozenset[str] = frozenset()
+        self._no_work_again = float("-inf")
         self._target = next((c.limit for c in config.stop if isinstance(c, MaxWork)), None)
 
     def initialized(self, kinds: Sequence[str]) -> None:
@@ -128,6 +130,11 @@ class Reporter:
                 parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
         if snapshot.remaining:
             parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
+            # That is likely to last, and a line for every look would drown all others.
+            now = self._clock.monotonic()
+            if now < self._no_work_again:
+                return
+            self._no_work_again = now + _SAY_AGAIN_SECONDS
         self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
 
     def hosts_closed(self, hosts: frozenset[str]) -> None:

@@ -52,4 +52,8 @@ class Scheduler:
                 if not isinstance(error, QueueError) and str(error) != self._trouble:
                     log.warning(f"Schedules cannot be looked at: {error}")
                 self._trouble = str(error)
+            except Exception:
+                # A source of jobs is somebody's code, and other runs must not suffer from it.
+                wait = _AFTER_TROUBLE
+                log.exception("A run of a schedule could not be started")
             await self._clock.sleep(wait + random.uniform(0, _JITTER))  # noqa: S311  no secret hangs on it

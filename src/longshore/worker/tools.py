@@ -6,7 +6,9 @@ Async handlers use them in the worker's event loop (`WorkerTools`). Plain ones u
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -112,7 +114,9 @@ class Attempts:
             log.warning("No bundle of this failure could be kept", error=str(fault))
             return
         if place is not None:
-            log.info(f"Kept this failure: longshore replay {place}", place=signature.place)
+            code = getattr(handler.function, "__code__", None)
+            file = "FILE" if code is None else os.path.relpath(code.co_filename)
+            log.info(f"Kept this failure: longshore replay {shlex.join((str(place), file))}", place=signature.place)
 
 
 class WorkerTools(Attempts):
@@ -149,7 +153,7 @@ class WorkerTools(Attempts):
         self.unwritten = False
         """Whether there are records that are not on disk yet."""
         self._http = self._new_http()
-        self._left: list[Http] = []
+        self._left: list[Http | Browsers] = []
         self._browsers: Browsers | None = None
 
     async def start_tor(self) -> None:
@@ -168,6 +172,11 @@ class WorkerTools(Attempts):
         self.config, self._pool = msgspec.structs.replace(self.config, proxies=config.proxies), pool
         self._left.append(self._http)
         self._http = self._new_http()
+        if self._browsers is not None:
+            # It keeps to the way out that it was started with.
+            self._browsers.retire("the proxies have changed")
+            self._left.append(self._browsers)
+            self._browsers = None
 
     def http(self, kit: Kit) -> Any:
         """As `Kit.http`."""
@@ -243,8 +252,8 @@ class WorkerTools(Attempts):
             self._records.close()
         except OSError as error:
             log.warning("The last records could not be marked as settled; readers ask the queue", error=str(error))
-        for http in (*self._left, self._http):
-            await http.close()
+        for left in (*self._left, self._http):
+            await left.close()
         if self._browsers is not None:
             await self._browsers.close()
         await self._tor.close()

@@ -47,6 +47,7 @@ from longshore.worker.kit_config import KitConfig
 from longshore.worker.kit_pace import WorkerPace
 from longshore.worker.limits import Limited
 from longshore.worker.live import LiveSettings
+from longshore.worker.pausing import Pausing
 from longshore.worker.politeness import Politeness
 from longshore.worker.progress import Progress
 from longshore.worker.reaper import Reaper
@@ -148,7 +149,7 @@ class _Worker:
         self._handlers = handlers
         attended = Attended(queue, clock)
         self._limited = Limited(cast("Queue", attended), clock)
-        self._queue = queue = cast("Queue", self._limited)
+        self._queue = queue = cast("Queue", Pausing(cast("Queue", self._limited), clock))
         self._scheduler = Scheduler(starts, queue, clock, config.worker.incarnation)
         self._reporter = reporter
         self._tally = Tally()
@@ -231,21 +232,27 @@ class _Worker:
     def _change_tools(self, settings: Settings) -> None:
         proxies = self._config.kit.proxies
         kit = KitConfig.of(settings, self._config.worker, number=proxies.number, workers=proxies.workers)
+        self._pace.change(kit)
         try:
             self._tools.change(kit)
         except UsageError as error:
             log.warning(f"The proxies stay as they were: {error}")
         else:
-            self._pace.change(kit)
             self._children.change(self._tools.config)
 
     async def _through_tor(self) -> None:
-        """Nothing begins before the way through Tor is open."""
-        try:
-            await self._tools.start_tor()
-        except TorError as error:
+        """Nothing begins before the way through Tor is open, or it is time to stop."""
+        starting = asyncio.ensure_future(self._tools.start_tor())
+        stopping = asyncio.ensure_future(self._claimer.stopping.wait())
+        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait([starting])
+        elif isinstance(error := starting.exception(), TorError):
             self._ending.fail(str(error))
         else:
+            starting.result()
             self._children.change(self._tools.config)
 
     async def _write_records(self) -> None:

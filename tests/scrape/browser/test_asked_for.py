@@ -131,6 +131,18 @@ async def test_pages_keep_the_pace_ask_for_permission_and_are_watched(make_brows
     assert picture_of(KeyError()) is None
 
 
+async def test_a_page_that_must_not_be_asked_for_is_not_handed_out_after_a_redirect_either(
+    make_browsers: Make, site: Site
+) -> None:
+    async def permit(url: str) -> None:
+        if url.endswith("/plain"):
+            raise PermissionError(url)
+
+    async with make_browsers().attempt(permit=permit).page() as page:
+        with pytest.raises(PermissionError):
+            await page.open(f"{site.url}/moved")
+
+
 async def test_pages_load_side_by_side_in_one_browser(make_browsers: Make, site: Site) -> None:
     browsers = make_browsers(timeout=timedelta(seconds=20))
     async with browsers.page() as first, browsers.page() as second:

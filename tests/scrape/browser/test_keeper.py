@@ -289,6 +289,21 @@ async def test_a_tab_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(launcher.browsers) == 1
 
 
+async def test_browsers_that_are_retired_finish_their_pages_and_give_no_more() -> None:
+    launcher = FakeLauncher()
+    keeper = Keeper(launcher, targets=100, growth=10**9)
+    kept, tab = await keeper.take()
+    keeper.retire("the proxies have changed")
+    other, later = await keeper.take()
+    assert other is not kept
+    assert [browser.ended for browser in launcher.browsers] == [False, False]
+    keeper.give_back(kept, tab, GOOD)
+    await asyncio.sleep(0)
+    assert [browser.ended for browser in launcher.browsers] == [True, False]
+    keeper.give_back(other, later, GOOD)
+    await keeper.close()
+
+
 async def test_closing_ends_everything_and_a_later_page_begins_anew() -> None:
     keeper = make(launcher := FakeLauncher())
     await keeper.take()

@@ -27,6 +27,8 @@ MOST_COLUMNS = 1000
 _EXACT = 2**53
 """Whole numbers up to here are the same as a floating-point number."""
 _LARGEST = 2**63
+_NESTED = (dict, list)
+_SHAPES: dict[type, str] = {bool: "boolean", float: "real"}
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[int, list[int], list[Any]]).decode
@@ -102,7 +104,7 @@ class Columns:
                 continue
             self._fields[part][number].seen.add(_shape(value))
             numbers.append(number)
-            values.append(_encode(value).decode() if isinstance(value, dict | list) else value)
+            values.append(_encode(value).decode() if type(value) in _NESTED else value)
         return _encode((part, numbers, values))
 
     def close(self) -> None:
@@ -196,11 +198,11 @@ def _candidates(name: str, prefix: str) -> Iterator[str]:
 
 
 def _shape(value: Any) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int):
-        return "integer" if abs(value) <= _EXACT else "long" if -_LARGEST <= value < _LARGEST else "huge"
-    return "real" if isinstance(value, float) else "text"
+    if type(value) is not int:
+        return _SHAPES.get(type(value), "text")
+    if -_EXACT <= value <= _EXACT:
+        return "integer"
+    return "long" if -_LARGEST <= value < _LARGEST else "huge"
 
 
 def _cell(value: Any, type_: Type) -> Any:

@@ -20,6 +20,8 @@ import zstandard
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of rows that are sorted in memory."""
+_OVERHEAD = 250
+"""Bytes that a row takes beside its own."""
 FRAME = 64 * 1024
 """Bytes of rows that are packed together: as much of each run of the merge is in memory."""
 
@@ -54,7 +56,7 @@ class Spool:
     def add(self, order: Order, row: bytes) -> None:
         """Take a row, which is JSON."""
         self._waiting.append((order, row))
-        self._bytes += len(row)
+        self._bytes += len(row) + (_OVERHEAD if self._by_order else 0)
         if self._bytes >= (MOST_BYTES if self._by_order else FRAME):
             self._write()
 

@@ -143,6 +143,10 @@ class Browsers(AttemptBrowsers):
         """
         return AttemptBrowsers(self._shared, replace(self._manners, permit=permit, watch=watch, ends_at=ends_at))
 
+    def retire(self, why: str) -> None:
+        """Let pages in use be finished, and end each browser with its last one."""
+        self._shared.keeper.retire(why)
+
     async def close(self) -> None:
         """End all browsers. Closing twice is harmless; a later page starts a new one."""
         await self._shared.keeper.close()

@@ -111,6 +111,12 @@ class Keeper:
                 self._do(self._look(kept))
         self._left(kept)
 
+    def retire(self, why: str) -> None:
+        """Give no more pages of the browsers there are. Each is ended when its last page is given back."""
+        for kept in list(self._kept):
+            self._retire(kept, why)
+            self._end_if_left(kept)
+
     async def close(self) -> None:
         """End every browser, whether or not its pages were given back. A later page starts a new one."""
         if self._starting is not None:

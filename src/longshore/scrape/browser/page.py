@@ -88,6 +88,9 @@ class Page:
                 identity=manners.identity,
             )
         )
+        if manners.permit is not None and opened.url != url:
+            # Where it was led to was not known before; what must not be asked for is not handed out either.
+            await manners.permit(opened.url)
         if check and status >= 400:
             raise StatusError(url, status)
         return opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.scrape.proxies.blame import Blame, blame_of
+from longshore.scrape.proxies.blame import Blame, blame_of, is_unreachable
 from longshore.scrape.proxies.changes import Change, ChangeLog, What
 from longshore.scrape.proxies.health import Limits
 from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Standing, Trouble, Turn
@@ -24,5 +24,6 @@ __all__ = [
     "Turns",
     "What",
     "blame_of",
+    "is_unreachable",
     "share",
 ]

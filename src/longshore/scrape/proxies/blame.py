@@ -44,6 +44,22 @@ def blame_of(error: BaseException) -> Blame | None:
     return _blame(root_of(error))
 
 
+def is_unreachable(error: BaseException) -> bool:
+    """Whether it is certain that the proxy itself was not reached, and so that nothing was sent to the site.
+
+    A connection that was not made in time is not: behind a tunnel it may be the site that is silent.
+    """
+    import aiohttp
+    import aiohttp_socks
+
+    root = root_of(error)
+    if isinstance(root, aiohttp.ConnectionTimeoutError | aiohttp_socks.ProxyTimeoutError):
+        return False
+    return isinstance(
+        root, aiohttp.ClientProxyConnectionError | aiohttp_socks.ProxyConnectionError | aiohttp.ClientConnectorDNSError
+    )
+
+
 def status_of(error: BaseException) -> int | None:
     """The status of the site's answer, where the error is one about that."""
     import aiohttp

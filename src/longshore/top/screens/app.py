@@ -69,7 +69,6 @@ class Top(App[None]):
     def show(self, view: View) -> None:
         """Put a screen on top."""
         self.push_screen(view)
-        self.hurry()
 
     def show_run(self, run: str) -> None:
         """Look at one run."""
@@ -108,7 +107,6 @@ class Top(App[None]):
             self._hurry.clear()
             began = self.clock.monotonic()
             await self._look()
-            self.looks += 1
             pause = max(EVERY, min(_SHARE * (self.clock.monotonic() - began), LONGEST))
             sleeping = asyncio.ensure_future(self.clock.sleep(pause))
             asked = asyncio.ensure_future(self._hurry.wait())
@@ -130,6 +128,7 @@ class Top(App[None]):
             trouble = f"The queue does not answer; trying again. {error}"
         else:
             trouble = ""
+        self.looks += 1
         if view.is_attached:
             view.trouble(trouble)
 

@@ -42,12 +42,12 @@ _KEYS = (
     ("escape", "back"),
     ("/", "only lines with a text in them; empty shows all again"),
     ("j", "the jobs themselves"),
-    ("r", "retry: failed jobs of the line get all their attempts again"),
+    ("r", "retry: the failed jobs of the line, with all attempts again"),
     ("c", "cancel: unfinished jobs of the line are given up"),
     ("q, Ctrl-C", "leave; the work goes on"),
 )
 _WORDS = (
-    ("seen", "how long ago a worker was last on the roll or held a job"),
+    ("seen", "since when a worker is not on the roll and holds nothing"),
     ("waiting", "pending jobs of a host; ~ where only some were read"),
     ("rate", "of a host: requests a second, learned from its answers"),
     ("again", "jobs that failed so and wait for another attempt"),

@@ -145,10 +145,11 @@ class Pane(DataTable[Text]):
         room = self.scrollable_content_region.width - len(shown) - sum(widths.values())
         sharing = sorted((index for index, _ in shown if index not in widths), key=self._widest.__getitem__)
         for place, index in enumerate(sharing):
-            # Those that need little get it, as long as enough is left for the others.
+            # Those that need little get it, as long as enough is left for the others, and an even share at least.
+            left = len(sharing) - place
             kept = sum(min(self._widest[other], _NARROWEST) for other in sharing[place + 1 :])
-            last = place == len(sharing) - 1
-            widths[index] = max(room if last else min(self._widest[index], room - kept), 1)
+            most = room if left == 1 else min(self._widest[index], max(room - kept, room // left))
+            widths[index] = max(most, 1)
             room -= widths[index]
         return tuple((index, widths[index]) for index, _ in shown)
 

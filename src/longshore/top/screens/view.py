@@ -72,6 +72,10 @@ class View(Screen[None]):
         yield Static(id="trouble")
         yield Footer(show_command_palette=False)
 
+    def on_mount(self) -> None:
+        """Ask for figures as soon as there is a place for them."""
+        self.call_after_refresh(self.top.hurry)
+
     def trouble(self, text: str) -> None:
         """Say what is wrong, or with an empty text that nothing is."""
         line = self.query_one("#trouble", Static)

@@ -70,8 +70,8 @@ create or replace function claim(
   unwanted bigint[], behind bigint,
   mark_lines int[], mark_priorities int[], mark_hosts bigint[], mark_jobs bigint[]
 ) returns table (
-  batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int, family int, lane int, key text, payload json,
-  priority int, host text, attempts int, max_attempts int, submitted_at float8, parent json, depth int, failure json
+  batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int,
+  family int, lane int, key text, payload json, priority int, host text, attempts int, max_attempts int, submitted_at float8, parent json, depth int, failure json
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -125,8 +125,8 @@ begin
   insert into batch as b (worker, jobs, epochs, lanes) values (holder.id, got.jobs, got.epochs, got.lanes)
     returning b.id into made;
   return query
-    select made, date_part('epoch', until), looked, pages, got.turn, j.id, u.epoch, j.family, j.lane, j.key, j.payload, j.priority,
-           j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
+    select made, date_part('epoch', until), looked, pages, got.turn, j.id, u.epoch, j.family, j.lane, j.key, j.payload,
+           j.priority, j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
            coalesce(last.failure, j.failure)
     from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
     join job j on j.id = u.job

@@ -1,0 +1,72 @@
+"""`longshore estimate`: numbers where there is something to go by, and why not where there is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longshore.cli import estimate as verb
+from longshore.job import new_job
+from longshore.lease import DEFAULT_LEASE, Want, WorkerId
+from longshore.media import open_queue
+from longshore.media.sqlite.queue import SqliteQueue
+from longshore.outcome import Completed, Settlement
+
+
+@pytest.fixture
+def fill(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
+    """A run of so many jobs, of which so many are completed, with one worker."""
+    # The second look would add nothing: nobody works.
+    monkeypatch.setattr(verb, "_WATCHED", 0.0)
+
+    async def put(jobs: int, completed: int) -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        assert isinstance(queue, SqliteQueue)
+        await queue.submit([new_job("page", {"n": n}, run="r") for n in range(jobs)])
+        worker = WorkerId.new("w")
+        leases = await queue.claim(Want(worker=worker, limit=completed))
+        await queue.settle([Settlement(lease, Completed(), 2.0) for lease in leases])
+        await queue.sign_in(worker, DEFAULT_LEASE, {"run": "r", "busy": 4, "of": 4})
+        await queue.close()
+
+    return lambda jobs, completed: asyncio.run(put(jobs, completed))
+
+
+def test_it_says_both_times_what_binds_and_what_it_goes_by(
+    fill: Callable[[int, int], None], says: Callable[..., str]
+) -> None:
+    fill(100, 50)
+    lines = says("estimate", "r").splitlines()
+    assert lines[0].startswith("half of such runs end within  ")
+    assert lines[1].startswith("nine of ten such runs end within  ")
+    assert lines[2].split(maxsplit=2)[2].startswith("the workers")
+    assert "50 jobs finished" in lines[3]
+    assert "1 worker" in lines[3]
+
+
+def test_json_is_in_seconds(fill: Callable[[int, int], None], says: Callable[..., str]) -> None:
+    fill(100, 50)
+    found = json.loads(says("estimate", "r", "--json"))
+    assert (found["run"], found["remaining"], found["binds"]) == ("r", 50, "workers")
+    assert 0 < found["p50_seconds"] < found["p90_seconds"]
+    assert found["basis"]["finished"] == 50
+
+
+def test_where_nothing_has_finished_it_says_so(fill: Callable[[int, int], None], says: Callable[..., str]) -> None:
+    fill(100, 0)
+    assert says("estimate", "r") == "Not known yet: nothing has finished yet. 100 jobs are left.\n"
+    assert json.loads(says("estimate", "r", "--json"))["p50_seconds"] is None
+
+
+def test_a_run_that_is_over_is_said_to_be(fill: Callable[[int, int], None], says: Callable[..., str]) -> None:
+    fill(3, 3)
+    assert says("estimate", "r") == "It is done: nothing is left to do.\n"
+
+
+def test_a_run_that_is_not_there_is_named(fill: Callable[[int, int], None], refused: Callable[..., str]) -> None:
+    fill(3, 3)
+    assert "There is no run 's'" in refused("estimate", "s")

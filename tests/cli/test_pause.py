@@ -1,0 +1,51 @@
+"""`longshore pause` and `longshore resume`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Says = Callable[..., str]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def filled(here: Path, says: Says) -> None:
+    (here / "urls.txt").write_text("https://a.org/1\n")
+    says("submit", "page", "--urls-file", "urls.txt", "--run", "r")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_run_is_paused_listed_and_goes_on(says: Says) -> None:
+    assert says("pause") == "Nothing is paused.\n"
+    assert says("pause", "r") == "Run r is paused. `longshore resume` lets it go on.\n"
+    assert says("pause", "r") == "Run r is paused already. `longshore resume` lets it go on.\n"
+    assert says("pause").startswith("Run r is paused since 20")
+    assert list(json.loads(says("pause", "--json"))) == ["r"]
+    assert says("resume", "r") == "Run r goes on.\n"
+    assert says("resume", "r") == "Run r was not paused.\n"
+
+
+@pytest.mark.usefixtures("filled")
+def test_everything_is_paused_and_goes_on(says: Says) -> None:
+    assert says("pause", "--all").startswith("Everything is paused.")
+    assert says("resume", "r") == "Run r itself is not paused, but everything is: longshore resume --all\n"
+    assert says("resume", "--all") == "Everything goes on.\n"
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_run_that_is_not_there_is_refused(refused: Refused) -> None:
+    assert "There is no run 'x'" in refused("pause", "x")
+    assert "Name a run, or say --all." in refused("resume")
+    assert "Name a run, or say --all." in refused("pause", "r", "--all")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_run_that_is_gone_may_still_be_let_go(says: Says) -> None:
+    says("pause", "r")
+    says("cancel", "--run", "r", "--yes")
+    says("prune", "--run", "r", "--yes")
+    assert says("resume", "r") == "Run r goes on.\n"

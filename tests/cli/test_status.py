@@ -1,0 +1,103 @@
+"""`longshore status`: KPIs, the time left, and breakdowns. What it counts is in `test_verbs`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from longshore.errors import Failure
+from longshore.job import new_job
+from longshore.lease import DEFAULT_LEASE, Want, WorkerId
+from longshore.media import open_queue
+from longshore.media.sqlite.queue import SqliteQueue
+from longshore.outcome import Completed, Failed, Outcome, Settlement
+
+Says = Callable[..., str]
+BROKEN = Failed(Failure("processing", "no title", exception="x.TitleError", retryable=False))
+AGAIN = Failed(Failure("timeout", "too slow", exception="TimeoutError"))
+
+
+@pytest.fixture(autouse=True)
+def _fill(here: Path) -> None:
+    """Two kinds, two partitions, two hosts; seven settled by two workers, of which one is there and half busy."""
+
+    async def put() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        assert isinstance(queue, SqliteQueue)
+        await queue.submit([new_job("page", {"url": f"https://a.org/{n}"}, run="r", partition="CA") for n in range(6)])
+        await queue.submit([new_job("doc", {"url": f"https://b.org/{n}"}, run="r") for n in range(4)])
+        ann, bob = WorkerId.new("ann"), WorkerId.new("bob")
+        leases = await queue.claim(Want(worker=ann, limit=5, kinds=frozenset({"page"})))
+        outcomes: list[Outcome] = [Completed(), Completed(), Completed(), BROKEN, AGAIN]
+        await queue.settle([Settlement(lease, each, 0.5) for lease, each in zip(leases, outcomes, strict=True)])
+        leases = await queue.claim(Want(worker=bob, limit=2, kinds=frozenset({"doc"})))
+        await queue.settle([Settlement(lease, Completed(), 1.5) for lease in leases])
+        await queue.sign_in(ann, DEFAULT_LEASE, {"run": "r", "busy": 2, "of": 4})
+        await queue.close()
+
+    asyncio.run(put())
+
+
+def test_the_kpis_are_shares_of_all(says: Says) -> None:
+    """A14."""
+    found = json.loads(says("status", "r", "--json"))
+    assert found["completion_rate"] == pytest.approx(0.6)
+    assert found["success_rate"] == pytest.approx(5 / 6)
+    assert found["utilisation"] == pytest.approx(0.5)
+    assert found["workers"] == 1
+    text = says("status")
+    assert "completion rate 60%, success rate 83%, utilisation 50%" in text
+    assert "1 worker at work" in text
+
+
+def test_of_one_run_the_time_left_is_said(says: Says) -> None:
+    assert " left" in says("status", "r").splitlines()[-1] or "nearly done" in says("status", "r")
+    assert json.loads(says("status", "r", "--json"))["estimate"]["p50_seconds"] is not None
+    assert "estimate" not in json.loads(says("status", "--json"))
+
+
+@pytest.mark.parametrize(("by", "names"), [("kind", {"page": 6, "doc": 4}), ("partition", {"CA": 6, "(none)": 4})])
+def test_counters_are_added_up_by_kind_and_partition(says: Says, by: str, names: dict[str, int]) -> None:
+    head, *rows = says("status", "r", "--by", by).splitlines()
+    assert head.split()[0] == by
+    assert {row.split()[0]: sum(map(int, row.split()[1:6])) for row in rows[: len(names)]} == names
+    listed = json.loads(says("status", "--by", by, "--json"))[f"{by}s"]
+    assert [part["remaining"] for part in listed] == [2, 2]
+
+
+def test_by_worker_says_who_did_what_and_who_is_there(says: Says) -> None:
+    head, ann, bob = says("status", "r", "--by", "worker").splitlines()
+    assert head.split() == ["worker", "completed", "failed", "mean", "time", "now"]
+    assert ann.split() == ["ann", "3", "1", "0.5", "s", "2", "of", "4", "busy"]
+    assert bob.split() == ["bob", "2", "0", "1.5", "s"]
+    listed = json.loads(says("status", "--by", "worker", "--json"))["workers"]
+    assert [(each["worker"], each["present"]) for each in listed] == [("ann", True), ("bob", False)]
+
+
+def test_by_host_counts_every_state(says: Says) -> None:
+    rows = says("status", "--by", "host").splitlines()[1:]
+    assert [row.split()[:4] for row in rows] == [["a.org", "2", "3", "1"], ["b.org", "2", "2", "0"]]
+
+
+def test_by_error_counts_what_failed_and_what_is_tried_again(says: Says) -> None:
+    head, *rows = says("status", "r", "--by", "error").splitlines()
+    assert head.split() == ["error", "pending", "failed", "for", "example"]
+    assert sorted(" ".join(row.split()) for row in rows) == [
+        "processing (TitleError) 0 1 no title",
+        "timeout (TimeoutError) 1 0 too slow",
+    ]
+
+
+def test_another_breakdown_is_refused(refused: Callable[..., str]) -> None:
+    assert "--by cannot be 'colour': it takes kind, partition, worker, host or error." in refused(
+        "status", "--by", "colour"
+    )
+
+
+def test_a_run_that_is_not_there_is_refused_in_every_breakdown(refused: Callable[..., str]) -> None:
+    for by in ("kind", "worker"):
+        assert "There is no run 's'" in refused("status", "s", "--by", by)

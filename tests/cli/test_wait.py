@@ -1,0 +1,188 @@
+"""`longshore wait`: progress in a pipe and on a terminal, exit codes, leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from longshore.cli import main
+from longshore.cli.wait_view import picture, progress_line
+from longshore.errors import Failure
+from longshore.job import new_job
+from longshore.lease import Want, WorkerId
+from longshore.media import open_queue
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.queue import Count
+from longshore.runs.estimate import Basis, Binding, Estimate, Evidence
+from longshore.runs.hands import Hands
+from longshore.runs.recording import read_recording
+from longshore.runs.waiting import Look
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+BROKEN = Failed(Failure("processing", "no title", exception="x.TitleError", retryable=False))
+
+
+@pytest.fixture
+def fill(here: Path) -> Callable[..., None]:
+    """A run of so many jobs, of which so many completed and failed."""
+
+    async def put(jobs: int, completed: int, failed: int) -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        await queue.submit([new_job("page", {"url": f"https://a.org/{n}"}, run="r") for n in range(jobs)])
+        leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=completed + failed))
+        outcomes = [Completed()] * completed + [BROKEN] * failed
+        await queue.settle([Settlement(lease, each, 0.5) for lease, each in zip(leases, outcomes, strict=True)])
+        await queue.close()
+
+    return lambda jobs, completed, failed=0: asyncio.run(put(jobs, completed, failed))
+
+
+def test_a_run_that_completed_ends_with_0(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(3, 3)
+    assert main(["wait", "r"]) == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "✓ run r: 3 completed, 0 failed" in err
+
+
+def test_a_run_with_failures_ends_with_1_and_says_what_failed(
+    fill: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(3, 1, 2)
+    assert main(["wait", "r"]) == 1
+    err = capsys.readouterr().err
+    assert "1 completed, 2 failed" in err
+    assert "2 × processing (TitleError)" in err
+    assert "retry --state failed --run r" in err
+
+
+def test_a_run_of_which_the_rest_was_cancelled_ends_with_3(fill: Callable[..., None]) -> None:
+    fill(3, 1)
+    assert main(["cancel", "--run", "r", "--yes"]) == 0
+    assert main(["wait", "r"]) == 3
+
+
+def test_a_run_that_is_not_over_in_time_ends_with_4(
+    fill: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(3, 1)
+    assert main(["wait", "r", "--timeout", "0.1s"]) == 4
+    err = capsys.readouterr().err
+    assert "1 of 3 done" in err
+    assert "the run goes on" in err
+
+
+def test_nobody_at_work_is_said(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(3, 1)
+    main(["wait", "r", "--timeout", "1.5s"])
+    assert "Nobody is at work on it. To start a worker: longshore work FILE" in capsys.readouterr().err
+
+
+def test_json_says_how_it_ended(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(3, 1, 2)
+    assert main(["wait", "r", "--json"]) == 1
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["run"], ended["ended"], ended["completed"], ended["failed"]) == ("r", "failed", 1, 2)
+    assert ended["failures"] == [{"error_type": "processing", "exception": "TitleError", "jobs": 2}]
+    fill(9, 1)
+    assert main(["wait", "r", "--json", "--timeout", "0s"]) == 4
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["ended"], ended["estimate"]["binds"]) == ("timeout", "nobody")
+
+
+def test_a_run_that_is_not_there_is_named_with_what_there_is(
+    fill: Callable[..., None], refused: Callable[..., str]
+) -> None:
+    fill(1, 0)
+    assert "There is no run 's' in sqlite:///.longshore/queue.db. The latest are: r." in refused("wait", "s")
+
+
+def test_a_time_that_is_none_is_refused(refused: Callable[..., str]) -> None:
+    assert "--timeout cannot be 'soon'" in refused("wait", "r", "--timeout", "soon")
+
+
+def test_a_recording_is_not_written_over_another_file(
+    fill: Callable[..., None], here: Path, refused: Callable[..., str]
+) -> None:
+    fill(1, 1)
+    (here / "old.jsonl").write_text("kept")
+    assert "old.jsonl is there already" in refused("wait", "r", "--record", "old.jsonl")
+    assert (here / "old.jsonl").read_text() == "kept"
+
+
+def test_a_run_is_watched_from_another_process_to_its_end(shell: Shell) -> None:
+    shell("submit", "page", "--urls-file", shell.urls(40), "--run", "r")
+    waiting = shell.start("wait", "r", "--json", "--record", "run.jsonl")
+    assert waiting.stderr is not None
+    assert "0 of 40 done" in waiting.stderr.readline()
+    shell("work", "pages.py", "--run", "r", "--until-done")
+    out, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 0, err
+    assert json.loads(out)["completed"] == 40
+    assert read_recording(shell.folder / "run.jsonl").looks[-1].done == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_leaves_the_run_as_it_is(shell: Shell) -> None:
+    shell("submit", "page", "--urls-file", shell.urls(5), "--run", "r")
+    waiting = shell.start("wait", "r")
+    assert waiting.stderr is not None
+    # Once it has said something it is watching.
+    assert "0 of 5 done" in waiting.stderr.readline()
+    waiting.send_signal(signal.SIGINT)
+    _, err = waiting.communicate(timeout=20)
+    assert waiting.returncode == 130
+    assert "Not watching any more; the run goes on: 0 of 5 done." in err
+    assert "wait r" in err
+    assert shell.json("status", "r", "--json")["pending"] == 5
+
+
+LOOK = Look(
+    at=0.0,
+    took=0.0,
+    lanes=(Count(kind="page", pending=50, completed=40, failed=8), Count(kind="doc", completed=1, failed=1)),
+    count=Count(pending=50, completed=41, failed=9),
+    hands=Hands(workers=2, busy=7, slots=8),
+    evidence=Evidence(pending=50, claimed=0, workers=2, going=True),
+    per_second=2.0,
+    failing=(("timeout (TimedOutError)", 8), ("processing", 1)),
+)
+FOUND = Estimate(
+    p50=65.0,
+    p90=100.0,
+    binds=Binding.HOST,
+    host="slow.org",
+    basis=Basis(finished=50, seconds=25, timed=50, workers=2, slots=8),
+)
+
+
+def test_a_line_says_how_far_how_fast_how_long_and_what_fails() -> None:
+    assert progress_line(LOOK, FOUND) == (
+        "50 of 100 done, 2.0/s, 1 min 05 s to 1 min 40 s left, "
+        "9 failed (page 8; doc 1; timeout (TimedOutError) 8; processing 1), 2 workers (7 of 8 busy)"
+    )
+
+
+@pytest.mark.parametrize("width", [50, 100])
+def test_the_picture_fits_the_screen(width: int) -> None:
+    to = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
+    to.print(picture(LOOK, FOUND, "run r", width))
+    assert isinstance(to.file, StringIO)
+    lines = to.file.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert "50/100  50 %" in text
+    assert "1 min 05 s to 1 min 40 s left" in text
+    assert "what binds: the rate of slow.org" in text
+    assert "9 failed" in text

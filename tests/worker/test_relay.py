@@ -1,0 +1,71 @@
+"""What a child process is told by the worker it asks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from longshore.errors import ProcessingError, QueueFullError
+from longshore.scrape.pacing import HostClosedError, NoPace, Pace
+from longshore.scrape.proxies import NoProxyError, Turns
+from longshore.scrape.tor import Tor
+from longshore.worker.frames import Call, FromChild
+from longshore.worker.relay import Desk, Line, RelayedPace, RelayedPool
+
+
+class FailingPace(NoPace):
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
+        raise self._error
+
+
+class NoTurns:
+    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> None:
+        raise NoProxyError("all rest", timedelta(seconds=90))
+
+
+class FailingShared:
+    def __init__(self, error: Exception) -> None:
+        self.pace: Pace = FailingPace(error)
+
+    def turns(self) -> Turns:
+        return NoTurns()  # type: ignore[return-value]
+
+    def own_tor(self) -> Tor:
+        raise NotImplementedError
+
+
+def line_to(error: Exception) -> Line:
+    """A line whose other end fails so."""
+    loop = asyncio.get_running_loop()
+
+    def send(frame: FromChild) -> None:
+        assert isinstance(frame, Call)
+        loop.call_soon(desk.called, frame)
+
+    line = Line(send)
+    desk = Desk(FailingShared(error), line.replied)
+    return line
+
+
+async def test_a_host_that_is_closed_is_the_same_error_as_in_the_worker() -> None:
+    closed = HostClosedError("a.org", 3600, "it answered 429 and asked to be left alone")
+    with pytest.raises(HostClosedError) as caught:
+        await RelayedPace(line_to(closed)).slot("a.org", patience=30)
+    assert (str(caught.value), caught.value.seconds, caught.value.why) == (str(closed), 3600, closed.why)
+
+
+async def test_that_no_proxy_is_left_is_the_same_error_as_in_the_worker() -> None:
+    with pytest.raises(NoProxyError, match="all rest") as caught:
+        await RelayedPool(line_to(ValueError())).acquire("a.org")
+    assert caught.value.retry_in == timedelta(seconds=90)
+
+
+@pytest.mark.parametrize("error", [QueueFullError("the disk is full"), ValueError("the disk is full")])
+async def test_a_child_learns_of_whatever_goes_wrong_in_the_worker(error: Exception) -> None:
+    with pytest.raises(ProcessingError, match="the disk is full"):
+        await RelayedPace(line_to(error)).slot("a.org", patience=30)
