@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
+import psutil
+
 from benchmarks.measure import SPAWN
 
 PAGES = 2_000
@@ -24,13 +26,19 @@ class Site:
 
     def __init__(self, url: str, pid: int, shared: Any) -> None:
         self.url = url
-        self.pid = pid
+        self._pid = pid
         self._shared = shared
 
     @property
     def served(self) -> int:
         """Pages served in this round."""
         return int(self._shared[_SERVED])
+
+    @property
+    def spent(self) -> float:
+        """Its processor time, in seconds."""
+        times = psutil.Process(self._pid).cpu_times()
+        return float(times.user + times.system)
 
     def expect(self, visitors: int) -> None:
         """A new round: so many processes, each with a user agent of its own, are to ask before anyone is served."""
@@ -64,7 +72,7 @@ def page(number: int) -> bytes:
 
 
 def _item(number: int) -> str:
-    words = " ".join(f"word{(number * 7 + each) % 1000}" for each in range(40))
+    words = " ".join(f"word{(number * 7 + each) % 1000}" for each in range(56))
     return (
         f'<article class="item" id="i{number}"><h2 class="title"><a href="/item/{number}">Item {number}</a></h2>'
         f'<p class="price">{number % 900 + 1}.99 €</p><p class="text">{words}</p>'

@@ -71,7 +71,8 @@ create or replace function claim(
   mark_lines int[], mark_priorities int[], mark_hosts bigint[], mark_jobs bigint[]
 ) returns table (
   batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int,
-  family int, lane int, key text, payload json, priority int, host text, attempts int, max_attempts int, submitted_at float8, parent json, depth int, failure json
+  family int, lane int, key text, payload json, priority int, host text, attempts int, max_attempts int,
+  submitted_at float8, parent json, depth int, failure json
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
