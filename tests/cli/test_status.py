@@ -55,7 +55,8 @@ def test_the_kpis_are_shares_of_all(says: Says) -> None:
 
 
 def test_of_one_run_the_time_left_is_said(says: Says) -> None:
-    assert " left" in says("status", "r").splitlines()[-1] or "nearly done" in says("status", "r")
+    text = says("status", "r")
+    assert " left" in text.splitlines()[-2] or "nearly done" in text
     assert json.loads(says("status", "r", "--json"))["estimate"]["p50_seconds"] is not None
     assert "estimate" not in json.loads(says("status", "--json"))
 

@@ -121,7 +121,7 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("CountsRaces", queue).claim_success_rate() if queue.traits.counts_races else None
         rejects = await cast("SetsAside", queue).set_aside() if queue.traits.sets_aside else None
-        hands = await hands_of(queue, run)
+        hands = await hands_of(queue, run, claimed=totals(counts).claimed)
         estimate = None
         if run and totals(counts).remaining:
             estimate = (await Watch(queue, run, SystemClock()).glance()).estimate
@@ -182,13 +182,13 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         right=(*COLUMNS, "done"),
         cut=("done",),
     )
-    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
     if seen.hands.workers:
         write(f"{counted(seen.hands.workers, 'worker')} at work")
     if (found := seen.estimate) is not None:
         left = time_left(found) or f"time left not known yet: {found.unknown}"
         binds = f"; what binds: {words}" if found.p50 is not None and (words := binding_words(found)) else ""
         write(left + binds)
+    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
 
 
 def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) -> None:

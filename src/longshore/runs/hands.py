@@ -31,13 +31,19 @@ class Hands(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.busy is None or not self.slots else min(self.busy / self.slots, 1.0)
 
 
-async def hands_of(queue: Queue, run: str | None = None) -> Hands:
-    """Who is at work on a run, or on any."""
+async def hands_of(queue: Queue, run: str | None = None, *, claimed: int | None = None) -> Hands:
+    """Who is at work on a run, or on any.
+
+    Where they do not say how many attempts are under way, what is claimed stands for it: a worker claims little ahead.
+    """
     if not queue.traits.keeps_roll:
         return Hands()
     there = [each for each in await cast(KeepsRoll, queue).present() if run is None or works_on(each, run)]
     slots, busy = ([number_said(each, word) for each in there] for word in ("of", "busy"))
-    return Hands(workers=len(there), busy=_sum(busy), slots=_sum(slots))
+    under_way, room = _sum(busy), _sum(slots)
+    if under_way is None and room is not None and claimed is not None:
+        under_way = min(claimed, room)
+    return Hands(workers=len(there), busy=under_way, slots=room)
 
 
 def works_on(each: Present, run: str) -> bool:

@@ -113,7 +113,8 @@ class Watch:
         raise NotFoundError(f"There is no run '{self._run}'. If there was one, its jobs have been pruned.")
 
     async def _seen(self, lanes: list[Count], at: float, now: float, took: float) -> Look:
-        count, hands = totals(lanes), await hands_of(self._queue, self._run)
+        count = totals(lanes)
+        hands = await hands_of(self._queue, self._run, claimed=count.claimed)
         finished = count.completed + count.failed
         if self._throughput is None:
             self._throughput = Throughput(self._before(finished, now))

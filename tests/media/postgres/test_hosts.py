@@ -59,7 +59,7 @@ async def fill(database: Database, host: str, jobs: int, *, hosts: int = 1, prio
 async def pages(database: Database, line: str, *, without: tuple[str, ...] = (), wanted: int = 100) -> int:
     closed = sorted(host_number(host) for host in without)
     numbers = ", ".join(f"'{number}'::bigint" for number in closed)
-    arguments = f"{LINES[line]}, array[{numbers}]::bigint[], 0, null, null, null, null"
+    arguments = f"{LINES[line]}, array[{numbers}]::bigint[], 0, false, null, null, null, null"
     return await database.pages(f"claim('anna/1', 'anna', 300, {wanted}, {arguments})")
 
 

@@ -113,7 +113,9 @@ async def test_dead_rows_are_noticed_by_the_pages_read(queue: PostgresQueue, url
         want = msgspec.structs.replace(ALL, limit=2000)
         for _ in range(19):
             await queue.claim(want)
-        (row, *_) = await queue._call("claim", "w", "w", 300.0, 10, None, None, None, [], 0, None, None, None, None)
+        (row, *_) = await queue._call(
+            "claim", "w", "w", 300.0, 10, None, None, None, [], 0, True, None, None, None, None
+        )
     await reader.close()
     assert row["pages"] > marks.FAR + marks.FAR_EACH * 10 + marks.FAR_STRAND
 
@@ -151,7 +153,7 @@ async def _read_by_claim(url: str, marks: str) -> int:
     await transaction.start()
     statement = (
         "explain (analyze, buffers, format json) "
-        f"select * from {schema}.claim('w', 'w', 300, 10, null, null, null, '{{}}', 0, {marks})"
+        f"select * from {schema}.claim('w', 'w', 300, 10, null, null, null, '{{}}', 0, false, {marks})"
     )
     for _ in range(3):
         await connection.fetchval(statement)  # the first calls of a session also read the catalog

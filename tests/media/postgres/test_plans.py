@@ -86,7 +86,7 @@ async def crowded(server: PostgresServer, url: str) -> AsyncIterator[Database]:
 
 
 def claim(filters: str, *, wanted: int = 100, without: str = "'{}'") -> str:
-    return f"claim('anna/1', 'anna', 300, {wanted}, {filters}, {without}, 0, null, null, null, null)"
+    return f"claim('anna/1', 'anna', 300, {wanted}, {filters}, {without}, 0, false, null, null, null, null)"
 
 
 async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None:

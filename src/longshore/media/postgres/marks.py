@@ -45,6 +45,8 @@ class Look:
         self._by_lane = wanted[2] is not None
         closed = {host_number(host) for host in without_hosts}
         held = [(*strand, job) for strand, job in marks.of(wanted, time.monotonic()).items() if strand[2] not in closed]
+        self.suspicious = marks.suspects(wanted)
+        """Whether the look before was slow: then the pages read by this one are counted, which has its price."""
         self.behind = marks.turn_of(wanted)
         """The number of the host behind which the turns begin."""
         self.marked = bool(held)
@@ -67,9 +69,11 @@ class Look:
             return
         line = "lane" if self._by_lane else "family"
         found = {(row[line], row["priority"], host_number(row["host"])): row["job"] + 1 for row in rows}
-        far = rows[0]["pages"] > FAR + FAR_EACH * len(rows) + FAR_STRAND * len(found)
-        if not self.marked and not self._all.slow_again(self._filter, slow=far):
-            return
+        if not self.marked:
+            most = FAR + FAR_EACH * len(rows) + FAR_STRAND * len(found)
+            far = not self.suspicious or rows[0]["pages"] > most
+            if not self._all.slow_again(self._filter, slow=far) or not self.suspicious:
+                return
         self._all.put(self._filter, found, None if self.marked else took)
 
 
@@ -101,6 +105,10 @@ class Marks:
         if now >= self._until.get(wanted, 0.0):
             self.drop(wanted)
         return self._held.get(wanted, {})
+
+    def suspects(self, wanted: _Filter) -> bool:
+        """Whether the last look from the beginning was slow."""
+        return wanted in self._slow
 
     def slow_again(self, wanted: _Filter, *, slow: bool) -> bool:
         """Whether this look from the beginning was slow, and the one before it too: once may be chance."""

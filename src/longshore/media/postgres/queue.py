@@ -51,7 +51,7 @@ CHUNK = 2000
 TYPES = {
     name: types.split()
     for name, types in {
-        "claim": "text text float8 int text text[] text[] bigint[] bigint int[] int[] bigint[] bigint[]",
+        "claim": "text text float8 int text text[] text[] bigint[] bigint bool int[] int[] bigint[] bigint[]",
         "renew": "text text float8 json",
         "sign_out": "text",
         "present": "",
@@ -153,6 +153,7 @@ class PostgresQueue:
             want.limit,
             *_filters(want),
             look.behind,
+            look.suspicious,
             *look.marks,
         )
         look.seen(rows, want.limit)

@@ -63,11 +63,11 @@ $$;
 -- the order of the claim, so that neither the backlog nor other people's partitions are ever stepped over.
 -- `unwanted` are the numbers of hosts to pass over, sorted; `behind` is the host behind which the turns begin, and `turn`
 -- the one that had the last. `mark_…`, where given, are the only places to look at, each from a job on.
--- `looked` is how long the looking took, in seconds, and `pages` how many it read.
+-- `looked` is how long the looking took, in seconds, and `pages`, where they are `counted`, how many it read.
 create or replace function claim(
   worker_incarnation text, worker_label text, lease float8, wanted int,
   wanted_run text, wanted_kinds text[], wanted_partitions text[],
-  unwanted bigint[], behind bigint,
+  unwanted bigint[], behind bigint, counted bool,
   mark_lines int[], mark_priorities int[], mark_hosts bigint[], mark_jobs bigint[]
 ) returns table (
   batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int,
@@ -100,7 +100,9 @@ begin
     perform promote(at);
   end if;
 
-  pages := pages_read();
+  if counted then
+    pages := pages_read();
+  end if;
   if mark_lines is null then
     lines := families_wanted(wanted_run, wanted_kinds);
     if wanted_partitions is not null then
@@ -119,7 +121,9 @@ begin
   end if;
 
   looked := date_part('epoch', clock_timestamp() - at);
-  pages := pages_read() - pages;
+  if counted then
+    pages := pages_read() - pages;
+  end if;
 
   -- The rows are locked, so their addresses hold.
   delete from ready r where r.ctid = any (got.addresses);
