@@ -31,8 +31,8 @@ setup-dev: .venv/.ready-dev ## the same, with what tests and checks need
 demo: setup ## scrape a bundled local site with several workers
 	@$(BIN)/longshore demo
 
-test: setup-dev services ## run all tests
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES)
+test: setup-dev services ## run all tests; those that run the docs are part of `make check`
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --ignore=tests/docs
 
 services: setup-dev ## see to the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
@@ -42,7 +42,7 @@ check: setup-dev ## format, lint, types, imports, docs that run
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m pytest tests/docs -n $(TEST_PROCESSES)
 
 format: setup-dev ## put the code into shape
 	$(BIN)/ruff format .

@@ -21,7 +21,7 @@ from typing import Any
 from longshore.lease import Want
 from longshore.media.postgres.columns import host_number
 
-SLOW, SLOW_EACH = 0.005, 0.00005
+SLOW, SLOW_EACH = 0.005, 0.00001
 """Looking that takes longer than this (seconds), and so much for each job, is slow. But the machine may be busy."""
 FAR, FAR_EACH, FAR_STRAND = 200, 2, 15
 """Looking that reads more pages than this, and so many for each job and each strand, has stepped over dead rows."""
