@@ -214,7 +214,7 @@ def _learn(ours: Ours) -> None:
 def table(seen: Mapping[str, Sequence[Seen]]) -> str:
     """The medians in Markdown; the ratios are medians of the rounds, in which all met about the same machine."""
     lines = [
-        "| who | pages/s | ms of processor a page | MB | ours: processor time | two of ours: pages/s |",
+        "| who | pages/s | ms of processor a page | MB | its processor time to ours | two of ours to it, pages/s |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for name, rounds in seen.items():

@@ -19,7 +19,6 @@ import shutil
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +120,9 @@ class Bundles:
             shutil.rmtree(part, ignore_errors=True)
 
     def _fill(self, part: Path, job: Job, failure: Failure, signature: Signature, trail: Trail) -> None:
+        # Takes long to import, and most processes never fail.
+        from importlib.metadata import version
+
         payload = mask_value(job.payload)
         bundle = Bundle(
             job=msgspec.structs.replace(job, payload=payload, failure=None, result=None),

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 import structlog
@@ -24,7 +24,6 @@ from longshore.handlers.handler import Handler
 from longshore.handlers.kit import Kit
 from longshore.job import Job
 from longshore.outcome import Completed, Failed, Outcome, Settlement
-from longshore.scrape.browser import Browsers, SyncBrowsers, picture_of
 from longshore.scrape.bundles import Bundles
 from longshore.scrape.cache import PageCache
 from longshore.scrape.http import Http, SyncHttp
@@ -40,6 +39,9 @@ from longshore.worker.guardian import MARK
 from longshore.worker.kit_config import KitConfig
 from longshore.worker.proxying import TorTurns, browser_proxy, proxy_pool
 from longshore.worker.relay import Line, RelayedPace, RelayedPool, SyncPool, SyncTor
+
+if TYPE_CHECKING:
+    from longshore.scrape.browser import Browsers, SyncBrowsers
 
 log = structlog.get_logger()
 
@@ -105,8 +107,11 @@ class Attempts:
         """An attempt failed: keep a bundle of it, unless there are enough of its kind."""
         if self._bundles is None:
             return
-        if trail is not None and error is not None and (picture := picture_of(error)) is not None:
-            trail.screenshot = picture.screenshot
+        if trail is not None and error is not None:
+            from longshore.scrape.browser import picture_of
+
+            if (picture := picture_of(error)) is not None:
+                trail.screenshot = picture.screenshot
         signature = signature_of(outcome.failure, handler.function, error)
         try:
             place = self._bundles.keep(job, outcome.failure, signature, trail)
@@ -289,6 +294,8 @@ class ChildTools(Attempts):
     def browser(self, kit: Kit) -> Any:
         """As `Kit.browser`."""
         if self._browsers is None:
+            from longshore.scrape.browser import SyncBrowsers
+
             self._browsers = SyncBrowsers(_browsers(self._config, self._pace))
             # One of its own: this one is used in the browser's event loop.
             self._permits = self._new_http()
@@ -329,6 +336,8 @@ def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | Non
 
 
 def _browsers(config: KitConfig, pace: Pace) -> Browsers:
+    from longshore.scrape.browser import Browsers
+
     return Browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
         targets=config.targets_per_browser,
