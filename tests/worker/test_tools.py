@@ -190,7 +190,7 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
         def retire(self, why: str) -> None:
             retired.append(why)
 
-    monkeypatch.setattr("longshore.worker.tools.Browsers", NotingBrowsers)
+    monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
     tools = WorkerTools(KitConfig(), "tester/1", NoPace(), SystemClock())
     assert Kit(None, tools, make_job({})).browser is not None
     tools.change(KitConfig(proxies=ProxyConfig(file="proxies.txt")))
