@@ -33,7 +33,7 @@ class WorkerId(msgspec.Struct, frozen=True):
         """A fresh incarnation; without a label, one is made of host, process id and chance."""
         chance = secrets.token_hex(4)
         if label is None:
-            label = f"{socket.gethostname().partition('.')[0]}_{os.getpid()}_{chance[:4]}"
+            label = f"{socket.gethostname().partition('.')[0]}_{os.getpid()}_{chance[:6]}"
         return cls(label, f"{label}/{chance}{secrets.token_hex(4)}")
 
     def __str__(self) -> str:

@@ -177,12 +177,23 @@ class PlaywrightTab:
         """As `Tab.worn`."""
         return self._crashed or bool(self._popups) or self._own is not None or self._page.is_closed()
 
+    async def _goto(self, url: str, seconds: float) -> api.Response | None:
+        from playwright import async_api as api
+
+        try:
+            return await self._page.goto(url, timeout=seconds * 1000)
+        except api.Error as error:
+            # The error page of one that was given up before came in between.
+            if "interrupted by another navigation" not in error.message:
+                raise
+        return await self._page.goto(url, timeout=seconds * 1000)
+
     async def open(self, url: str, seconds: float) -> Opened:
         """As `Tab.open`."""
         from playwright import async_api as api
 
         try:
-            answer = await self._page.goto(url, timeout=seconds * 1000)
+            answer = await self._goto(url, seconds)
         except api.TimeoutError as error:
             raise TimedOutError(f"{mask_url(url)} did not load within {seconds:g} s") from error
         except api.Error as error:
