@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_GOES = 5
+"""How often a page is asked for again where something else came in between."""
+
 START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
 
@@ -180,12 +183,15 @@ class PlaywrightTab:
     async def _goto(self, url: str, seconds: float) -> api.Response | None:
         from playwright import async_api as api
 
-        try:
-            return await self._page.goto(url, timeout=seconds * 1000)
-        except api.Error as error:
-            # The error page of one that was given up before came in between.
-            if "interrupted by another navigation" not in error.message:
-                raise
+        for _ in range(_GOES):
+            try:
+                return await self._page.goto(url, timeout=seconds * 1000)
+            except api.Error as error:
+                if "interrupted by another navigation" not in error.message:
+                    raise
+            # The error page of one that was given up before came in between. Let it come first.
+            with contextlib.suppress(api.Error):
+                await self._page.wait_for_load_state(timeout=1000)
         return await self._page.goto(url, timeout=seconds * 1000)
 
     async def open(self, url: str, seconds: float) -> Opened:
