@@ -1,8 +1,8 @@
 # Longshore: the verbs. Each sets itself up; nothing needs to be installed by hand but Python 3.11+ and git.
 PYTHON ?= python3
 BIN := .venv/bin
-# Many tests wait for processes and leases: twice as many as processors finish sooner.
-TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1))")
+# Many tests wait for processes and leases: more than twice as many as processors finish sooner.
+TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
