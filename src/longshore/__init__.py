@@ -5,8 +5,7 @@ These are its public names; everything else is found in the module that says wha
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longshore.errors import (
     ConnectionFailedError,
@@ -18,16 +17,19 @@ from longshore.errors import (
     ValidationError,
     WorkerError,
 )
-from longshore.handlers.handler import handler
-from longshore.handlers.kit import Kit
-from longshore.handlers.result import Partial, Result, Snooze
-from longshore.job import Job, new_job
-from longshore.media import open_queue
+from longshore.late import late
+
+# Not on use: it is called like its module, which would take its place.
 from longshore.retry import retry
 
 if TYPE_CHECKING:
     from longshore.api import start, stats
+    from longshore.handlers.handler import handler
+    from longshore.handlers.kit import Kit
+    from longshore.handlers.result import Partial, Result, Snooze
     from longshore.handlers.worker_class import Worker
+    from longshore.job import Job, new_job
+    from longshore.media import open_queue
     from longshore.observe.logs import log_context
     from longshore.runs.scrapers import Scraper
     from longshore.runs.sources import product
@@ -60,22 +62,27 @@ __all__ = [
     "stop_condition",
 ]
 
-# Imported on use: what they need takes longer to import than all the rest.
-_LATE = {
-    "Scraper": "longshore.runs.scrapers",
-    "Worker": "longshore.handlers.worker_class",
-    "log_context": "longshore.observe.logs",
-    "product": "longshore.runs.sources",
-    "start": "longshore.api",
-    "stats": "longshore.api",
-    "stop_condition": "longshore.worker.stop",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'longshore' has no attribute '{name}'")
-    return getattr(importlib.import_module(_LATE[name]), name)
+if not TYPE_CHECKING:  # a type checker is to know each name
+    __getattr__ = late(
+        __name__,
+        {
+            "Job": "job",
+            "Kit": "handlers.kit",
+            "Partial": "handlers.result",
+            "Result": "handlers.result",
+            "Scraper": "runs.scrapers",
+            "Snooze": "handlers.result",
+            "Worker": "handlers.worker_class",
+            "handler": "handlers.handler",
+            "log_context": "observe.logs",
+            "new_job": "job",
+            "open_queue": "media",
+            "product": "runs.sources",
+            "start": "api",
+            "stats": "api",
+            "stop_condition": "worker.stop",
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,6 @@ import hashlib
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from w3lib.url import canonicalize_url
-
 # Parameters that name the visitor or the campaign, never the page.
 _TRACKING = re.compile(
     r"^(utm_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|_ga|_gl)$"
@@ -57,6 +55,9 @@ def canonical_url(url: str) -> str:
 
 
 def _canonical(url: str) -> str:
+    # Imported where it is used: it brings half of the standard library's HTTP along.
+    from w3lib.url import canonicalize_url
+
     parts = urlsplit(canonicalize_url(url))
     netloc = parts.netloc.lower() if "@" not in parts.netloc else parts.netloc
     if parts.port is not None and parts.port == _DEFAULT_PORTS.get(parts.scheme):

@@ -93,6 +93,17 @@ def test_a_reader_that_has_seen_enough_is_no_error(a_run: Path) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("format_", ["jsonl", "csv"])
+def test_standard_output_without_room_is_one_message(a_run: Path, format_: str) -> None:
+    command = [sys.executable, "-m", "longshore", "export", "r", "--format", format_]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, cwd=a_run, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert "cannot be written to standard output: No space left on device" in done.stderr
+    assert "fault of Longshore" not in done.stderr
+
+
 def test_without_its_library_parquet_says_how_to_install_it(
     a_run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:

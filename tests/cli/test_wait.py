@@ -24,6 +24,8 @@ from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Count
 from longshore.runs.estimate import Basis, Binding, Estimate, Evidence
 from longshore.runs.hands import Hands
+from longshore.runs.held_up import HeldUp
+from longshore.runs.limits import LeftOut
 from longshore.runs.recording import read_recording
 from longshore.runs.waiting import Look
 
@@ -177,7 +179,8 @@ def test_a_line_says_how_far_how_fast_how_long_and_what_fails() -> None:
 @pytest.mark.parametrize("width", [50, 100])
 def test_the_picture_fits_the_screen(width: int) -> None:
     to = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
-    to.print(picture(LOOK, FOUND, "run r", width))
+    held = HeldUp(paused={"r": 0.0}, left_out=LeftOut(too_deep=3))
+    to.print(picture(LOOK, FOUND, held, "run r", width))
     assert isinstance(to.file, StringIO)
     lines = to.file.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
@@ -186,3 +189,6 @@ def test_the_picture_fits_the_screen(width: int) -> None:
     assert "1 min 05 s to 1 min 40 s left" in text
     assert "what binds: the rate of slow.org" in text
     assert "9 failed" in text
+    said = " ".join(text.split())
+    assert "paused: run r; to let it go on: longshore resume" in said
+    assert "left out: 3 follow-on jobs (3 too deep)" in said

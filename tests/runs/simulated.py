@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import io
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,13 +20,13 @@ import msgspec
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
-from longshore.job import new_job
+from longshore.job import Job, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Failed, Settlement
+from longshore.runs.outlook import Outlook
 from longshore.runs.recording import Recorder, Recording, read_recording
-from longshore.runs.waiting import Watch
 from longshore.scrape.rate import Standing
 
 RUN = "r"
@@ -50,6 +51,13 @@ class Scenario:
     backoff: float = 4.0
     hosts: dict[str, tuple[float, float]] = field(default_factory=dict)
     """The share of the jobs each host has, and how many it lets through a second."""
+    closed: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """From when until when a host is closed."""
+    later: tuple[float, float] | None = None
+    """The share of the jobs, the last, that are of another kind; and how far the kinds differ: the deviation of the
+    logarithm of the factor between them, which is drawn anew for each run."""
+    adds: Callable[[random.Random, int], int] | None = None
+    """How many follow-on jobs one of that depth has."""
     attach: float = 0.0
     """From which share of the run on somebody watches."""
 
@@ -62,22 +70,25 @@ class Simulation:
         self.chance = random.Random(seed)
         self.clock = ManualClock()
         self.queue = MemoryQueue(self.clock)
-        self.watch = Watch(self.queue, RUN, self.clock)
+        self.watch = Outlook(self.queue, RUN, self.clock)
         self.crew: list[WorkerId] = []
         self.busy: dict[WorkerId, int] = {}
         self.under_way: list[tuple[float, int, Lease, float]] = []
         self.turns = dict.fromkeys(scenario.hosts, 0.0)
         self.names = count()
         self.done = 0
+        self.total = scenario.jobs
+        self.factor = math.exp(self.chance.gauss(0.0, scenario.later[1])) if scenario.later else 1.0
 
     async def record(self) -> Recording:
         """Play it, and give what a watcher would have recorded."""
         scenario, chance, clock = self.scenario, self.chance, self.clock
         hosts, shares = list(scenario.hosts) or [""], [share for share, _ in scenario.hosts.values()] or [1.0]
         drawn = chance.choices(hosts, shares, k=scenario.jobs)
-        await self.queue.submit(
-            [new_job("k", {"n": n}, run=RUN, host=host, max_attempts=4) for n, host in enumerate(drawn)]
-        )
+        first = scenario.jobs * (1 - scenario.later[0]) if scenario.later else scenario.jobs
+        for n, host in enumerate(drawn):
+            kind = "k" if n < first else "l"
+            await self.queue.submit([new_job(kind, {"n": n}, run=RUN, host=host, max_attempts=4)])
         changes, seen = list(scenario.workers), -1.0
         file = io.BytesIO()
         recorder = Recorder(file)
@@ -85,8 +96,8 @@ class Simulation:
             while changes and changes[0][0] <= clock.monotonic():
                 await self._resize(changes.pop(0)[1])
             await self._claim()
-            share = self.done / scenario.jobs
-            if share >= scenario.attach and (share - seen >= 0.02 or share == 1):
+            share = self.done / self.total
+            if share >= scenario.attach and (abs(share - seen) >= 0.02 or share == 1):
                 seen = share
                 await self._pace()
                 recorder.note(await self.watch.look())
@@ -111,14 +122,16 @@ class Simulation:
         now = self.clock.monotonic()
         for worker in self.crew:
             free = self.scenario.concurrency - self.busy.get(worker, 0)
-            crowded = frozenset(host for host, at in self.turns.items() if at - now > 3 / self.scenario.hosts[host][1])
-            want = Want(worker=worker, limit=free, lease=FOREVER, run=RUN, without_hosts=crowded)
+            crowded = {host for host, at in self.turns.items() if at - now > 3 / self.scenario.hosts[host][1]}
+            crowded |= {host for host, (since, until) in self.scenario.closed.items() if since <= now < until}
+            want = Want(worker=worker, limit=free, lease=FOREVER, run=RUN, without_hosts=frozenset(crowded))
             for lease in await self.queue.claim(want) if free else []:
                 host, begin = lease.job.host, now
                 if host in self.turns:
                     begin = max(now, self.turns[host])
                     self.turns[host] = begin + 1 / self.scenario.hosts[host][1]
-                end = begin + self.scenario.seconds(self.chance)
+                length = self.scenario.seconds(self.chance)
+                end = begin + (length * self.factor if lease.job.kind == "l" else length)
                 heapq.heappush(self.under_way, (end, next(self.names), lease, end - now))
                 self.busy[worker] = self.busy.get(worker, 0) + 1
 
@@ -135,13 +148,23 @@ class Simulation:
             again = self.chance.random() < self.scenario.fails
             last = lease.job.attempt == lease.job.max_attempts
             pause = timedelta(seconds=self.scenario.backoff * 2 ** (lease.job.attempt - 1))
-            outcome = Failed(Failure("timeout", "too slow"), pause) if again else Completed()
+            outcome = Failed(Failure("timeout", "too slow"), pause) if again else self._completed(lease.job)
             await self.queue.settle([Settlement(lease, outcome, seconds)])
             self.done += not again or last
 
+    def _completed(self, job: Job) -> Completed:
+        number = self.scenario.adds(self.chance, job.depth) if self.scenario.adds else 0
+        self.total += number
+        kind = "l" if self.scenario.later else "k"
+        more = [new_job(kind, {"more": next(self.names)}, host=job.host, max_attempts=4) for _ in range(number)]
+        return Completed(jobs=tuple(more))
+
     async def _pace(self) -> None:
+        now = (await self.queue.notes("pace", frozenset())).now
         for host, (_, rate) in self.scenario.hosts.items():
-            standing = Standing(rate=rate, ceiling=rate, since=0.0, grown_at=0.0)
+            since, until = self.scenario.closed.get(host, (0.0, 0.0))
+            left = until - self.clock.monotonic() if since <= self.clock.monotonic() < until else 0.0
+            standing = Standing(rate=rate, ceiling=rate, since=0.0, grown_at=0.0, closed_until=left and now + left)
             version = (await self.queue.notes("pace", frozenset({host}))).get(host).version
             await self.queue.note("pace", [Note(host, version or ABSENT, msgspec.to_builtins(standing))])
 

@@ -153,6 +153,41 @@ async def test_a_file_that_is_taken_away_is_begun_anew_without_what_was_in_it(tm
     assert keys_in(tmp_path / "r.jsonl") == ["b"]
 
 
+async def test_a_file_that_is_taken_away_from_a_collector_at_work_is_begun_anew(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await submit(queue, *"abc")
+    with Collected(tmp_path, "r") as collected:
+        collector = Collector(queue, "r", collected)
+        for key in "abc":
+            await settle(queue, key)
+            await collector.collect()
+            (tmp_path / "r.jsonl").rename(tmp_path / f"{key}.jsonl")
+    assert [keys_in(tmp_path / f"{key}.jsonl") for key in "abc"] == [["a"], ["b"], ["c"]]
+    assert (await collect(queue, tmp_path)).new == 0
+
+
+async def test_lines_that_are_written_into_a_file_as_it_is_taken_away_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = MemoryQueue()
+    await submit(queue, *"ab")
+    await settle(queue, "a")
+    with Collected(tmp_path, "r") as collected:
+        collector = Collector(queue, "r", collected)
+        await collector.collect()
+        write = collected._write
+
+        def taken_amid(lines: bytes) -> None:
+            (tmp_path / "r.jsonl").rename(tmp_path / "taken.jsonl")
+            monkeypatch.undo()
+            write(lines)
+
+        monkeypatch.setattr(collected, "_write", taken_amid)
+        await settle(queue, "b")
+        await collector.collect()
+    assert (keys_in(tmp_path / "taken.jsonl"), keys_in(tmp_path / "r.jsonl")) == (["a"], ["b"])
+
+
 async def test_a_file_that_somebody_shortened_is_refused(tmp_path: Path) -> None:
     queue = MemoryQueue()
     await submit(queue, *"ab")

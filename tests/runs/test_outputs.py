@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,25 @@ def test_a_place_results_cannot_go_to_is_refused_before_the_work(tmp_path: Path)
         check_out(str(tmp_path))
     with pytest.raises(UsageError, match="there is no folder"):
         check_out(str(tmp_path / "none" / "results.jsonl"))
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    with pytest.raises(UsageError, match="is no ordinary file"):
+        check_out(str(tmp_path / "pipe.jsonl"))
+    with pytest.raises(UsageError, match="is no ordinary file"):
+        check_out("/dev/null")
+    (tmp_path / "astray.jsonl").symlink_to(tmp_path / "none" / "results.jsonl")
+    with pytest.raises(UsageError, match="there is no folder"):
+        check_out(str(tmp_path / "astray.jsonl"))
     check_out("-")
     check_out(str(tmp_path / "results.jsonl"))
+
+
+async def test_results_behind_a_link_are_written_where_it_leads(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.jsonl", tmp_path / "link.jsonl"
+    real.write_text("old\n")
+    link.symlink_to(real)
+    await write_results(await finished(Completed("new")), "r", str(link))
+    assert link.is_symlink()
+    assert real.read_text() == link.read_text() != "old\n"
 
 
 async def test_failures_are_grouped_with_the_most_frequent_first_and_a_few_examples() -> None:

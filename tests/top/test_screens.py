@@ -177,7 +177,7 @@ async def test_enter_goes_from_the_runs_to_one_run_to_a_failure_to_a_job_and_esc
         assert [row[2] for row in seen.rows("jobs")] == ["failed", "failed", "failed"]
         await seen.press("enter")
         assert seen.on(JobView)
-        while "Visiting" not in seen.app.screen.query_one("#text", Static).render().plain:  # type: ignore[union-attr]
+        while "Visiting" not in seen.text:
             await seen.pilot.pause()
         for word in (
             "attempts    1 of 4",
@@ -352,11 +352,25 @@ async def test_names_of_others_cannot_give_orders_to_the_terminal_or_the_screen(
         assert "\x1b" not in seen.text
 
 
+async def test_what_is_too_long_for_a_line_goes_on_under_where_it_began(scene: Scene, watching: Watching) -> None:
+    await scene.submit(1)
+    await scene.fail(1, "no title " * 20)
+    async with watching("r", (80, 60)) as seen:
+        await seen.press("tab", "tab", "enter")
+        assert seen.lines()[0].endswith("…  1"), "how many there are is said, however long the name"
+        await seen.press("enter")
+        folded = [line for line in seen.lines()[1:] if "no title" in line]
+        assert len(folded) > 4
+        assert all(line.startswith("   ") for line in folded)
+
+
 async def test_help_explains_the_keys(busy: Scene, watching: Watching) -> None:
     async with watching("r", (80, 24)) as seen:
         await seen.press("question_mark")
         assert seen.on(Help)
         assert "only lines with a text in them" in seen.text
+        inside = [line.partition("│")[2] for line in seen.lines()]
+        assert {line.split()[0] for line in inside if line[2:3].strip()} <= {"Keys", "Words", "escape"}, seen.text
         await seen.press("escape")
         assert seen.on(Dashboard)
 

@@ -1,64 +1,70 @@
-"""The verbs, put together into one command."""
+"""The verbs, put together into one command. Each is imported when it is asked for."""
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand
 
-from longshore.cli import (
-    archive,
-    assign,
-    autoscale_target,
-    cancel,
-    collect,
-    config,
-    copy,
-    demo,
-    doctor,
-    estimate,
-    export,
-    fleet,
-    hosts,
-    init,
-    jobs,
-    migrate,
-    pause,
-    proxies,
-    prune,
-    release,
-    reparse,
-    replay,
-    retry,
-    run,
-    schedule,
-    scrapers,
-    show,
-    start,
-    status,
-    stop,
-    submit,
-    top,
-    wait,
-    work,
-)
 from longshore.cli.options import LOCAL
+from longshore.cli.verb import Verb, coerce_on_use
 from longshore.errors import SettingsError
 from longshore.settings import TABLE, Setting, Settings, resolve
 from longshore.settings import show as show_value
 
 _HELP = ["--help", "-h"]
-
-
-class _Verb(TyperCommand):
-    """A verb whose usage names what it needs as it is typed: FILE, not {FILE}."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
-
-
 _PEOPLE, _JOBS, _SETUP = "Run work", "Look and steer", "Set up"
+
+
+class _Listed(NamedTuple):
+    """A verb as the list of verbs has it: the function of its name, in the file of its name."""
+
+    panel: str
+    short_help: str
+    file: str = ""
+    """The file, where it is called otherwise."""
+
+
+VERBS: Mapping[str, _Listed] = {
+    "run": _Listed(_PEOPLE, "A whole run on this machine: jobs in, results out."),
+    "start": _Listed(_PEOPLE, "Start a scraper by its name, here or for all workers."),
+    "submit": _Listed(_PEOPLE, "Put jobs into the queue."),
+    "schedule": _Listed(_PEOPLE, "Runs that start by themselves, every night."),
+    "work": _Listed(_PEOPLE, "Be one worker."),
+    "fleet": _Listed(_PEOPLE, "Many workers on this machine, watched."),
+    "stop": _Listed(_PEOPLE, "Stop the fleet of this folder."),
+    "export": _Listed(_PEOPLE, "What a run found, as one file."),
+    "collect": _Listed(_PEOPLE, "Take results into a folder as they come."),
+    "scrapers": _Listed(_JOBS, "Which scrapers there are."),
+    "wait": _Listed(_PEOPLE, "Watch a run until it ends."),
+    "status": _Listed(_JOBS, "How far each run is."),
+    "estimate": _Listed(_JOBS, "When a run will be done, and what binds."),
+    "top": _Listed(_JOBS, "Watch a queue or a run live."),
+    "assign": _Listed(_JOBS, "Which worker has which partitions."),
+    "hosts": _Listed(_JOBS, "How fast each host is asked, and which are closed."),
+    "jobs": _Listed(_JOBS, "List jobs."),
+    "show": _Listed(_JOBS, "Everything about one job."),
+    "retry": _Listed(_JOBS, "Try failed jobs again."),
+    "replay": _Listed(_JOBS, "Run a kept failure again, offline."),
+    "reparse": _Listed(_JOBS, "Parse the kept pages of a run again."),
+    "cancel": _Listed(_JOBS, "Give up jobs that are not finished."),
+    "pause": _Listed(_JOBS, "Let nothing of a run begin."),
+    "resume": _Listed(_JOBS, "Let a paused run go on.", "pause"),
+    "release": _Listed(_JOBS, "Take claimed jobs out of the hands of workers."),
+    "copy": _Listed(_JOBS, "Copy or move jobs into another queue; take some offline."),
+    "prune": _Listed(_JOBS, "Remove finished jobs for good."),
+    "archive": _Listed(_JOBS, "Pack old completed jobs away."),
+    "autoscale-target": _Listed(_JOBS, "How many workers the waiting work asks for."),
+    "migrate": _Listed(_SETUP, "Make or update the queue's tables."),
+    "config": _Listed(_SETUP, "Every setting, and where it came from."),
+    "doctor": _Listed(_SETUP, "What stands in the way of work, and the fix."),
+    "proxies": _Listed(_SETUP, "Which proxies work, and what is wrong with the others."),
+    "demo": _Listed(_SETUP, "See it work: a bundled site, scraped."),
+    "init": _Listed(_SETUP, "Make a folder to start from."),
+}
+"""In the order of the help."""
 
 app = typer.Typer(
     name="longshore",
@@ -68,59 +74,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": _HELP},
 )
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="A whole run on this machine: jobs in, results out.")(
-    run.run
-)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Start a scraper by its name, here or for all workers.")(
-    start.start
-)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Put jobs into the queue.")(submit.submit)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Runs that start by themselves, every night.")(
-    schedule.schedule
-)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Be one worker.")(work.work)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Many workers on this machine, watched.")(fleet.fleet)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Stop the fleet of this folder.")(stop.stop)
-app.command(cls=export.Export, rich_help_panel=_PEOPLE, short_help="What a run found, as one file.")(export.export)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Take results into a folder as they come.")(collect.collect)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which scrapers there are.")(scrapers.scrapers)
-app.command(cls=_Verb, rich_help_panel=_PEOPLE, short_help="Watch a run until it ends.")(wait.wait)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How far each run is.")(status.status)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="When a run will be done, and what binds.")(estimate.estimate)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Watch a queue or a run live.")(top.top)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Which worker has which partitions.")(assign.assign)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How fast each host is asked, and which are closed.")(
-    hosts.hosts
-)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="List jobs.")(jobs.jobs)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Everything about one job.")(show.show)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Try failed jobs again.")(retry.retry)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Run a kept failure again, offline.")(replay.replay)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Parse the kept pages of a run again.")(reparse.reparse)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Give up jobs that are not finished.")(cancel.cancel)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Let nothing of a run begin.")(pause.pause)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Let a paused run go on.")(pause.resume)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Take claimed jobs out of the hands of workers.")(
-    release.release
-)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Copy or move jobs into another queue; take some offline.")(
-    copy.copy
-)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Remove finished jobs for good.")(prune.prune)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="Pack old completed jobs away.")(archive.archive)
-app.command(cls=_Verb, rich_help_panel=_JOBS, short_help="How many workers the waiting work asks for.")(
-    autoscale_target.autoscale_target
-)
-app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make or update the queue's tables.")(migrate.migrate)
-app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Every setting, and where it came from.")(config.config)
-app.command(cls=doctor.Doctor, rich_help_panel=_SETUP, short_help="What stands in the way of work, and the fix.")(
-    doctor.doctor
-)
-app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Which proxies work, and what is wrong with the others.")(
-    proxies.proxies
-)
-app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="See it work: a bundled site, scraped.")(demo.demo)
-app.command(cls=_Verb, rich_help_panel=_SETUP, short_help="Make a folder to start from.")(init.init)
 
 
 def _version(asked: bool) -> None:
@@ -144,21 +97,55 @@ def longshore(
 def command(*, with_values: bool = False) -> Any:
     """The whole command line. `with_values` adds to each option's help what it is set to now, and by whom."""
     made = typer.main.get_command(app)
-    settings = _settings() if with_values else None
-    verbs: dict[str, Any] = made.commands  # type: ignore[attr-defined]
-    for each in (made, *verbs.values()):
-        # It takes no value, whatever its type is called.
-        each.get_help_option(typer.Context(each, help_option_names=_HELP)).metavar = ""
-    for name, verb in verbs.items():
-        # A line break in a docstring is no line break on the screen.
-        verb.help = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
-        for option in verb.params:
-            if setting := TABLE.get(option.name):
-                option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]{_default(name, setting)}"
-                if settings is not None and setting.name in settings.sources:
-                    shown = settings.shown(setting.name).replace("[", "\\[")
-                    option.help += f" [yellow]Now {shown}, from {settings.source(setting.name)}.[/yellow]"
+    _plain_help(made)
+    made.commands = _Commands(_settings() if with_values else None)  # type: ignore[attr-defined]
     return made
+
+
+class _Commands(Mapping[str, Any]):
+    """The verbs by name, made when they are looked up: one command needs one of them, and the help needs all."""
+
+    def __init__(self, settings: Settings | None) -> None:
+        self._settings = settings
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._made:
+            self._made[name] = _verb(name, VERBS[name], self._settings)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+def _verb(name: str, listed: _Listed, settings: Settings | None) -> Any:
+    function = name.replace("-", "_")
+    module = importlib.import_module(f"longshore.cli.{listed.file or function}")
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    cls = getattr(module, "COMMAND", Verb)
+    alone.command(name, cls=cls, rich_help_panel=listed.panel, short_help=listed.short_help)(getattr(module, function))
+    verb: Any = typer.main.get_command(alone)
+    _plain_help(verb)
+    # A line break in a docstring is no line break on the screen.
+    verb.help = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
+    for option in verb.params:
+        coerce_on_use(option)
+        if setting := TABLE.get(option.name):
+            option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]{_default(name, setting)}"
+            if settings is not None and setting.name in settings.sources:
+                shown = settings.shown(setting.name).replace("[", "\\[")
+                option.help += f" [yellow]Now {shown}, from {settings.source(setting.name)}.[/yellow]"
+    return verb
+
+
+def _plain_help(made: Any) -> None:
+    option = made.get_help_option(typer.Context(made, help_option_names=_HELP))
+    # It takes no value, whatever its type is called.
+    option.metavar = ""
+    coerce_on_use(option)
 
 
 def _default(verb: str, setting: Setting) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from longshore.cli import options
+from longshore.cli.verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ _REPORT = "--report"
 _WIDEST = 100
 
 
-class Doctor(TyperCommand):
+class Doctor(Verb):
     """The verb, whose `--report` may be given with or without a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -32,6 +32,9 @@ class Doctor(TyperCommand):
             if argument == _REPORT and (following.endswith(".py") or (following.startswith("-") and following != "-")):
                 given[place] = f"{_REPORT}="
         return super().parse_args(ctx, given)
+
+
+COMMAND = Doctor
 
 
 def doctor(

@@ -19,13 +19,14 @@ _WATCHED = 3.0
 _SURVEYED = 10.0
 """Seconds for which pending jobs are read at most, to see which hosts they are for."""
 _WORDS = {
-    "workers": "the workers: twice as many would take about half the time",
-    "host": "the rate of {host}: more workers would not help",
-    "retries": "retries: attempts that fail, and the pauses before the next",
-    "delays": "delays: jobs that may not begin yet",
-    "stragglers": "stragglers: a few long jobs, while most workers have nothing to do",
-    "nobody": "nobody: start a worker",
+    "workers": ("the workers", "twice as many would take about half the time"),
+    "host": ("the rate of {host}", "more workers would not help"),
+    "retries": ("retries", "attempts that fail, and the pauses before the next"),
+    "delays": ("delays", "jobs that may not begin yet"),
+    "stragglers": ("stragglers", "a few long jobs, while most workers have nothing to do"),
+    "nobody": ("nobody", "start a worker"),
 }
+"""What binds, and what that means."""
 
 
 def estimate(
@@ -56,12 +57,12 @@ def estimate(
 async def _look(settings: Settings, run: str) -> Look:
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.clock import SystemClock
-    from longshore.runs.waiting import Watch
+    from longshore.runs.outlook import Outlook
 
     clock = SystemClock()
     async with opened_existing(settings) as queue:
         await counts_of(queue, run, settings)
-        watch = Watch(queue, run, clock)
+        watch = Outlook(queue, run, clock)
         look = await watch.look()
         if look.count.remaining:
             began = clock.monotonic()
@@ -102,10 +103,30 @@ def _basis(basis: Basis) -> str:
 
 
 def binding_words(found: Estimate) -> str:
-    """What binds, in words; nothing where that is not known."""
+    """What binds and what that means, in words; nothing where that is not known."""
+    return "" if found.binds is None else f"{_bound_by(found)}: {_WORDS[found.binds][1]}"
+
+
+def _bound_by(found: Estimate) -> str:
     from longshore.cli.output import printable
 
-    return "" if found.binds is None else _WORDS[found.binds].format(host=printable(found.host))
+    return "" if found.binds is None else _WORDS[found.binds][0].format(host=printable(found.host))
+
+
+def estimate_line(found: Estimate) -> str:
+    """Both times, what binds and what that means; where they are not known, why."""
+    return _line(found, binding_words(found))
+
+
+def short_estimate_line(found: Estimate) -> str:
+    """The same for a hundred columns: without what it means."""
+    return _line(found, _bound_by(found))
+
+
+def _line(found: Estimate, binds: str) -> str:
+    if found.p50 is None:
+        return f"time left not known yet: {found.unknown}"
+    return f"{time_left(found)}; what binds: {binds}"
 
 
 def time_left(found: Estimate) -> str:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from longshore.cli import options
 from longshore.cli.options import meaning
+from longshore.cli.verb import Verb
 
 if TYPE_CHECKING:
     from longshore.queue import Count
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 _RECORDS = "--records"
 
 
-class Export(TyperCommand):
+class Export(Verb):
     """The verb, whose `--records` may be given with or without a kind."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """RUN, not {RUN}."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """A bare `--records` gets an empty value, which stands for all kinds."""
@@ -37,6 +33,9 @@ class Export(TyperCommand):
             if argument == _RECORDS and following.startswith("-"):
                 given[place] = f"{_RECORDS}="
         return super().parse_args(ctx, given)
+
+
+COMMAND = Export
 
 
 def export(

@@ -12,6 +12,7 @@ from longshore.fleet.assignment import Shares
 from longshore.fleet.reports import read_report
 from longshore.fleet.supervisor import Phase, Post, Stop
 from longshore.queue import Count
+from longshore.runs.estimate import Estimate
 from longshore.runs.pace import Pace
 from longshore.worker.standing import Standing
 
@@ -53,6 +54,8 @@ class Board:
     """How much the whole fleet has been asked to stop."""
     count: Count = field(default_factory=Count)
     """How the work stands in the queue."""
+    estimate: Estimate | None = None
+    """When the run will be done; None where nobody works that out."""
     pace: Pace = field(default_factory=Pace)
     memory: dict[int, int] = field(default_factory=dict)
     """Bytes, by process."""

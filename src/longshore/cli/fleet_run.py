@@ -25,7 +25,7 @@ from longshore.cli.launch import Launch
 from longshore.cli.output import counted, duration, printable
 from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
-from longshore.errors import QueueError, UsageError
+from longshore.errors import NotFoundError, QueueError, UsageError
 from longshore.fleet.autoscale import Load, Scaler
 from longshore.fleet.control import HOME, Control
 from longshore.fleet.footprint import footprints
@@ -37,6 +37,7 @@ from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, WorkerC
 from longshore.job import State
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
+from longshore.runs.outlook import Outlook
 from longshore.settings import resolve
 from longshore.worker.hangup import Hangup
 from longshore.worker.live import LiveSettings
@@ -44,7 +45,7 @@ from longshore.worker.live import LiveSettings
 LOGS = Path("logs")
 LOOK_EVERY = 0.25
 """Seconds between two looks at the workers, and two pictures of them."""
-COUNT_EVERY = 1.0
+COUNT_EVERY, ESTIMATE_EVERY = 1.0, 5.0
 WRITE_EVERY = 60.0
 """Seconds between two lines in the log that say how far it is."""
 _PATIENCE = 10.0
@@ -151,6 +152,10 @@ class Supervision:
         shares = shares_by_name(lineup.shares) if lineup.partitioned else None
         self.board = Board(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
         self.board.counted(totals(self.launch.counts))
+        # The time left is that of a run, and known where these workers may do all of it.
+        run = self.launch.order.run if lineup.reach is None and not lineup.trial else None
+        self._watch = None if run is None else Outlook(self.queue, run, self.clock)
+        self._estimated = float("-inf")
         self._phases: dict[str, Phase] = {}
         # The workers follow the settings each for itself; here it is only written down, once for all of them.
         self._settings = LiveSettings(lambda: resolve(self.launch.order.said))
@@ -254,12 +259,21 @@ class Supervision:
         written = self.clock.monotonic()
         while True:
             # A busy queue is no reason to stop; the workers say so in their logs if it stays that way.
-            with suppress(QueueError):
-                self.board.counted(await self._counted())
+            with suppress(QueueError, NotFoundError):
+                await self._look_at_queue()
             if self.clock.monotonic() - written >= WRITE_EVERY:
                 written = self.clock.monotonic()
                 self.log.write(progress_line(self.board))
             await self.clock.sleep(COUNT_EVERY)
+
+    async def _look_at_queue(self) -> None:
+        if self._watch is None:
+            self.board.counted(await self._counted())
+            return
+        look, now = await self._watch.look(), self.clock.monotonic()
+        self.board.counted(look.count)
+        if now - self._estimated >= ESTIMATE_EVERY:
+            self._estimated, self.board.estimate = now, look.estimate
 
     async def _counted(self) -> Count:
         return totals(self.launch.lineup.counts(await self.queue.stats(self.launch.order.run)))

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.live import Live
-from rich.markup import escape
 from rich.measure import Measurement
 from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from longshore.cli.estimate import short_estimate_line, time_left
 from longshore.cli.fleet_board import Board, Row
+from longshore.cli.live_view import LivePicture, PipedLines
 from longshore.cli.output import counted, duration, one_line
-from longshore.cli.progress import ctrl_c_unseen, rate
+from longshore.cli.progress import rate
 from longshore.fleet.supervisor import GRACE, Phase, Stop
 
 EVERY = 10.0
 """Seconds between two lines in a pipe."""
 WIDEST = 120
-_AROUND = 9
+_AROUND = 10
 """Lines above and below the rows, and one for the cursor."""
 _HINTS = {
     Stop.NOT: "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/",
@@ -62,7 +60,8 @@ def progress_line(board: Board) -> str:
     paused = f"{len(board.paused):,} paused" if board.paused else ""
     stopping = f"{draining:,} draining" if draining else ""
     done = f"{_done(board):,} of {count.total:,} done"
-    facts = [done, failed, _speed(board), _left(board), working, paused, stopping, restarts]
+    left = time_left(board.estimate) if board.estimate is not None and _foreseeable(board) else _left(board)
+    facts = [done, failed, _speed(board), left, working, paused, stopping, restarts]
     return ", ".join(fact for fact in facts if fact)
 
 
@@ -71,72 +70,31 @@ def picture(board: Board, width: int, height: int) -> RenderableType:
     rows = board.rows()
     room = max(height - _AROUND, 3)
     shown = rows if len(rows) <= room else rows[: room - 1]
-    parts: list[RenderableType] = [_head(board, width), _state(board), _rows(shown, board, width)]
+    parts: list[RenderableType] = [_head(board, width), _state(board)]
+    if board.estimate is not None and _foreseeable(board):
+        parts.append(Text(short_estimate_line(board.estimate), no_wrap=True, overflow="ellipsis"))
+    parts.append(_rows(shown, board, width))
     if len(shown) < len(rows):
         parts.append(Text(f"and {len(rows) - len(shown)} more", style="dim"))
     parts.append(Text(_HINTS[board.asked], style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
-class _Table:
-    def __init__(self, to: Console) -> None:
-        self._to = to
-        # What is drawn is drawn by `show` alone, so that nothing moves twice.
-        self._live = Live(console=to, auto_refresh=False, transient=True, vertical_overflow="crop")
-        self._around = ExitStack()
-
-    def __enter__(self) -> Self:
-        self._around.enter_context(ctrl_c_unseen(self._to))
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._unless_gone():
-            self._live.stop()
-        self._around.close()
-
+class _Table(LivePicture):
     def show(self, board: Board) -> None:
-        with self._unless_gone():
-            self._live.update(picture(board, min(self._to.width, WIDEST), self._to.height), refresh=True)
-
-    def say(self, text: str) -> None:
-        with self._unless_gone():
-            self._to.print(f"[yellow]{escape(text)}[/yellow]")
-
-    @contextmanager
-    def _unless_gone(self) -> Iterator[None]:
-        """A terminal that was closed takes nothing more, and must not take the fleet with it."""
-        try:
-            yield
-        except OSError:
-            self._to.quiet = True
+        self.draw(picture(board, min(self._to.width, WIDEST), self._to.height))
 
 
-class _Lines:
+class _Lines(PipedLines):
     def __init__(self, to: Console) -> None:
-        self._to = to
+        super().__init__(to)
         self._last = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def show(self, board: Board) -> None:
         now = time.monotonic()
         if now - self._last >= EVERY:
             self._last = now
             self.say(progress_line(board))
-
-    def say(self, text: str) -> None:
-        self._to.print(text, markup=False)
-        # Whoever reads the other end of a pipe wants it now.
-        self._to.file.flush()
 
 
 def _head(board: Board, width: int) -> RenderableType:
@@ -302,10 +260,13 @@ def _speed(board: Board) -> str:
 
 
 def _left(board: Board) -> str:
+    """The time left at this pace, where nothing better is known."""
     left = board.pace.seconds_left(board.count.remaining)
-    if left is None or not board.count.remaining:
-        return ""
-    # A fleet that begins nothing has no pace but that of before.
-    if board.asked is not Stop.NOT or _all_paused(board):
+    if left is None or board.estimate is not None or not _foreseeable(board):
         return ""
     return f"{duration(left)} left" if left >= 1 else "nearly done"
+
+
+def _foreseeable(board: Board) -> bool:
+    """Whether anything is left that will be done: a fleet that begins nothing has no pace but that of before."""
+    return bool(board.count.remaining) and board.asked is Stop.NOT and not _all_paused(board)

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from longshore.rejects import Rejects, SetsAside
     from longshore.roll import Present
     from longshore.runs.breakdown import By, Part
-    from longshore.runs.estimate import Estimate
     from longshore.runs.hands import Hands
+    from longshore.runs.held_up import HeldUp
+    from longshore.runs.waiting import Look
     from longshore.settings import Settings
 
 NO_RUN = "(no run)"
@@ -87,14 +88,17 @@ class _Seen:
         claims: float | None,
         rejects: Rejects | None,
         hands: Hands,
-        estimate: Estimate | None,
+        held: HeldUp,
+        look: Look | None = None,
     ) -> None:
         from longshore.queue import totals
 
         self.counts = counts
         self.rejects = rejects
         self.hands = hands
-        self.estimate = estimate
+        self.held = held
+        self.hosts = () if look is None else look.evidence.hosts
+        self.estimate = None if look is None else look.estimate
         self.rates = rates(totals(counts), claims, hands.utilisation)
 
     def kpis(self) -> dict[str, Any]:
@@ -105,8 +109,10 @@ class _Seen:
 
     def estimate_json(self) -> dict[str, Any]:
         from longshore.cli.estimate import estimate_json
+        from longshore.cli.notices import notices_json
 
-        return {} if self.estimate is None else {"estimate": estimate_json(self.estimate)}
+        found = {} if self.estimate is None else {"estimate": estimate_json(self.estimate)}
+        return {**notices_json(self.held), **found}
 
 
 async def _look(settings: Settings, run: str | None) -> _Seen:
@@ -115,17 +121,20 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
     from longshore.clock import SystemClock
     from longshore.queue import totals
     from longshore.runs.hands import hands_of
-    from longshore.runs.waiting import Watch
+    from longshore.runs.held_up import held_up
 
     async with opened_existing(settings) as queue:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("CountsRaces", queue).claim_success_rate() if queue.traits.counts_races else None
         rejects = await cast("SetsAside", queue).set_aside() if queue.traits.sets_aside else None
         hands = await hands_of(queue, run, claimed=totals(counts).claimed)
-        estimate = None
-        if run and totals(counts).remaining:
-            estimate = (await Watch(queue, run, SystemClock()).glance()).estimate
-        return _Seen(counts, claims, rejects, hands, estimate)
+        if not run or not totals(counts).remaining:
+            return _Seen(counts, claims, rejects, hands, await held_up(queue, run))
+        from longshore.runs.outlook import Outlook
+
+        watch = Outlook(queue, run, SystemClock())
+        look = await watch.glance()
+        return _Seen(counts, claims, rejects, hands, watch.held, look)
 
 
 def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
@@ -166,7 +175,8 @@ def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
 
 
 def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:
-    from longshore.cli.estimate import binding_words, time_left
+    from longshore.cli.estimate import estimate_line
+    from longshore.cli.notices import notices
     from longshore.cli.output import counted, write, write_table
     from longshore.url import mask_url
 
@@ -185,9 +195,9 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
     if seen.hands.workers:
         write(f"{counted(seen.hands.workers, 'worker')} at work")
     if (found := seen.estimate) is not None:
-        left = time_left(found) or f"time left not known yet: {found.unknown}"
-        binds = f"; what binds: {words}" if found.p50 is not None and (words := binding_words(found)) else ""
-        write(left + binds)
+        write(estimate_line(found))
+    for line in notices(seen.held, seen.hosts).values():
+        write(line)
     write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
 
 

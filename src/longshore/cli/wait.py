@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from longshore.runs.failures import FailureGroup
+    from longshore.runs.held_up import HeldUp
+    from longshore.runs.outlook import Outlook
     from longshore.runs.recording import Recorder
-    from longshore.runs.waiting import Ended, Look, Watch
+    from longshore.runs.waiting import Ended, Look
     from longshore.settings import Settings
 
 
@@ -50,29 +52,33 @@ def wait(
 
 
 async def _wait(settings: Settings, run: str, longest: timedelta | None, record: Path | None, *, json: bool) -> int:
+    from longshore.cli.notices import notices_json
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.cli.output import write_json
     from longshore.cli.progress import console
     from longshore.cli.summary import tell, width_of
     from longshore.clock import SystemClock
     from longshore.runs.failures import failure_groups
-    from longshore.runs.waiting import Watch
+    from longshore.runs.held_up import held_up
+    from longshore.runs.outlook import Outlook
 
     clock, to = SystemClock(), console()
     async with opened_existing(settings) as queue:
         await counts_of(queue, run, settings)
         began = clock.monotonic()
-        ended, look = await _watched(Watch(queue, run, clock), run, longest, record)
+        watch = Outlook(queue, run, clock)
+        ended, look = await _watched(watch, run, longest, record)
+        held = await held_up(queue, run)
         groups = await failure_groups(queue, run) if look.count.failed and not look.count.remaining else []
     seconds = clock.monotonic() - began
     if json:
-        write_json(_as_json(run, ended, look, groups, seconds))
+        write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
     else:
-        tell(to, _closing(run, settings, ended, look, groups, width_of(to)))
+        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_said(held)])
     return _exit_code(ended)
 
 
-async def _watched(watch: Watch, run: str, longest: timedelta | None, record: Path | None) -> tuple[Ended, Look]:
+async def _watched(watch: Outlook, run: str, longest: timedelta | None, record: Path | None) -> tuple[Ended, Look]:
     from longshore.cli.campaign import asked_to_stop
     from longshore.cli.progress import console
     from longshore.cli.wait_view import wait_view
@@ -86,7 +92,7 @@ async def _watched(watch: Watch, run: str, longest: timedelta | None, record: Pa
         around.enter_context(asked_to_stop(leave.set))
 
         def show(look: Look) -> None:
-            view.show(look)
+            view.show(look, watch.held)
             if recorder is not None:
                 recorder.note(look)
 
@@ -105,6 +111,14 @@ def _recorder(record: Path | None, around: ExitStack) -> Recorder | None:
         raise UsageError(f"{record} is there already. Name a new file with --record.") from error
     except OSError as error:
         raise UsageError(f"{record} cannot be written: {error.strerror}. Name another file with --record.") from error
+
+
+def _said(held: HeldUp) -> list[str]:
+    from rich.markup import escape
+
+    from longshore.cli.notices import notices
+
+    return [escape(line) for line in notices(held).values()]
 
 
 def _exit_code(ended: Ended) -> int:

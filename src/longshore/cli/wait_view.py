@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import AbstractContextManager, ExitStack
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from longshore.cli.estimate import binding_words, time_left
+from longshore.cli.live_view import LivePicture, PipedLines
+from longshore.cli.notices import notices
 from longshore.cli.output import counted, printable
-from longshore.cli.progress import ctrl_c_unseen, rate
+from longshore.cli.progress import rate
 from longshore.runs.estimate import Estimate
+from longshore.runs.held_up import HeldUp
 from longshore.runs.waiting import Look
 
 EVERY = 5.0
@@ -30,8 +30,8 @@ _HINT = "Ctrl-C stops watching; the run goes on."
 class WaitView(AbstractContextManager["WaitView"], Protocol):
     """Shows a run that is watched."""
 
-    def show(self, look: Look) -> None:
-        """The run stands so."""
+    def show(self, look: Look, held: HeldUp) -> None:
+        """The run stands so, and this holds it up."""
 
     def say(self, text: str) -> None:
         """A sentence, without disturbing the rest."""
@@ -55,7 +55,7 @@ def progress_line(look: Look, found: Estimate) -> str:
     return ", ".join(fact for fact in facts if fact)
 
 
-def picture(look: Look, found: Estimate, title: str, width: int) -> RenderableType:
+def picture(look: Look, found: Estimate, held: HeldUp, title: str, width: int) -> RenderableType:
     """The whole view, for a screen of that width."""
     count = look.count
     done = count.total - count.remaining
@@ -74,6 +74,7 @@ def picture(look: Look, found: Estimate, title: str, width: int) -> RenderableTy
         lines.append(Text(f"what binds: {binds}", style="dim"))
     if count.failed:
         lines.append(Text(failing(look), style="red"))
+    lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts).values()]
     if look.unattended:
         lines.append(Text(nobody(look), style="yellow"))
     lines.append(Text(_HINT, style="dim"))
@@ -124,57 +125,33 @@ def _hands(look: Look) -> str:
     return counted(hands.workers, "worker") + busy
 
 
-class _Picture:
+class _Picture(LivePicture):
     def __init__(self, to: Console, title: str) -> None:
-        self._to = to
+        super().__init__(to)
         self._title = title
-        # What is drawn is drawn by `show` alone, so that nothing moves twice.
-        self._live = Live(console=to, auto_refresh=False, transient=True, vertical_overflow="crop")
-        self._around = ExitStack()
 
-    def __enter__(self) -> Self:
-        self._around.enter_context(ctrl_c_unseen(self._to))
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-        self._around.close()
-
-    def show(self, look: Look) -> None:
-        self._live.update(picture(look, look.estimate, self._title, self._to.width), refresh=True)
-
-    def say(self, text: str) -> None:
-        self._to.print(f"[yellow]{escape(text)}[/yellow]")
+    def show(self, look: Look, held: HeldUp) -> None:
+        self.draw(picture(look, look.estimate, held, self._title, self._to.width))
 
 
-class _Lines:
+class _Lines(PipedLines):
     def __init__(self, to: Console) -> None:
-        self._to = to
+        super().__init__(to)
         self._last = float("-inf")
         self._unattended = 0
+        self._told: dict[str, str] = {}
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def show(self, look: Look) -> None:
+    def show(self, look: Look, held: HeldUp) -> None:
         now = time.monotonic()
         if look.count.remaining and now - self._last >= EVERY:
             self._last = now
             self.say(progress_line(look, look.estimate))
+        # Once each, until it is over: the figures in them change.
+        before, self._told = self._told, notices(held, look.evidence.hosts)
+        for name, line in self._told.items():
+            if name not in before:
+                self.say(line)
         # Once, and not for a worker that was between two jobs when it was looked at.
         self._unattended = self._unattended + 1 if look.unattended else 0
         if self._unattended == 2:
             self.say(nobody(look))
-
-    def say(self, text: str) -> None:
-        self._to.print(text, markup=False)
-        # Whoever reads the other end of a pipe wants it now.
-        self._to.file.flush()

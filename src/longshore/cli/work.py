@@ -70,6 +70,10 @@ def work(
     Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once. The pauses between jobs
     and the number at once follow .env and longshore.toml while it runs.
     """
+    from longshore.observe.lean import import_structlog_alone
+
+    # Before those below import it with all it can find.
+    import_structlog_alone()
     from longshore.cli.opened import check_shared
     from longshore.fleet.lifeline import hold_on
     from longshore.fleet.place import Attendance, Place

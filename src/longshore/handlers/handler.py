@@ -112,7 +112,6 @@ class Handler:
         Raises `HandlerFileError`.
         """
         if self._prepared is None:
-            # Pydantic is imported here only: handlers that take `job` and `kit` never pay for it.
             from longshore.handlers.parameters import read_parameters
 
             declared = {name: p for name, p in self._signature.items() if name not in GIVEN}

@@ -11,13 +11,15 @@ import reprlib
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any, NoReturn, Protocol
-
-import pydantic
-from pydantic_core import ErrorDetails
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from longshore.errors import HandlerFileError, ValidationError
 from longshore.url import mask_urls
+
+# Imported where something is declared: a worker whose handlers take `job` and `kit` never pays for it.
+if TYPE_CHECKING:
+    import pydantic
+    from pydantic_core import ErrorDetails
 
 
 class Parameters(Protocol):
@@ -36,6 +38,8 @@ class Whole:
         self._name = name
 
     def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+        import pydantic
+
         try:
             value = self._model.model_validate(payload)
         except pydantic.ValidationError as error:
@@ -52,6 +56,8 @@ class ByName:
         self._required = required
 
     def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+        import pydantic
+
         taken = {}
         faults = []
         for name, rule in self._rules.items():
@@ -94,6 +100,8 @@ def read_parameters(
 
 
 def _is_model(hint: Any) -> bool:
+    import pydantic
+
     return isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
 
 
@@ -114,6 +122,8 @@ def _hints(
 
 
 def _rule(kind: str, name: str, hint: Any) -> pydantic.TypeAdapter[Any]:
+    import pydantic
+
     try:
         return pydantic.TypeAdapter(hint)
     except pydantic.errors.PydanticUserError as error:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from longshore.observe.health import Vitals
-from longshore.observe.logs import configure, log_context
+from typing import TYPE_CHECKING
+
+from longshore.late import late
+
+if TYPE_CHECKING:
+    from longshore.observe.health import Vitals
+    from longshore.observe.logs import configure, log_context
 
 __all__ = ["Vitals", "configure", "log_context"]
+
+if not TYPE_CHECKING:  # a type checker is to know each name
+    __getattr__ = late(__name__, {"Vitals": "health", "configure": "logs", "log_context": "logs"})

@@ -49,8 +49,8 @@ class Collected:
                 self._database = opened.enter_context(closing(self._opened()))
                 noted: tuple[int, int] | None = self._database.execute("SELECT size, lines FROM file").fetchone()
                 self._size, self.lines = noted or (0, 0)
-                self._file = os.open(self.file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
-                opened.callback(os.close, self._file)
+                self._file = self._open_file()
+                opened.callback(lambda: os.close(self._file))
                 self._cut()
                 self._open = opened.pop_all()
         except (OSError, sqlite3.Error) as error:
@@ -106,6 +106,21 @@ class Collected:
             raise
         return database
 
+    def _open_file(self) -> int:
+        return os.open(self.file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+
+    def _is_there(self) -> bool:
+        """Whether the file that is open is the one under its name still."""
+        try:
+            return os.path.samestat(os.fstat(self._file), self.file.stat())
+        except FileNotFoundError:
+            return False
+
+    def _open_anew(self) -> None:
+        taken, self._file = self._file, self._open_file()
+        os.close(taken)
+        self._cut()
+
     def _cut(self) -> None:
         """Bring the file to the length that is certain. One that was taken away is begun anew."""
         there = os.fstat(self._file).st_size
@@ -121,6 +136,17 @@ class Collected:
         os.ftruncate(self._file, self._size)
 
     def _append(self, lines: bytes) -> None:
+        """Write them behind what is certain, into a new file where the last was taken away."""
+        if not self._is_there():
+            self._open_anew()
+        self._write(lines)
+        while not self._is_there():
+            # Taken away as they were written: whoever has it may have read it before.
+            os.ftruncate(self._file, self._size)
+            self._open_anew()
+            self._write(lines)
+
+    def _write(self, lines: bytes) -> None:
         # The last attempt may have got stuck halfway.
         os.ftruncate(self._file, self._size)
         os.lseek(self._file, self._size, os.SEEK_SET)

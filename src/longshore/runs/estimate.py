@@ -4,13 +4,14 @@ What is known (`Evidence`) goes in, an `Estimate` comes out: a pure function, th
 
 How
     The rest of the run is played through some hundreds of times. Each time,
-    - how long attempts take is drawn from how long they took. Those under way count too, as longer than they have been
-      under way: otherwise a run that has just begun would seem to have short jobs only. Now and then one takes longer
-      than any so far: where few have been seen, the longest is yet to come;
+    - how long attempts take is drawn from how long they took, and from a tail that is fitted to it: where few have
+      been seen, the longest is yet to come (`lengths`);
     - the work is done by as many hands as the throughput seen says there are (jobs a second × seconds a job), which
       counts the idle ones out; at first, before much is seen, by as many as the workers have;
-    - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough;
+    - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough. Of
+      those before them the longest is played, and so are those that have been under way for long;
     - the pace drifts, by as much as it did before, and more the further ahead one looks;
+    - jobs lead to as many more as they did before, and kinds that were not met yet may take longer or shorter;
     - nothing ends before the slowest host has let its last job through, or before the last delayed job may begin.
     The quantiles of the ends are the answer.
 """
@@ -20,14 +21,13 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from bisect import bisect_right
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import accumulate
 from statistics import fmean, median, pvariance
 
 import msgspec
 
+from longshore.runs.lengths import Drawn, Lengths
 from longshore.runs.throughput import Span
 
 _PLAYED, _FEWEST_PLAYED = 200, 40
@@ -35,7 +35,8 @@ _STEPS = 20_000
 """Attempts played in all, so that an estimate costs some tens of milliseconds at most."""
 _ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 400
 """Jobs at the end of a run that are played one by one."""
-_SAMPLE = 200
+_OLDEST = 8
+"""Attempts under way that are played for themselves, in front of the last."""
 _BACKOFF = 4.0
 """Seconds before a first retry, where none has been seen to wait."""
 _RETRIES = 3
@@ -43,6 +44,8 @@ _DRIFT, _FAR_DRIFT, _MOST_DRIFT = 0.08, 0.22, 0.6
 """By how much the pace differs from that seen (the logarithm's deviation): always, when looking as far ahead as one has
 looked back, and at most."""
 _HOST_DRIFT = 0.15
+_UNMET = 1.0
+"""How far the lengths of one kind of job differ from those of another (the logarithm's deviation)."""
 _HALF_LIFE = 30
 """Jobs after which a span counts half, at least; else a third of all that were seen."""
 
@@ -100,7 +103,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[float, ...] = ()
     """For how many seconds: a sample, the longest among it."""
     hosts: tuple[HostLoad, ...] = ()
-    """Hosts whose rate is known and holds requests back."""
+    """Hosts that are closed, or whose rate is known and holds requests back."""
+    more: float | None = 0.0
+    """Jobs that each unfinished one leads to, in the end; None where the run grows and no end is in sight."""
+    more_doubt: float = 0.0
+    """How far that may be wrong: the deviation, as a share of it."""
+    paused: bool = False
+    """Whether nothing of it may begin."""
+    unmet: float = 0.0
+    """The share of what is left that is of kinds of which nothing has finished."""
 
     @property
     def remaining(self) -> int:
@@ -140,11 +151,15 @@ def estimate(evidence: Evidence) -> Estimate:
     """How long the rest of a run takes, and what it waits for."""
     if not evidence.remaining:
         return Estimate(p50=0.0, p90=0.0)
+    if evidence.paused and evidence.pending:
+        return Estimate(p50=None, p90=None, unknown="it is paused")
     finished = sum(span.finished for span in evidence.spans)
     if unattended(evidence):
         return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="nobody is at work on it")
     if not finished:
         return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
+    if evidence.more is None:
+        return Estimate(p50=None, p90=None, unknown="its jobs add more jobs than are done")
     model = _Model(msgspec.structs.replace(evidence, spans=_attended(evidence.spans)))
     played = model.play(model.retried)
     p50, p90 = _quantile(played, 0.5), _quantile(played, 0.9)
@@ -162,7 +177,7 @@ def estimate(evidence: Evidence) -> Estimate:
 def unattended(evidence: Evidence) -> bool:
     """Whether work is left and nobody seems to be at it: nobody is on the roll, and nothing was seen to finish."""
     nobody = not evidence.claimed if evidence.workers is None else not evidence.workers
-    return bool(evidence.remaining) and nobody and not evidence.going
+    return bool(evidence.remaining) and nobody and not evidence.going and not evidence.paused
 
 
 def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, str]:
@@ -188,11 +203,11 @@ class _Model:
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self.retried = min(evidence.retried, 0.9)
-        rate, seen = _rate(evidence)
         hands = evidence.slots or float(max(evidence.claimed, 1))
-        self._seconds, self._weights = _lengths(evidence.seconds or (hands / max(rate, 1e-6),), evidence.ages)
-        self._longest = self._seconds[-1]
-        self._mean = fmean(self._seconds, self._weights)
+        rate, seen = _rate(evidence, 0.0)
+        self._lengths = Lengths(evidence.seconds or (hands / max(rate, 1e-6),), evidence.ages)
+        self._mean = self._lengths.mean
+        rate, seen = _rate(evidence, sum(min(age / self._mean, 1.0) for age in evidence.ages))
         # Jobs a second × seconds a job is how many are under way. Of few jobs it says little: those that take long have
         # not finished yet.
         little = rate * self._mean / (1 - self.retried)
@@ -204,13 +219,15 @@ class _Model:
         self._stretch = self._hands / self.capacity
         """Idle time between two jobs, as a factor."""
         self._drift = _drift(evidence, self.even_seconds)
+        self._oldest = sorted(evidence.ages, reverse=True)[:_OLDEST] or [0.0]
         self._pause = 2 * median(evidence.waits) if evidence.waits else _BACKOFF
         """Before a first retry: what is left of a pause is half of it on average."""
 
     @property
     def even_seconds(self) -> float:
         """How long it took if the work were shared out evenly to the end."""
-        return self._evidence.remaining * self._mean / (1 - self.retried) / self.capacity
+        jobs = self._evidence.remaining * (1 + (self._evidence.more or 0.0))
+        return jobs * self._mean / (1 - self.retried) / self.capacity
 
     def play(self, retried: float) -> list[float]:
         """The ends of the run, played through so many times, in order."""
@@ -220,20 +237,34 @@ class _Model:
         return sorted(self._once(chance, last, retried) for _ in range(times))
 
     def _once(self, chance: random.Random, last: int, retried: float) -> float:
-        evidence = self._evidence
-        # Which lengths were met is chance too: drawn anew for each time.
-        drawn = chance.choices(self._seconds, self._weights, k=min(len(self._seconds), _SAMPLE))
-        lengths = _Lengths(chance, drawn, self._longest)
-        front = (evidence.remaining - last) * fmean(drawn) / (1 - retried) / self.capacity
-        played = front + self._one_by_one(chance, lengths, last, retried)
-        end = played * math.exp(chance.gauss(0.0, self._drift))
+        evidence, lengths = self._evidence, self._lengths.play(chance)
+        played = self._one_by_one(chance, lengths, last, retried)
+        stragglers = 0.0
+        if before := evidence.remaining - last + self._to_come(chance):
+            front = before * lengths.mean(before) / (1 - retried) / self.capacity
+            played += front
+            stragglers = max(
+                front * chance.random() + lengths.longest(before),
+                *(lengths.rest(age) for age in self._oldest),
+            )
+        other = math.exp(chance.gauss(0.0, _UNMET)) if evidence.unmet else 1.0
+        longer = 1 + evidence.unmet * (other - 1)
+        end = max(played * longer * math.exp(chance.gauss(0.0, self._drift)), stragglers)
         for load in evidence.hosts:
             end = max(end, _host_seconds(load) * math.exp(chance.gauss(0.0, _HOST_DRIFT)) + lengths.any())
         if evidence.waits:
             end = max(end, max(evidence.waits) + lengths.any())
         return end
 
-    def _one_by_one(self, chance: random.Random, lengths: _Lengths, last: int, retried: float) -> float:
+    def _to_come(self, chance: random.Random) -> int:
+        """How many jobs those that are left lead to."""
+        evidence = self._evidence
+        if not evidence.more:
+            return 0
+        shape = 1 / max(evidence.more_doubt, 0.01) ** 2
+        return round(evidence.remaining * evidence.more * chance.gammavariate(shape, 1 / shape))
+
+    def _one_by_one(self, chance: random.Random, lengths: Drawn, last: int, retried: float) -> float:
         """How long the last jobs take: each goes to the hand that is free first."""
         evidence, free = self._evidence, [0.0] * self._hands
         later: list[tuple[float, int]] = []
@@ -280,66 +311,18 @@ class _Model:
         return end
 
 
-class _Lengths:
-    """How long attempts take, in one play."""
-
-    def __init__(self, chance: random.Random, drawn: list[float], longest: float) -> None:
-        self._chance = chance
-        self._drawn = sorted(drawn)
-        self._sums = list(accumulate(self._drawn))
-        self._longest = longest
-
-    def any(self) -> float:
-        """Of an attempt that begins."""
-        if self._chance.random() * (len(self._drawn) + 1) < 1:
-            return self._beyond(self._longest)
-        return self._chance.choice(self._drawn)
-
-    def rest(self, age: float) -> float:
-        """What is left of an attempt that has been under way for so long."""
-        place = bisect_right(self._drawn, age)
-        longer = len(self._drawn) - place
-        if self._chance.random() * (longer + 1) < 1:
-            return self._beyond(max(age, self._longest)) - age
-        return self._drawn[place + int(self._chance.random() * longer)] - age
-
-    def rest_of_any(self, age: float) -> float:
-        """What is left of an attempt that is met under way, of which no more is known than that it is so old."""
-        # Long attempts are met under way more often than short ones.
-        [whole] = self._chance.choices(self._drawn, cum_weights=self._sums)
-        return self.rest(max(age, whole * self._chance.random())) if age else whole * self._chance.random()
-
-    def _beyond(self, length: float) -> float:
-        """Longer than any so far: twice as long in a quarter of cases, as heavy tails have it."""
-        return length * min(1 / math.sqrt(self._chance.random() + 1e-9), 10.0)
-
-
-def _lengths(seconds: Sequence[float], ages: Sequence[float]) -> tuple[list[float], list[float]]:
-    """How long attempts take and how likely each length is, where of those under way only the age is known.
-
-    The likelihood of each that is still under way is shared among all that were longer (Kaplan and Meier). One that is
-    older than all that ended may end any time: it is counted with half as much again.
-    """
-    known = sorted([(max(each, 1e-3), True) for each in seconds] + [(each, False) for each in ages])
-    lengths, weights, left = [], [], 1.0
-    for place, (length, ended) in enumerate(known):
-        at_risk = len(known) - place
-        if ended or at_risk == 1:
-            lengths.append(length if ended else 1.5 * length)
-            weights.append(left / at_risk)
-            left -= weights[-1]
-    return lengths, weights
-
-
 def _attended(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Without the times when nobody was there, which say nothing of how fast anybody is."""
     return tuple(span for span in spans if span.finished or span.slots != 0)
 
 
-def _rate(evidence: Evidence) -> tuple[float, float]:
-    """Jobs a second, what finished lately counting more than what finished long ago; and how many that is based on."""
+def _rate(evidence: Evidence, begun: float) -> tuple[float, float]:
+    """Jobs a second, what finished lately counting more than what finished long ago; and how many that is based on.
+
+    `begun` is how many jobs those under way make, as far as they have come.
+    """
     half_life = max(_HALF_LIFE, sum(span.finished for span in evidence.spans) / 3)
-    jobs = seconds = weights = age = 0.0
+    jobs, seconds, weights, age = begun, 0.0, 0.0, 0.0
     for span in reversed(evidence.spans):
         weight = 0.5 ** (age / half_life)
         # As many as the hands of today would have finished.

@@ -12,7 +12,7 @@ import msgspec
 from longshore.errors import UsageError
 from longshore.queue import Queue
 from longshore.runs.export.rows import ResultLine, ResultRows
-from longshore.runs.export.whole import STDOUT, opened
+from longshore.runs.export.whole import STDOUT, opened, place_name
 
 DEFAULT_OUT = "results.jsonl"
 
@@ -75,12 +75,12 @@ async def write_results(queue: Queue, run: str, out: str) -> int:
     try:
         with opened(out) as file:
             return await _write(queue, run, file)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if out == STDOUT:
-            raise
         raise UsageError(
-            f"The results cannot be written to {out}: {error.strerror or error}. They are safe in the queue; "
-            f"make room, or choose another place with --out, and give the same command again with --run {run}."
+            f"The results cannot be written to {place_name(out)}: {error.strerror or error}. They are safe in the "
+            f"queue; make room, or choose another place with --out, and give the same command again with --run {run}."
         ) from error
 
 

@@ -115,13 +115,18 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the last run could not be submitted, or not all of it."""
     begun: Begun | None = None
 
+    @property
+    def counted(self) -> float:
+        """Only times after this are to have a run yet."""
+        return self.made if self.last is None else max(self.last, self.made)
+
     def due(self, now: float) -> float | None:
         """The time that asks for a run now: the last that was missed, however many were. None where nothing is due."""
-        return self.when.last(self.made if self.last is None else max(self.last, self.made), now)
+        return self.when.last(self.counted, now)
 
     def next(self, now: float) -> float:
         """The time of the next run that nobody has to ask for."""
-        return self.when.after(now)
+        return self.when.after(max(now, self.counted))
 
     def plan(self, run: str, partitions: frozenset[str] | None) -> Plan:
         """What its jobs become."""
@@ -193,8 +198,10 @@ async def define(queue: KeepsNotes, name: str, schedule: Schedule) -> Schedule:
         new = msgspec.structs.replace(schedule, made=shelf.now)
         if before is not None:
             old = before.schedule
+            # One that is still to come is of a clock that was wrong, and would hold up all runs until then.
+            last = old.last if old.last is None or old.last <= shelf.now else None
             new = msgspec.structs.replace(
-                new, last=old.last, last_run=old.last_run, last_jobs=old.last_jobs, begun=old.begun
+                new, last=last, last_run=old.last_run, last_jobs=old.last_jobs, begun=old.begun
             )
         if await put(queue, note, new):
             return new

@@ -14,12 +14,14 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, UsageError
+from longshore.errors import InputFileError, LongshoreError, QueueError, QueueUnavailableError, UsageError
 from longshore.job import NewJob
 from longshore.notes import KeepsNotes
 from longshore.queue import Queue
@@ -42,6 +44,8 @@ from longshore.runs.submission import BATCH, Plan, Submission
 _BEAT_SECONDS = 20.0
 _QUICK_LOOK, _SLOW_LOOK = 10.0, 60.0
 """Seconds between two looks at the schedules, where reading notes is quick and where it is not."""
+_FAR_AHEAD = 86400.0
+"""Seconds by which two clocks that are right are never apart."""
 
 log = structlog.get_logger()
 
@@ -65,6 +69,7 @@ class Triggering:
         now, there = await schedules(self._queue)
         wait = self._every
         for name, shelved in there.items():
+            self._tell_of_the_clock(name, shelved.schedule, now)
             instant = self._due(shelved.schedule, now)
             if instant is not None:
                 await self._start(name, shelved, instant, now)
@@ -95,7 +100,8 @@ class Triggering:
 
     def _may_go_on(self, begun: Begun, now: float) -> bool:
         # Ours, and we are not at it: the answer to writing so was lost, or the queue was out of reach since.
-        return begun.by == self._who or now - begun.seen >= SILENT_SECONDS
+        # A sign that is still to come is of a clock that was wrong, and says no more than an old one.
+        return begun.by == self._who or abs(now - begun.seen) >= SILENT_SECONDS
 
     async def _start(self, name: str, shelved: Shelved, instant: float, now: float) -> None:
         try:
@@ -115,6 +121,18 @@ class Triggering:
             log.error(f"Schedule {name}: the jobs of run {mine.run} could not all be submitted: {trouble}")
         else:
             log.info(f"Schedule {name}: run {mine.run} is submitted", jobs=done.submitted, duplicates=done.duplicates)
+
+    def _tell_of_the_clock(self, name: str, schedule: Schedule, now: float) -> None:
+        """Say once that no run will start for long, because one did while the clock was far ahead."""
+        told = (name, schedule.counted)
+        if schedule.counted - now < _FAR_AHEAD or told in self._told:
+            return
+        self._told.add(told)
+        until = datetime.fromtimestamp(schedule.counted, UTC).strftime("%Y-%m-%d %H:%M")
+        log.warning(
+            f"Schedule {name} starts nothing before {until} UTC: its last time is still to come, so the clock was "
+            "wrong then, or is now. `longshore schedule` with its --cron makes it count from now on"
+        )
 
     async def _begin(self, name: str, shelved: Shelved, instant: float, now: float) -> Begun | None:
         """Write that the run begins; None where another was faster."""
@@ -165,8 +183,8 @@ class Triggering:
             if source.rereadable:
                 # What is malformed is found before anything is submitted.
                 await loop.run_in_executor(pool, _read_through, source)
-            entries = source.entries()
-            while batch := await loop.run_in_executor(pool, _batch, entries, plan):
+            entries = await loop.run_in_executor(pool, _entries, source)
+            while batch := await loop.run_in_executor(pool, _batch, entries, plan, source):
                 answer = await self._queue.submit(batch)
                 done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
         finally:
@@ -202,10 +220,28 @@ def _with_sign(schedule: Schedule, now: float) -> Schedule:
     return msgspec.structs.replace(schedule, begun=begun)
 
 
+def _entries(source: Source) -> Iterator[Entry]:
+    with _blamed_on(source):
+        return source.entries()
+
+
 def _read_through(source: Source) -> None:
-    for _ in source.entries():
-        pass
+    with _blamed_on(source):
+        for _ in source.entries():
+            pass
 
 
-def _batch(entries: Iterator[Entry], plan: Plan) -> list[NewJob]:
-    return [plan.job(entry) for entry in itertools.islice(entries, BATCH)]
+def _batch(entries: Iterator[Entry], plan: Plan, source: Source) -> list[NewJob]:
+    with _blamed_on(source):
+        return [plan.job(entry) for entry in itertools.islice(entries, BATCH)]
+
+
+@contextmanager
+def _blamed_on(source: Source) -> Iterator[None]:
+    """A source may be anybody's code: whatever it raises is trouble with this run, and with no other."""
+    try:
+        yield
+    except LongshoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputFileError(f"{source.name} failed: {type(error).__name__}: {error}. Correct it.") from error

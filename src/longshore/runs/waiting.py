@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -19,8 +19,9 @@ from longshore.runs.estimate import Estimate, Evidence, HostLoad, estimate, unat
 from longshore.runs.hands import Hands, hands_of
 from longshore.runs.survey import Timings, UnderWay, WaitingSurvey, failing, timings, under_way, with_recent
 from longshore.runs.throughput import Span, Throughput, spans_of
-from longshore.scrape.rate import Standing
-from longshore.worker.pacing import PACE, MachineShelf, shelf_for
+
+if TYPE_CHECKING:
+    from longshore.scrape.rate import Standing
 
 LOOK_EVERY, LONGEST = 1.0, 15.0
 """Seconds between two looks: on a queue that answers at once, and on one that takes its time."""
@@ -30,6 +31,9 @@ _DEEP_SHARE, _DEEP_EVERY = 20, 2.0
 """The same for reading jobs, which is done every so many seconds at most."""
 _PAGES, _PATIENCE = 5, 0.5
 """Pages of pending jobs read at a time, and seconds after which it is enough of them."""
+
+_NO_NOTES = "pace"
+"""A shelf of which no note is asked for: what counts is the time in the answer."""
 
 
 class Ended(StrEnum):
@@ -139,7 +143,7 @@ class Watch:
     async def _medium_time(self) -> float:
         if not self._queue.traits.keeps_notes:
             return self._clock.now()
-        return (await cast(KeepsNotes, self._queue).notes(PACE, frozenset())).now
+        return (await cast(KeepsNotes, self._queue).notes(_NO_NOTES, frozenset())).now
 
     def _before(self, finished: int, now: float) -> list[Span]:
         """What the jobs that are finished already tell about the time before the first look."""
@@ -179,6 +183,9 @@ class Watch:
 
     async def _host_loads(self, now: float) -> dict[str, HostLoad]:
         """The hosts with the most work whose rate is known and holds requests back; their jobs are filled in later."""
+        # Half of what `status` would import, and a glance has no use for it.
+        from longshore.worker.pacing import MachineShelf, shelf_for
+
         shelf = shelf_for(self._queue, self._clock)
         loads = {}
         try:

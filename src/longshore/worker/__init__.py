@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from longshore.worker.config import WorkerConfig
-from longshore.worker.report import Exit, Report
-from longshore.worker.stop import (
-    MaxEmptyPolls,
-    MaxIdle,
-    MaxMemory,
-    MaxWork,
-    RunFinished,
-    Snapshot,
-    StopCondition,
-    stop_condition,
-)
-from longshore.worker.worker import work
+from typing import TYPE_CHECKING
+
+from longshore.late import late
+
+if TYPE_CHECKING:
+    from longshore.worker.config import WorkerConfig
+    from longshore.worker.report import Exit, Report
+    from longshore.worker.stop import (
+        MaxEmptyPolls,
+        MaxIdle,
+        MaxMemory,
+        MaxWork,
+        RunFinished,
+        Snapshot,
+        StopCondition,
+        stop_condition,
+    )
+    from longshore.worker.worker import work
 
 __all__ = [
     "Exit",
@@ -30,3 +35,22 @@ __all__ = [
     "stop_condition",
     "work",
 ]
+
+if not TYPE_CHECKING:  # a type checker is to know each name
+    __getattr__ = late(
+        __name__,
+        {
+            "Exit": "report",
+            "MaxEmptyPolls": "stop",
+            "MaxIdle": "stop",
+            "MaxMemory": "stop",
+            "MaxWork": "stop",
+            "Report": "report",
+            "RunFinished": "stop",
+            "Snapshot": "stop",
+            "StopCondition": "stop",
+            "WorkerConfig": "config",
+            "stop_condition": "stop",
+            "work": "worker",
+        },
+    )

@@ -10,7 +10,7 @@ from longshore.media.postgres.connections import CALL_TIMEOUT, PATIENCE, Session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 
-MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql")
+MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql", "0004_beginnings.sql")
 """Applied in order, each once. The version of a schema is how many it has seen."""
 VERSION = len(MIGRATIONS)
 # Written anew with every migration: they hold no data, and belong to the version that calls them.
@@ -21,6 +21,7 @@ _FUNCTIONS = (
     "settle.sql",
     "lease.sql",
     "stats.sql",
+    "select.sql",
     "operate.sql",
     "transfer.sql",
     "notes.sql",

@@ -20,7 +20,7 @@ from longshore.runs.export.parquet import check_parquet, write_parquet
 from longshore.runs.export.rows import Rows
 from longshore.runs.export.spool import Spool
 from longshore.runs.export.sqlite_file import write_sqlite
-from longshore.runs.export.whole import PACKED, STDOUT, check_out, opened, whole
+from longshore.runs.export.whole import PACKED, STDOUT, check_out, opened, place_name, whole
 
 Progress = Callable[[int], None]
 """Called now and then with the number of rows read so far."""
@@ -96,12 +96,12 @@ async def export(rows: Rows, out: str, format_: Format, order: Order, *, progres
         if order is Order.NAME:
             return await _sorted_lines(rows, out, progress)
         return await _lines(rows, out, progress)
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        if out == STDOUT:
-            raise
         raise UsageError(
-            f"The {rows.noun}s cannot be written to {out}: {error.strerror or error}. Nothing is lost; make room, or "
-            "choose another place, and give the same command again."
+            f"The {rows.noun}s cannot be written to {place_name(out)}: {error.strerror or error}. Nothing is lost; "
+            "make room, or choose another place, and give the same command again."
         ) from error
 
 

@@ -25,7 +25,11 @@ _SQLITE = b"SQLite format 3\0"
 
 @contextmanager
 def whole(target: Path) -> Iterator[Path]:
-    """A file to write to, which takes its place once the block has ended well. `OSError` where it cannot."""
+    """A file to write to, which takes its place once the block has ended well. `OSError` where it cannot.
+
+    A link stays one: what it leads to is replaced.
+    """
+    target = target.resolve() if target.is_symlink() else target
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         yield part
@@ -61,6 +65,11 @@ def _packing(file: BinaryIO, suffix: str) -> Iterator[BinaryIO]:
         yield file
 
 
+def place_name(out: str) -> str:
+    """What to call it in a message."""
+    return "standard output" if out == STDOUT else out
+
+
 def check_out(out: str) -> None:
     """Refuse, before any work is done, a place that could not be written to, or must not be."""
     target = Path(out)
@@ -68,6 +77,10 @@ def check_out(out: str) -> None:
         return
     if target.is_dir():
         raise UsageError(f"--out {out} is a folder. Name a file in it, such as {target / 'results.jsonl'}.")
+    if target.exists() and not target.is_file():
+        # Neither looked into, which may wait for ever, nor replaced: there may be no second /dev/null.
+        raise UsageError(f"--out {out} is no ordinary file. Name one, or write to standard output with -.")
+    target = target.resolve() if target.is_symlink() else target
     if not target.parent.is_dir():
         raise UsageError(f"--out {out}: there is no folder {target.parent}. Make it first, or choose another place.")
     if not os.access(target.parent, os.W_OK):

@@ -47,7 +47,7 @@ class Generated:
             raise
         except ValueError as error:
             raise InputFileError(f"{self.name}, item {number}: {error}") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputFileError(
                 f"{self.name} failed after {number:,} jobs: {type(error).__name__}: {error}. Correct the function."
             ) from error

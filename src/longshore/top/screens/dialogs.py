@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -47,7 +49,7 @@ _KEYS = (
     ("q, Ctrl-C", "leave; the work goes on"),
 )
 _WORDS = (
-    ("seen", "since when a worker is not on the roll and holds nothing"),
+    ("seen", "when a worker was last there"),
     ("waiting", "pending jobs of a host; ~ where only some were read"),
     ("rate", "of a host: requests a second, learned from its answers"),
     ("again", "jobs that failed so and wait for another attempt"),
@@ -61,11 +63,18 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         """The keys, and the words on the screen that are not plain."""
-        text = Text()
-        for title, pairs in (("Keys", _KEYS), ("Words", _WORDS)):
-            text.append(f"{title}\n", style="bold")
-            for name, meaning in pairs:
-                text.append(f"  {name:<16}", style="cyan").append(f"{meaning}\n")
-        text.append("escape closes this.", style="dim")
         with VerticalScroll(id="dialog", classes="wide"):
-            yield Static(text)
+            for title, pairs in (("Keys", _KEYS), ("Words", _WORDS)):
+                yield Static(Text(title, style="bold"))
+                yield Static(_listed(pairs))
+            yield Static(Text("escape closes this.", style="dim"))
+
+
+def _listed(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Names, and beside them what they mean, which is wrapped under itself."""
+    listed = Table.grid(padding=(0, 2, 0, 0))
+    listed.add_column(width=16, style="cyan")
+    listed.add_column()
+    for name, meaning in pairs:
+        listed.add_row(f"  {name}", meaning)
+    return listed

@@ -85,7 +85,7 @@ def _hint(board: Board) -> Text:
         return Text()
     if estimate.binds is None or estimate.binds is Binding.NOBODY:
         return Text(estimate.unknown, style="yellow" if estimate.binds else "dim")
-    what = binding_words(estimate).partition(":")[0]
+    what = binding_words(estimate).partition(": ")[0]  # a host may have a port
     return Text(f"what binds: {what}", style="yellow" if estimate.binds is Binding.HOST else "dim")
 
 

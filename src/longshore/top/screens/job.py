@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 
 import msgspec
+from rich.console import Group
+from rich.padding import Padding
 from rich.text import Text
 from textual.containers import VerticalScroll
 from textual.widget import Widget
@@ -68,11 +70,17 @@ class JobView(View):
         row = row_of(self._detail.job)
         title = Text.assemble((f"job {row.id}", "bold"), "  ", (one_line(row.what, 200), "dim"), no_wrap=True)
         self.query_one("#title", Static).update(title)
-        text = _told(self._detail, self._logs)
+        lines = list(_told(self._detail, self._logs).split("\n"))
         if self._text:
-            kept = [line for line in text.split("\n") if self._text in line.plain.lower()]
-            text = Text("\n").join(kept) if kept else Text("No line has that text in it.", style="dim")
-        self.query_one("#text", Static).update(text)
+            lines = [line for line in lines if self._text in line.plain.lower()]
+            lines = lines or [Text("No line has that text in it.", style="dim")]
+        self.query_one("#text", Static).update(Group(*map(_hanging, lines)))
+
+
+def _hanging(line: Text) -> Padding:
+    """What is too long for the screen goes on under where the line begins."""
+    indent = len(line.plain) - len(line.plain.lstrip(" "))
+    return Padding(line[indent:], (0, 0, 0, indent))
 
 
 def _told(detail: Detail, logs: Iterable[LogPart]) -> Text:

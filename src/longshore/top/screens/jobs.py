@@ -74,7 +74,7 @@ class JobsView(View):
             self.top.show(JobView(event.row_key.value))
 
     def _title(self, said: str) -> Text:
-        return Text.assemble((one_line(self._wanted.title, 100), "bold"), "  ", (said, "dim"), no_wrap=True)
+        return Text.assemble((one_line(self._wanted.title, 50), "bold"), "  ", (said, "dim"), no_wrap=True)
 
 
 def _said(found: Found) -> str:

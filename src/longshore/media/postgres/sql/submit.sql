@@ -29,8 +29,10 @@ begin
     return;
   end if;
   -- Sorted, so that two submitters that make the same lanes never wait for each other in a circle.
-  insert into family (run, kind)
-    select distinct u.run, u.kind from unnest(runs, kinds, families) u (run, kind, family)
+  -- The ids of their jobs are taken after this, whoever submits them.
+  insert into family (run, kind, since)
+    select distinct u.run, u.kind, coalesce(pg_sequence_last_value(pg_get_serial_sequence('job', 'id')::regclass), 0)
+    from unnest(runs, kinds, families) u (run, kind, family)
     where u.family is null
     order by 1, 2
   on conflict do nothing;
