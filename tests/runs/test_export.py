@@ -35,6 +35,7 @@ from longshore.runs.export import columns as columns_module
 from longshore.runs.export import parquet as parquet_module
 from longshore.runs.export import spool as spool_module
 from longshore.runs.export.rows import Row
+from longshore.runs.records import InFolder
 from longshore.scrape.records import Emission, RecordWriter
 
 
@@ -363,7 +364,7 @@ async def with_records(folder: Path) -> MemoryQueue:
 async def test_records_are_lines_that_name_their_job(tmp_path: Path) -> None:
     queue = await with_records(tmp_path / "records")
     out = tmp_path / "x.jsonl"
-    rows = RecordRows(queue, "r", tmp_path / "records", "item")
+    rows = RecordRows("r", InFolder(queue, "r", tmp_path / "records"), "item")
     assert (await export(rows, str(out), Format.JSONL, Order.NAME, progress=lambda _: None)).rows == 4
     assert lines(out)[:2] == [
         {"run": "r", "job_kind": "page", "key": "a", "n": 0, "kind": "item", "data": {"title": "Ta", "n": 1}},
@@ -373,7 +374,7 @@ async def test_records_are_lines_that_name_their_job(tmp_path: Path) -> None:
 
 async def test_each_kind_of_record_is_a_table_of_the_database(tmp_path: Path) -> None:
     queue = await with_records(tmp_path / "records")
-    rows = RecordRows(queue, "r", tmp_path / "records")
+    rows = RecordRows("r", InFolder(queue, "r", tmp_path / "records"))
     await export(rows, str(tmp_path / "x.db"), Format.SQLITE, Order.NAME, progress=lambda _: None)
     with closing(sqlite3.connect(tmp_path / "x.db")) as database:
         items = database.execute("SELECT key, n, title, data_n FROM item").fetchall()
@@ -392,7 +393,7 @@ async def test_records_that_are_not_there_are_an_error_that_says_which_are(tmp_p
         ("records", "itm", "no records of kind 'itm'. It has: item, review"),
         ("elsewhere", None, "There are no records of run 'r'.*--data-folder"),
     ):
-        rows = RecordRows(queue, "r", tmp_path / folder, kind)
+        rows = RecordRows("r", InFolder(queue, "r", tmp_path / folder), kind)
         for format_ in (Format.JSONL, Format.SQLITE):
             with pytest.raises(NotFoundError, match=why):
                 await export(rows, str(tmp_path / "x"), format_, Order.AGE, progress=lambda _: None)

@@ -15,8 +15,9 @@ from longshore.cli.options import meaning
 from longshore.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from longshore.queue import Count
+    from longshore.queue import Count, Queue
     from longshore.runs.export import Exported, Format, Order
+    from longshore.runs.records import RunRecords
     from longshore.settings import Settings
 
 _RECORDS = "--records"
@@ -112,9 +113,17 @@ async def _export(
         count = totals(await counts_of(queue, run, settings))
         rows: Rows = ResultRows(queue, run)
         if records is not None:
-            rows = RecordRows(queue, run, Path(settings.data_folder) / "records", records or None)
+            rows = RecordRows(run, _kept(settings, queue, run), records or None)
         with _reading(run) as progress:
             return await export(rows, out, format_, order, progress=progress), count
+
+
+def _kept(settings: Settings, queue: Queue, run: str) -> RunRecords:
+    from longshore.runs.records import InDatabase, InFolder
+
+    if settings.records_database is not None:
+        return InDatabase(queue, run, settings.records_database)
+    return InFolder(queue, run, Path(settings.data_folder) / "records")
 
 
 @contextmanager

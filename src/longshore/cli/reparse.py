@@ -16,6 +16,7 @@ from longshore.cli.options import meaning
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.reparsing import Reparsed
+    from longshore.scrape.records import RecordSink
     from longshore.settings import Settings
 
 
@@ -59,10 +60,8 @@ def reparse(
 async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> Reparsed:
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.errors import NotFoundError
-    from longshore.lease import WorkerId
     from longshore.runs.reparsing import reparse as reparse_run
     from longshore.scrape.pages import PageStore
-    from longshore.scrape.records import RecordWriter, SegmentSink, next_revision
 
     folder = Path(settings.data_folder)
     async with opened_existing(settings) as queue:
@@ -71,15 +70,27 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -
             raise NotFoundError(
                 f"No pages are kept in {folder / 'pages'}. They are where keep_pages is set while the run goes on."
             )
-        worker, kept = WorkerId.new("reparse").incarnation, folder / "records"
-        records = SegmentSink(RecordWriter(kept, worker))
-        revised = SegmentSink(RecordWriter(kept, worker, revision=next_revision(kept)))
+        records, revised = await _sinks(settings)
         pages = PageStore(folder / "pages")
         try:
             return await reparse_run(queue, run, handlers, pages, records, revised, lease=settings.lease)
         finally:
             await records.close()
             await revised.close()
+
+
+async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
+    """Where new records go, and those that take the place of others."""
+    from longshore.lease import WorkerId
+    from longshore.media import open_records
+    from longshore.scrape.records import RecordWriter, SegmentSink, next_revision
+
+    if settings.records_database is not None:
+        store = await open_records(settings.records_database)
+        return store, await store.revising()
+    worker, kept = WorkerId.new("reparse").incarnation, Path(settings.data_folder) / "records"
+    revision = next_revision(kept)
+    return SegmentSink(RecordWriter(kept, worker)), SegmentSink(RecordWriter(kept, worker, revision=revision))
 
 
 def _print(done: Reparsed) -> None:

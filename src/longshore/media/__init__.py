@@ -7,15 +7,17 @@ from typing import Protocol, cast
 
 from longshore.address import check_spelling, full_url, scheme_of
 from longshore.clock import Clock, SystemClock
-from longshore.errors import UnknownSchemeError
+from longshore.errors import SettingsError, UnknownSchemeError
 from longshore.queue import Queue
+from longshore.record_store import RecordStore
 from longshore.url import mask_url
 
-__all__ = ["full_url", "migrate", "open_queue", "scheme_of"]
+__all__ = ["full_url", "migrate", "open_queue", "open_records", "scheme_of"]
 
 # scheme -> module with `async def open_queue(url, clock) -> Queue`; imported on use, for a medium may need a library.
 # One that keeps its jobs in tables also has `async def migrate(url)`; see below for what it returns. One that makes
-# something when it is opened also has `async def exists(url) -> bool`, which makes nothing.
+# something when it is opened also has `async def exists(url) -> bool`, which makes nothing. One that can keep records
+# also has `async def open_records(url) -> RecordStore`.
 _MEDIA = {
     "memory": "longshore.media.memory",
     "sqlite": "longshore.media.sqlite",
@@ -39,6 +41,10 @@ class _WithSchema(_Medium, Protocol):
 
 class _Looks(_Medium, Protocol):
     async def exists(self, url: str) -> bool: ...
+
+
+class _KeepsRecords(_Medium, Protocol):
+    async def open_records(self, url: str) -> RecordStore: ...
 
 
 async def open_queue(url: str, *, clock: Clock | None = None) -> Queue:
@@ -70,6 +76,21 @@ async def migrate(url: str) -> tuple[int, int] | None:
     spelled = full_url(url)
     medium = _medium(spelled)
     return await cast("_WithSchema", medium).migrate(spelled) if hasattr(medium, "migrate") else None
+
+
+async def open_records(url: str) -> RecordStore:
+    """Open the database that a URL names, for records; made ready for them where it is not.
+
+    Raises `SettingsError` where none can be kept there, and a `QueueError` where it cannot be opened.
+    """
+    module = _MEDIA.get(scheme_of(url))
+    medium = None if module is None else importlib.import_module(module)
+    if not hasattr(medium, "open_records"):
+        raise SettingsError(
+            f"Records cannot be kept in '{mask_url(url)}'. Name a database: postgresql://user@host/name"
+        )
+    check_spelling(url)
+    return await cast("_KeepsRecords", medium).open_records(url)
 
 
 def _medium(url: str) -> _Medium:

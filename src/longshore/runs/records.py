@@ -1,24 +1,72 @@
-"""The records of a run: those on disk, of which the queue says which count."""
+"""The records of a run, in a folder or in a database. Of some only the queue knows whether they count: it is asked."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from longshore.job import State
+from longshore.media import open_records
 from longshore.queue import Queue, Selection
-from longshore.scrape.records import RecordSink, Survey, Undecided
+from longshore.record_store import Record, RecordStore, Undecided
+from longshore.scrape.records import Survey
+from longshore.url import mask_url
 
 _AT_ONCE = 1000
 
 
-class KeepsRecords(RecordSink, Protocol):
-    """A sink that knows which attempts have no mark."""
+class RunRecords(Protocol):
+    """The records of one run, where they are kept."""
 
-    async def unsettled(self) -> Sequence[tuple[str, str, str, str, int]]:
-        """Run, kind, key, job and epoch of each."""
+    place: str
+    """What to call it in a message."""
+    elsewhere: str
+    """Where else they may be, in a sentence or two."""
+
+    def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """Those that count, of one kind or of all, each once."""
+
+
+class InFolder:
+    """Records in segments, written by the workers of this machine."""
+
+    def __init__(self, queue: Queue, run: str, folder: Path) -> None:
+        self.place = str(folder)
+        self.elsewhere = (
+            "Each machine keeps those of its own workers: gather their segments in one folder, and name the folder "
+            "around it with --data-folder. Where they went to a database, set LONGSHORE_RECORDS_DATABASE."
+        )
+        self._queue = queue
+        self._run = run
+        self._folder = folder
+
+    async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RunRecords`."""
+        for record in (await surveyed(self._queue, self._folder, run=self._run)).records(kind):
+            yield record
+
+
+class InDatabase:
+    """Records in a database, written by the workers of any machine."""
+
+    def __init__(self, queue: Queue, run: str, url: str) -> None:
+        self.place = mask_url(url)
+        self.elsewhere = "Were its workers told to write there? It is their setting LONGSHORE_RECORDS_DATABASE, too."
+        self._queue = queue
+        self._run = run
+        self._url = url
+
+    async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RunRecords`."""
+        store = await open_records(self._url)
+        try:
+            await mark_settled(self._queue, store)
+            async for record in store.records(self._run, kind):
+                yield record
+        finally:
+            await store.close()
 
 
 async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> Survey:
@@ -33,12 +81,12 @@ async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> Sur
     return survey
 
 
-async def mark_settled(queue: Queue, records: KeepsRecords) -> int:
+async def mark_settled(queue: Queue, records: RecordStore) -> int:
     """Mark, in a database of records, the attempts whose worker died before it could. Returns how many.
 
     It is those that the queue has completed at their very epoch. A live worker's may be among them: it does no harm.
     """
-    open_ones = [Undecided(*attempt) for attempt in await records.unsettled()]
+    open_ones = await records.undecided()
     marked = 0
     for start in range(0, len(open_ones), _AT_ONCE):
         for attempt in await _settled(queue, open_ones[start : start + _AT_ONCE]):

@@ -222,6 +222,9 @@ class Settings:
         1, "How many failures of each kind are kept whole, for `replay`. 0 is none.", at_least=0, at_most=1000
     )
     data_folder: str = _setting(".longshore", "Where records, pages and failure bundles are kept.")
+    records_database: str | None = _setting(
+        None, "A PostgreSQL database, by its URL, that records go to in place of the data folder."
+    )
     vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, say so once and work.")
     egress_interface: str | None = _setting(
         None, "Egress check: this network interface must be there and up (tun0, wg0)."

@@ -30,6 +30,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: str = ".longshore"
     """Where records, pages and failure bundles are kept."""
+    records_database: str | None = None
+    """Where records go in place of the folder."""
     contact: str = ""
     """Whom a site's owner may write to; part of the user agent."""
     robots: bool = True
@@ -64,6 +66,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
         """As the settings say, for the worker of this number among so many."""
         return cls(
             folder=settings.data_folder,
+            records_database=settings.records_database,
             contact=settings.contact or "",
             robots=settings.robots,
             transport=settings.transport,

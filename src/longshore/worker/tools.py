@@ -19,10 +19,11 @@ import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import ProcessingError, SnoozeError
+from longshore.errors import ProcessingError, QueueError, SnoozeError
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import Kit
 from longshore.job import Job
+from longshore.media import open_records
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.scrape.bundles import Bundles
 from longshore.scrape.cache import PageCache
@@ -31,7 +32,7 @@ from longshore.scrape.identity import user_agent
 from longshore.scrape.pacing import Pace
 from longshore.scrape.pages import PageStore
 from longshore.scrape.proxies import ProxyPool, Turns
-from longshore.scrape.records import Emission, Emitted, RecordWriter
+from longshore.scrape.records import Emission, Emitted, RecordSink, RecordWriter, SegmentSink
 from longshore.scrape.signature import signature_of
 from longshore.scrape.tor import Bootstrap, Tor
 from longshore.scrape.trail import Trail
@@ -153,13 +154,17 @@ class WorkerTools(Attempts):
             environment={MARK: mark},
             on_progress=_tor_progress,
         )
-        self._records = RecordWriter(Path(config.folder) / "records", worker)
+        self._records: RecordSink = SegmentSink(RecordWriter(Path(config.folder) / "records", worker))
         self._unmarked: set[tuple[str, int]] = set()
         self.unwritten = False
-        """Whether there are records that are not on disk yet."""
+        """Whether there are records that are not kept yet."""
         self._http = self._new_http()
         self._left: list[Http | Browsers] = []
         self._browsers: Browsers | None = None
+
+    async def open_records(self, url: str) -> None:
+        """Let records go to a database. Before the first attempt. Raises `SettingsError` or `QueueError`."""
+        self._records = await open_records(url)
 
     async def start_tor(self) -> None:
         """See to it that Tor runs before the first attempt. Raises `TorError`."""
@@ -224,17 +229,17 @@ class WorkerTools(Attempts):
             self.take(job, _decode_emitted(records))
 
     def take(self, job: Job, emitted: Emitted | None) -> None:
-        """Take what an attempt emitted. It is on disk before its settlement is sent."""
+        """Take what an attempt emitted. It is kept before its settlement is sent."""
         if emitted is not None:
             self._records.put(job, emitted)
             self._unmarked.add((job.id, job.epoch))
             self.unwritten = True
 
-    def write_records(self) -> None:
-        """Return when all that was taken is on disk. May be called in another thread. Raises `OSError`."""
+    async def write_records(self) -> None:
+        """Return when all that was taken is kept. Raises `OSError` or `QueueError`."""
         self.unwritten = False
         try:
-            self._records.flush()
+            await self._records.flush()
         except BaseException:
             self.unwritten = True
             raise
@@ -254,8 +259,8 @@ class WorkerTools(Attempts):
     async def close(self) -> None:
         """End everything. Raises nothing for what could not be written at the last moment; it is said."""
         try:
-            self._records.close()
-        except OSError as error:
+            await self._records.close()
+        except (OSError, QueueError) as error:
             log.warning("The last records could not be marked as settled; readers ask the queue", error=str(error))
         for left in (*self._left, self._http):
             await left.close()

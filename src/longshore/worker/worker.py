@@ -255,12 +255,19 @@ class _Worker:
             starting.result()
             self._children.change(self._tools.config)
 
+    async def _open_records(self, url: str) -> None:
+        """Nothing begins where its records could not be kept."""
+        try:
+            await self._tools.open_records(url)
+        except (UsageError, QueueError) as error:
+            self._ending.fail(f"Records: {error}")
+
     async def _write_records(self) -> None:
-        """What was emitted is on disk before the outcome it came with is settled."""
+        """What was emitted is kept before the outcome it came with is settled."""
         if not self._tools.unwritten:
             return
         try:
-            await asyncio.to_thread(self._tools.write_records)
+            await self._tools.write_records()
         except OSError as error:
             raise QueueUnavailableError(
                 f"Records cannot be written to {self._config.kit.folder}: {error.strerror or error}. Make room there."
@@ -281,6 +288,8 @@ class _Worker:
         else:
             services.append(self._service(renewal.run(self._queue, self._clock.sleep)))
         settling = self._service(self._settler.run())
+        if self._config.kit.records_database is not None:
+            await self._open_records(self._config.kit.records_database)
         if self._config.kit.tor:
             await self._through_tor()
         self._crew.resize(self._tempo.concurrency)

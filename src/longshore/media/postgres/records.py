@@ -1,15 +1,15 @@
 """Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
 
-Everything a sink promises (see `longshore.scrape.records.sink`): records are there before their attempt is settled, and
-seen once it is. Written by name and epoch, so writing again changes nothing, and an older attempt changes nothing.
-One schema holds the records of one queue, for the ids of jobs are a queue's own.
+Records are there before their attempt is settled, and seen once it is (`longshore.record_store`). They are written by
+name and epoch, so writing again changes nothing, and an older attempt changes nothing. One schema holds the records of
+one queue, for the ids of jobs are a queue's own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Self
 
 import msgspec
 
@@ -18,41 +18,15 @@ from longshore.media.postgres.connections import Connections, Session, open_sess
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 from longshore.media.postgres.schema import statements
+from longshore.record_store import NewRecords, Record, Undecided
 
 _ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
 _RECORDS = ("text[]", "json[]")
 _MARKS = ("text[]", "bigint[]")
+_PAGE = 1000
+"""Records that are read at a time."""
 _encode = msgspec.json.Encoder().encode
-
-
-class Record(Protocol):
-    """One record: its kind, and itself as JSON."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def data(self) -> msgspec.Raw: ...
-
-
-class Emitted(Protocol):
-    """What an attempt emitted, as far as this sink looks."""
-
-    @property
-    def records(self) -> Sequence[Record]: ...
-
-    @property
-    def rejected(self) -> Sequence[Any]: ...
-
-
-class Unsettled(NamedTuple):
-    """An attempt without a mark: it counts if the queue has the job completed at this epoch."""
-
-    run: str
-    kind: str
-    key: str
-    job: str
-    epoch: int
+_decode = msgspec.json.Decoder().decode
 
 
 class PostgresRecords:
@@ -63,7 +37,7 @@ class PostgresRecords:
         self._revision = revision
         self._connections = Connections(location)
         self._keep = location.call("keep_records", *_ATTEMPTS, *_RECORDS, *_MARKS)
-        self._rows: list[tuple[Job, Emitted]] = []
+        self._rows: list[tuple[Job, NewRecords]] = []
         self._marks: list[tuple[str, int]] = []
         self._flushing = asyncio.Lock()
 
@@ -84,19 +58,16 @@ class PostgresRecords:
         sink._connections.adopt(session)
         return sink
 
-    def put(self, job: Job, emitted: Emitted) -> None:
-        """Take what an attempt that completed has emitted. `job` is the job as it was claimed."""
+    def put(self, job: Job, emitted: NewRecords) -> None:
+        """See `RecordStore`."""
         self._rows.append((job, emitted))
 
     def settled(self, job_id: str, epoch: int) -> None:
-        """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
+        """See `RecordStore`."""
         self._marks.append((job_id, epoch))
 
     async def flush(self) -> None:
-        """Return when everything put, and every mark, is in the database.
-
-        Raises `QueueUnavailableError` where it does not answer; nothing is lost by it, and the next call tries again.
-        """
+        """See `RecordStore`."""
         async with self._flushing:
             rows, marks = self._rows, self._marks
             if not rows and not marks:
@@ -111,7 +82,7 @@ class PostgresRecords:
                 self._marks[:0] = marks
                 raise
 
-    def _columns(self, rows: list[tuple[Job, Emitted]]) -> list[list[Any]]:
+    def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
         # The same job twice in one statement would be refused.
         latest = {(job.run, job.kind, job.key, job.id): (job, emitted) for job, emitted in rows}.values()
         attempts: list[tuple[Any, ...]] = []
@@ -123,13 +94,33 @@ class PostgresRecords:
             attempts.append((*name, job.epoch, self._revision, rejected, len(records)))
         return [*_turned(attempts, _ATTEMPTS), *_turned(records, _RECORDS)]
 
-    async def unsettled(self) -> list[Unsettled]:
-        """The attempts without a mark, for which the queue must be asked; of no use while their workers live."""
+    async def undecided(self) -> list[Undecided]:
+        """See `RecordStore`."""
         statement = f"select run, kind, key, job, epoch from {self._location.quoted_schema}.emitted where not settled"  # noqa: S608 - it is quoted
-        return [Unsettled(*row) for row in await self._connections.fetch(statement, repeatable=True)]
+        return [Undecided(*row) for row in await self._connections.fetch(statement, repeatable=True)]
+
+    async def revising(self) -> PostgresRecords:
+        """See `RecordStore`."""
+        statement = f"select coalesce(max(revision), 0) + 1 from {self._location.quoted_schema}.emitted"  # noqa: S608 - it is quoted
+        [(revision,)] = await self._connections.fetch(statement, repeatable=True)
+        return PostgresRecords(self._location, revision)
+
+    async def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RecordStore`."""
+        # The first comparison finds the place in the index, the second the record.
+        statement = (
+            f"select run, job_kind, key, epoch, n, kind, data from {self._location.quoted_schema}.record "  # noqa: S608 - it is quoted
+            "where run = $1 and (job_kind, key) >= ($2, $3) and (job_kind, key, n) > ($2, $3, $4) "
+            "and ($5::text is null or kind = $5) order by job_kind, key, n limit $6"
+        )
+        after: tuple[str, str, int] = ("", "", -1)
+        while rows := await self._connections.fetch(statement, run, *after, kind, _PAGE, repeatable=True):
+            for run_, job_kind, key, epoch, n, kind_, data in rows:
+                yield Record(run=run_, job_kind=job_kind, key=key, epoch=epoch, n=n, kind=kind_, data=_decode(data))
+            after = (job_kind, key, n)
 
     async def close(self) -> None:
-        """Write what is left and let go of the connections."""
+        """See `RecordStore`."""
         try:
             await self.flush()
         finally:

@@ -6,7 +6,6 @@ Neither says anything that depends on where the queue was kept, such as a job's 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -15,9 +14,9 @@ from longshore.errors import NotFoundError
 from longshore.handlers.envelope import envelope
 from longshore.job import Job, State
 from longshore.queue import Queue, Selection, each_job
+from longshore.record_store import Record
 from longshore.runs.copying import has_left
-from longshore.runs.records import surveyed
-from longshore.scrape.records import Record
+from longshore.runs.records import RunRecords
 
 
 class ResultLine(msgspec.Struct, frozen=True):
@@ -122,29 +121,24 @@ class RecordRows:
     fixed: tuple[str, ...] = ("run", "job_kind", "key", "n", "kind")
     precedence: tuple[str, ...] = ("data",)
 
-    def __init__(self, queue: Queue, run: str, folder: Path, kind: str | None = None) -> None:
-        """`folder` is where the segments are."""
-        self._queue = queue
+    def __init__(self, run: str, kept: RunRecords, kind: str | None = None) -> None:
+        """`kept` is where they are."""
         self._run = run
-        self._folder = folder
+        self._kept = kept
         self._kind = kind
 
     async def each(self) -> AsyncIterator[Row]:
         """See `Rows`. `NotFoundError` where there is none, for then the wrong folder or kind was named."""
-        survey = await surveyed(self._queue, self._folder, run=self._run)
         found = False
-        for record in survey.records(self._kind):
+        async for record in self._kept.records(self._kind):
             found = True
             yield Row((record.job_kind, record.key, record.n), _line(record), None)
         if found:
             return
-        kinds = sorted(survey.tally().kept)
-        if kinds and self._kind is not None:
+        kinds = sorted({record.kind async for record in self._kept.records()} if self._kind is not None else ())
+        if kinds:
             raise NotFoundError(f"Run '{self._run}' has no records of kind '{self._kind}'. It has: {', '.join(kinds)}.")
-        raise NotFoundError(
-            f"There are no records of run '{self._run}' in {self._folder}. Each machine keeps those of its own "
-            "workers: gather their segments in one folder, and name the folder around it with --data-folder."
-        )
+        raise NotFoundError(f"There are no records of run '{self._run}' in {self._kept.place}. {self._kept.elsewhere}")
 
     def part_of(self, row: Row) -> str:
         """See `Rows`: each kind has fields of its own."""

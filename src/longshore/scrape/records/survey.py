@@ -14,12 +14,13 @@ import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
+from longshore.record_store import Record, Undecided
 from longshore.scrape.records.lines import SUFFIX, AttemptHead, AttemptLine, SettledLine
 
 T = TypeVar("T")
@@ -29,31 +30,6 @@ _CHUNK = 1 << 20
 _heads = msgspec.json.Decoder(AttemptHead | SettledLine)
 _lines = msgspec.json.Decoder(AttemptLine | SettledLine)
 _value = msgspec.json.Decoder()
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record, and where it came from. `(run, job_kind, key, n)` names it: no two are alike."""
-
-    run: str
-    job_kind: str
-    key: str
-    """The job's."""
-    epoch: int
-    n: int
-    """Its place among the records of its job, from 0."""
-    kind: str
-    """The record's own."""
-    data: Any
-
-
-class Undecided(msgspec.Struct, frozen=True):
-    """An attempt of which only the queue knows whether it counts: it does if the job is completed at this epoch."""
-
-    run: str
-    kind: str
-    key: str
-    job: str
-    epoch: int
 
 
 class Tally(msgspec.Struct, frozen=True):
