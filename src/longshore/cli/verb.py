@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
-from typer._coercion import build_runtime_param
-from typer._param_types import coerce_cli_path
 from typer.core import TyperCommand
 
 
@@ -19,26 +18,36 @@ class Verb(TyperCommand):
 
 
 def coerce_on_use(parameter: Any) -> None:
-    """Let Typer make the coercion of this parameter only for a value that is none of its type yet.
+    """Let Typer coerce the value of this parameter only where it is not of its type yet.
 
-    It makes one for every parameter, given or not, with Pydantic, whose import takes longer than most commands.
+    Typer coerces all of them, given or not, with Pydantic, whose import is a quarter of what most commands take. Where
+    more is asked of a value than its type, and of a Typer that does not tell the type, nothing is changed.
     """
-    parameter._runtime_param = _OnUse()
+    described = getattr(parameter, "type_descriptor", None)
+    kind, info = getattr(described, "annotation", None), getattr(described, "parameter_info", None)
+    if kind is None or info is None or any(getattr(info, name, None) for name in _ASKS_MORE):
+        return
+    as_typer_does = parameter.process_value
+
+    def process(ctx: Any, value: Any) -> Any:
+        several = parameter.multiple or parameter.nargs != 1
+        if value is None and not several and not parameter.required:
+            found = None
+        elif not several and type(value) is kind and kind in (str, int, bool):
+            found = value
+        elif not several and kind is Path and isinstance(value, str | Path) and _may_be_read(value):
+            found = Path(value)
+        else:
+            return as_typer_does(ctx, value)
+        return found if parameter.callback is None else parameter.callback(ctx, parameter, found)
+
+    parameter.process_value = process
 
 
-class _OnUse:
-    """In the place of Typer's own coercion, with the same results: it is asked where what is given needs more."""
+_ASKS_MORE = ("parser", "click_type", "min", "max", "exists", "writable", "resolve_path", "path_type")
+"""What an option may ask of its value, by the names that Typer has for it."""
 
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """The value in the parameter's type. Typer's own error for one that has no place in it."""
-        descriptor = param.type_descriptor
-        kind, info = descriptor.annotation, descriptor.parameter_info
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        if info.parser is None and not descriptor.is_ranged:
-            if kind is Path:
-                return coerce_cli_path(Path(value), info, path_type=Path, param=param, ctx=ctx)
-            # As it was typed; or a default.
-            if type(value) is kind or (kind == list[str] and not isinstance(value, str)):
-                return value
-        return build_runtime_param(descriptor).coerce(value, param=param, ctx=ctx)
+
+def _may_be_read(path: str | Path) -> bool:
+    # Typer refuses what is there and cannot be read, in words of its own.
+    return not os.path.exists(path) or os.access(path, os.R_OK)
