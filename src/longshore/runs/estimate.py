@@ -11,7 +11,7 @@ How
     - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough. Of
       those before them the longest is played, and so are those that have been under way for long;
     - the pace drifts, by as much as it did before, and more the further ahead one looks;
-    - jobs lead to as many more as they did before, and kinds that were not met yet may take longer or shorter;
+    - jobs lead to as many more as they did before, which wait for each other; and kinds that were not met yet may take longer or shorter;
     - nothing ends before the slowest host has let its last job through, or before the last delayed job may begin.
     The quantiles of the ends are the answer.
 """
@@ -37,6 +37,8 @@ _ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 400
 """Jobs at the end of a run that are played one by one."""
 _OLDEST = 8
 """Attempts under way that are played for themselves, in front of the last."""
+_GENERATIONS = 100
+"""Jobs in a line, each of which leads to the next, that are played at most."""
 _BACKOFF = 4.0
 """Seconds before a first retry, where none has been seen to wait."""
 _RETRIES = 3
@@ -107,7 +109,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     more: float | None = 0.0
     """Jobs that each unfinished one leads to, in the end; None where the run grows and no end is in sight."""
     more_doubt: float = 0.0
-    """How far that may be wrong: the deviation, as a share of it."""
+    """How far that may be wrong: the deviation of its logarithm."""
+    generations: int = 0
+    """How many times, one after the other, jobs lead to more."""
     paused: bool = False
     """Whether nothing of it may begin."""
     unmet: float = 0.0
@@ -239,11 +243,13 @@ class _Model:
     def _once(self, chance: random.Random, last: int, retried: float) -> float:
         evidence, lengths = self._evidence, self._lengths.play(chance)
         played = self._one_by_one(chance, lengths, last, retried)
-        stragglers = 0.0
-        if before := evidence.remaining - last + self._to_come(chance):
+        grown = chance.lognormvariate(0.0, evidence.more_doubt) if evidence.more else 0.0
+        stragglers = self._descent(chance, lengths, grown)
+        if before := evidence.remaining - last + round(evidence.remaining * (evidence.more or 0.0) * grown):
             front = before * lengths.mean(before) / (1 - retried) / self.capacity
             played += front
             stragglers = max(
+                stragglers,
                 front * chance.random() + lengths.longest(before),
                 *(lengths.rest(age) for age in self._oldest),
             )
@@ -256,13 +262,14 @@ class _Model:
             end = max(end, max(evidence.waits) + lengths.any())
         return end
 
-    def _to_come(self, chance: random.Random) -> int:
-        """How many jobs those that are left lead to."""
-        evidence = self._evidence
-        if not evidence.more:
-            return 0
-        shape = 1 / max(evidence.more_doubt, 0.01) ** 2
-        return round(evidence.remaining * evidence.more * chance.gammavariate(shape, 1 / shape))
+    def _descent(self, chance: random.Random, lengths: Drawn, grown: float) -> float:
+        """How long the longest line of jobs takes that lead to each other: however many hands there are."""
+        if not self._evidence.generations or not grown:
+            return 0.0
+        # Which line dies out last is chance: a Gumbel distribution, as of all that is the last of many.
+        last = -math.log(-math.log(chance.random() or 1e-300))
+        number = self._evidence.generations * grown * (1 + last / math.log(self._evidence.remaining + 2))
+        return sum(lengths.any() for _ in range(min(round(number), _GENERATIONS)))
 
     def _one_by_one(self, chance: random.Random, lengths: Drawn, last: int, retried: float) -> float:
         """How long the last jobs take: each goes to the hand that is free first."""

@@ -20,6 +20,8 @@ _KINDS = 6
 """The kinds, the most numerous, that are told apart."""
 _ROUNDS = 20
 _GENERATIONS = 40
+_ONE = 0.5
+"""So many jobs expected in a generation are one."""
 _END = 0.01
 """The last generation has this share of all jobs at most, or there is no end in sight."""
 
@@ -30,7 +32,9 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     more: float | None
     """Jobs that each unfinished one leads to, in the end; None where no end is in sight."""
     doubt: float
-    """How far that may be wrong: the deviation, as a share of it."""
+    """How far that may be wrong: the deviation of its logarithm."""
+    generations: int = 0
+    """How many times, one after the other, jobs will lead to more: the last have to wait for all before them."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -73,18 +77,19 @@ class GrowthWatch:
             left[lane.kind] += lane.remaining
         kinds = [kind for kind, _ in sum((row.finished for _, row in weighed), left.copy()).most_common(_KINDS)]
         leads = {to: _leads(weighed, kinds, to) for to in kinds}
-        coming, now = 0.0, float(left.total())
+        coming, now, generations = 0.0, float(left.total()), 0
         generation: dict[str, float] = dict(left)
         for _ in range(_GENERATIONS):
             generation = {to: sum(leads[to][kind] * generation.get(kind, 0.0) for kind in kinds) for to in kinds}
             now = sum(generation.values())
             coming += now
+            generations += now >= _ONE
         if now > _END * (coming + left.total()):
             return Growth(more=None, doubt=0.0)
         more = coming / max(left.total(), 1)
         # Chance in what was seen, which counts the more the more generations follow, and in what will be.
         doubt = (1 + more) * math.sqrt(2 / (added + 1)) + math.sqrt((1 + more) / max(left.total(), 1))
-        return Growth(more=more, doubt=min(doubt, 1.0))
+        return Growth(more=more, doubt=min(doubt, 1.0), generations=generations)
 
     def _weighed(self) -> list[tuple[float, _Row]]:
         """What was seen lately counts more."""

@@ -14,6 +14,7 @@ import math
 import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate, pairwise
 from statistics import NormalDist, fmean
 
@@ -26,10 +27,12 @@ _FAR = 3.5
 """So many times as long as the longest that was seen, or so many deviations above the middle, and no longer, is any
 drawn: there are timeouts."""
 _USUAL = 100
-_DOUBT, _SUPPOSED = 3.0, 0.8
+_DOUBT, _SUPPOSED = 3.0, 1.1
 """So many attempts the assumption weighs that a power law is so heavy, as a share of the spread of all lengths."""
 _FEW, _USUAL_SPREAD, _LEAST_SPREAD = 2.5, 0.7, 0.02
 """So many attempts the assumption weighs that lengths differ as they usually do: the deviation of their logarithm."""
+_WIDER = 1.8
+"""So many times as far as they seem to, and no further, are lengths drawn to differ."""
 _NORMAL = NormalDist()
 
 
@@ -44,8 +47,7 @@ class Lengths:
         # Of those under way little is known yet.
         self._known = len(ended) ** 2 / (len(ended) + len(begun))
         self._middle, self._spread = _lognormal(ended, begun)
-        longest = max(ended[-1], max(begun, default=0.0))
-        self._most = max(_BEYOND * longest, math.exp(min(self._middle + _FAR * self._spread, 50.0)))
+        self._longest = max(ended[-1], max(begun, default=0.0))
         self._threshold = self._body[-1]
         over = [math.log(each / self._threshold) for each in ended if each > self._threshold]
         under_way = [math.log(each / self._threshold) for each in begun if each > self._threshold]
@@ -60,7 +62,11 @@ class Lengths:
         """What an attempt takes on average, going by what is most likely."""
         tail = _Lognormal(self._threshold, self._middle, self._spread)
         below = fmean(self._body, self._weights)
-        return (1 - self._share) * below + self._share * _mean_beyond(tail, self._most, _USUAL)
+        return (1 - self._share) * below + self._share * _mean_beyond(tail, self._most(tail), _USUAL)
+
+    def _most(self, tail: _Lognormal) -> float:
+        """What nothing is longer than, if lengths are so."""
+        return max(_BEYOND * self._longest, tail.deviating(_FAR))
 
     def _likeliness(self, over: Sequence[float], under_way: Sequence[float]) -> float:
         """How likely the tail is that of a power law, rather than a lognormal one."""
@@ -80,14 +86,12 @@ class Lengths:
         body = chance.choices(self._body, self._weights, k=min(len(self._body), _SAMPLE))
         power = self._power * self._counted / chance.gammavariate(self._counted, 1.0)
         known = self._known + 1
-        spread = self._spread * math.sqrt(known / (2 * chance.gammavariate(known / 2, 1.0)))
+        spread = self._spread * min(math.sqrt(known / (2 * chance.gammavariate(known / 2, 1.0))), _WIDER)
         middle = self._middle + spread * chance.gauss(0.0, 1.0) / math.sqrt(known)
-        tail: _Tail = (
-            _PowerLaw(self._threshold, min(power, 3.0))
-            if chance.random() < self._heavy
-            else _Lognormal(self._threshold, middle, max(spread, _LEAST_SPREAD))
-        )
-        return Drawn(chance, body, tail, self._share, self._most)
+        lognormal = _Lognormal(self._threshold, middle, max(spread, _LEAST_SPREAD))
+        heavy = chance.random() < self._heavy
+        tail = _PowerLaw(self._threshold, min(power, 3.0)) if heavy else lognormal
+        return Drawn(chance, body, tail, self._share, self._most(lognormal))
 
 
 class Drawn:
@@ -140,10 +144,17 @@ class Drawn:
 
     def _by_length(self) -> float:
         below = (1 - self._share) * self._sums[-1] / len(self._body)
-        beyond = self._beyond(self._chance.random())
-        if self._chance.random() * (below + self._share * beyond) < self._share * beyond:
-            return beyond
+        lengths, sums = self._tail_by_length
+        beyond = self._share * sums[-1]
+        if self._chance.random() * (below + beyond) < beyond:
+            return lengths[bisect_left(sums, self._chance.random() * sums[-1])]
         return self._body[bisect_left(self._sums, self._chance.random() * self._sums[-1])]
+
+    @cached_property
+    def _tail_by_length(self) -> tuple[list[float], list[float]]:
+        """Some of the tail, and the sums of the time they take up, each by how many there are of it."""
+        strata = _strata(self._tail, self._most, _USUAL)
+        return [length for _, length in strata], list(accumulate(share * length for share, length in strata))
 
     def _beyond(self, left: float) -> float:
         return min(self._tail.at(left or 1e-300), self._most)
@@ -175,6 +186,10 @@ class _Lognormal:
         share = min(max(left * self._above, 1e-300), 1 - 1e-12)
         return max(math.exp(min(self._middle - self._spread * _NORMAL.inv_cdf(share), 50.0)), self.threshold)
 
+    def deviating(self, far: float) -> float:
+        """What is so many deviations above the middle."""
+        return math.exp(min(self._middle + far * self._spread, 50.0))
+
     def left(self, length: float) -> float:
         return min(_survival((math.log(length) - self._middle) / self._spread) / self._above, 1.0)
 
@@ -187,11 +202,15 @@ def _survival(place: float) -> float:
 
 
 def _mean_beyond(tail: _Tail, most: float, number: float) -> float:
-    """The mean of so many of the tail: by strata that get narrower and narrower, down to the longest of them."""
+    """The mean of so many of the tail."""
+    return sum(share * length for share, length in _strata(tail, most, number))
+
+
+def _strata(tail: _Tail, most: float, number: float) -> list[tuple[float, float]]:
+    """So many of the tail, in strata that get narrower and narrower down to the longest: how many are how long."""
     least = 1 / (number + 1)
-    edges = [least ** (step / _STRATA) for step in range(_STRATA + 1)]
-    whole: float = sum((wide - narrow) * min(tail.at((wide + narrow) / 2), most) for wide, narrow in pairwise(edges))
-    return whole + least * min(tail.at(least / 2), most)
+    edges = [*(least ** (step / _STRATA) for step in range(_STRATA + 1)), 0.0]
+    return [(wide - narrow, min(tail.at((wide + narrow) / 2), most)) for wide, narrow in pairwise(edges)]
 
 
 def _body(seconds: Sequence[float], ages: Sequence[float]) -> tuple[list[float], list[float], float]:

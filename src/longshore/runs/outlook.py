@@ -55,6 +55,7 @@ class Outlook(Watch):
             hosts=(*known.hosts, *await self._closed_hosts(look)),
             more=grows.more,
             more_doubt=grows.doubt,
+            generations=grows.generations,
             unmet=_unmet(look),
         )
         return msgspec.structs.replace(look, evidence=evidence)
