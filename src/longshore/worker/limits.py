@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
-import structlog
 
 from longshore.clock import Clock
 from longshore.errors import QueueError, UsageError
@@ -32,8 +31,6 @@ _SIZE_SECONDS = 2.0
 _TELL_SECONDS = 5.0
 _TRIES = 20
 _MOST = 10**12
-
-log = structlog.get_logger()
 
 _Said = TypeVar("_Said", bound=msgspec.Struct)
 
@@ -125,6 +122,10 @@ class Limited:
 
     async def tell(self) -> None:
         """Say and count what was left out since the last time. What cannot be counted now is counted the next time."""
+        # Not at the top: who only asks how far a run is would import it, too.
+        import structlog
+
+        log = structlog.get_logger()
         for run, dropped in list(self._untold.items()):
             if not self._told[run]:
                 log.warning(

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import cast
 
 import msgspec
-import structlog
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
@@ -28,8 +27,6 @@ from longshore.scrape.rate import Standing
 PACE, CLOSED = "pace", "pace-closed"
 """The shelves: a note for each host, and one for each that is closed, which are few."""
 _ROLL_SECONDS = 30.0
-
-log = structlog.get_logger()
 
 
 def shelf_for(queue: Queue, clock: Clock) -> PaceShelf:
@@ -172,6 +169,10 @@ class Machines:
 
     async def keep(self) -> None:
         """Look now and then, until cancelled."""
+        # Not at the top: who only asks how far a run is would import it, too.
+        import structlog
+
+        log = structlog.get_logger()
         while self._queue.traits.keeps_roll:
             try:
                 present = await cast(KeepsRoll, self._queue).present()

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 import msgspec
-import structlog
 
 from longshore.clock import Clock
 from longshore.lease import Lease, Want
@@ -25,8 +24,6 @@ EVERYTHING = "*"
 """The name of the note that pauses all runs; no run is called so."""
 _QUICK_LOOK, _SLOW_LOOK = 3.0, 20.0
 """Seconds for which it counts as known what is paused, where reading notes is quick and where it is not."""
-
-log = structlog.get_logger()
 
 
 class Pausing:
@@ -77,11 +74,19 @@ class Pausing:
             return
         paused = frozenset(note.name for note in (await cast("KeepsNotes", self._queue).notes(PAUSED)).notes)
         self._looked = now
+        if paused != self._paused:
+            self._tell(paused)
+        self._paused = paused
+
+    def _tell(self, paused: frozenset[str]) -> None:
+        # Not at the top: who only asks how far a run is would import it, too.
+        import structlog
+
+        log = structlog.get_logger()
         for run in sorted(paused - self._paused):
             log.info(f"PAUSED: {_named(run)}. Nothing of it begins; `longshore resume` lets it go on")
         for run in sorted(self._paused - paused):
             log.info(f"RESUMED: {_named(run)}")
-        self._paused = paused
 
 
 def _named(run: str) -> str:

@@ -20,14 +20,14 @@ from longshore.errors import (
     ReadOnlyQueueError,
     SettingsError,
 )
-from longshore.job import new_job
+from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import exists, open_queue
 from longshore.media.postgres import PostgresQueue, connections, migrate, schema
 from longshore.media.postgres.location import locate
 from longshore.media.postgres.schema import VERSION, statements
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue, Selection, Submitted
+from longshore.queue import Queue, Selection, Submitted, each_job
 
 _numbers = count()
 
@@ -160,6 +160,36 @@ async def test_jobs_that_wait_come_over_from_the_second_version_with_their_hosts
     await connection.execute(f"drop owned by reader; drop role reader; drop schema {schema} cascade")
     await connection.close()
     await queue.close()
+
+
+async def test_runs_of_the_third_version_are_listed_whole(url: str) -> None:
+    """Nobody took note where they begin: that is known of later ones only."""
+    schema = locate(url).quoted_schema
+    await run(
+        url,
+        f"create schema {schema}; set search_path = {schema};"
+        "create table migration (version int primary key, applied_at timestamptz not null default now());"
+        "insert into migration values (1), (2), (3);"
+        + "".join(map(statements, ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql")))
+        + "insert into family (run, kind) values ('r', 'page'); insert into lane (family, partition) values (1, '');"
+        "insert into job (family, lane, priority, max_attempts, digest, key, host, payload)"
+        "  select 1, 1, 0, 4, sha256(n::text::bytea), n, '', '{}' from generate_series(1, 2000) n;"
+        "insert into ready select family, lane, priority, 1, id, host_number(host) from job where id > 1990;"
+        "insert into done (job, state) select id, 'completed' from job where id <= 1990;"
+        "insert into tally values ('{1}', '{10}', '{1990}', '{0}', '{0}')",
+    )
+    assert await migrate(url) == (3, VERSION)
+    queue = await open_queue(url)
+    await queue.submit([new_job("page", {"n": n}, run=name) for name in ("r", "s") for n in range(3)])
+    pending = frozenset({State.PENDING})
+    assert len([job async for job in each_job(queue, Selection(run="r", states=pending), page=4)]) == 13
+    assert len([job async for job in each_job(queue, Selection(run="s", states=pending), page=2)]) == 3
+    assert len(await queue.jobs(Selection(run="r", states=frozenset({State.COMPLETED})), limit=3000)) == 1990
+    await queue.close()
+    connection = await asyncpg.connect(locate(url).dsn)
+    begins = await connection.fetch(f"select since from {schema}.family order by id")
+    await connection.close()
+    assert [row[0] for row in begins] == [0, 2000]
 
 
 async def test_migrating_twice_changes_nothing(url: str) -> None:

@@ -18,8 +18,10 @@ from longshore.conformance.suite.scene import (
     listed,
     settle,
 )
+from longshore.job import State
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
 from longshore.queue import Count, Queue, Selection, each_job
+from longshore.stored import BIGGEST, LATEST
 
 
 class InspectingTests(Scene):
@@ -44,6 +46,27 @@ class InspectingTests(Scene):
         odd = Selection(partitions=frozenset({"odd"}))
         paged = [found.key async for found in each_job(queue, odd, page=3)]
         assert paged == [f"{n:02}" for n in range(1, 20, 2)]
+
+    async def test_pages_of_a_state_leave_nothing_out_wherever_its_jobs_lie(self, queue: Queue) -> None:
+        """A medium may look for each state elsewhere, and first where its jobs most likely are."""
+        await queue.submit(
+            [
+                job(f"{n:02}", run=f"{n // 20}", priority=n % 5, not_before=LATEST if n % 7 == 3 else None)
+                for n in range(60)
+            ]
+        )
+        for n, lease in enumerate(await claim(queue, limit=30)):
+            if n % 6:
+                await settle(queue, lease, Failed(failure(), max_attempts=1) if n % 6 == 1 else Completed(n))
+        await queue.cancel(Selection(ids=frozenset({(await queue.jobs(ALL))[54].id})))
+        everything = await queue.jobs(ALL)
+        assert {found.state for found in everything} == set(State)
+        for states in (*({state} for state in State), {State.PENDING, State.COMPLETED}, {State.CLAIMED, State.FAILED}):
+            for run in (None, "2"):
+                meant = Selection(run=run, states=frozenset(states))
+                there = [found.key for found in everything if found.state in states and run in (None, found.run)]
+                assert [found.key async for found in each_job(queue, meant, page=2)] == there
+                assert keys(await queue.jobs(meant, limit=BIGGEST)) == there
 
     async def test_a_page_follows_even_if_the_job_it_follows_is_gone(self, queue: Queue) -> None:
         await queue.submit(jobs("a", "b", "c", "d"))

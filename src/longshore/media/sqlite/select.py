@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,9 @@ from longshore.queue import Selection
 
 _SQL = statements("select")
 _OPERATE = statements("operate")
+_NEAR = 10
+"""Pending jobs are looked for among so many times as many jobs as a page has, before all that wait are looked at."""
+_WAITING = {READY: "ready", DELAYED: "delayed"}
 _decode = msgspec.json.Decoder().decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
@@ -24,7 +28,14 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, limit: int) -> list[Job]:
     """A page of the jobs selected, oldest first."""
     values = _values(selection, now) | {"after": after, "limit": limit}
-    return [_job(row) for row in db.execute(_statement("jobs", selection), values)]
+    if selection.ids is None:
+        begin, *counts = db.execute(_SQL["extent"], values).fetchone()
+        if begin is None:
+            return []
+        values |= {"after": max(after, begin - 1), "first": after < max(begin, 1)}
+        if selection.states is not None:
+            values["ids"] = json_list(_found(db, selection, values, counts))
+    return [_job(row) for row in db.execute(_statement("jobs", values), values)]
 
 
 def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
@@ -62,6 +73,38 @@ def prepare(db: sqlite3.Connection) -> None:
     db.execute(_OPERATE["create_chosen"])
 
 
+def _found(db: sqlite3.Connection, selection: Selection, values: dict[str, Any], counts: list[int]) -> list[int]:
+    """The numbers of a page of the jobs that are in the states meant; `counts` is what the lanes meant have in each."""
+    meant = {state for state, name in enumerate(STATES) if name in (selection.states or ()) and counts[state]}
+    most = values["limit"]
+    if values["first"] and selection.error is None and selection.older_than is None:
+        # Who has found them all looks no further.
+        most = min(most, sum(counts[state] for state in meant))
+    reach = values["after"] + _NEAR * values["limit"]
+
+    def look(name: str, states: AbstractSet[int], most: int) -> list[int]:
+        given = values | {"states": json_list(states), "limit": most, "reach": reach}
+        return [number for (number,) in db.execute(_SQL[name].format(condition=_condition(name)), given)]
+
+    found = []
+    if pending := meant & {READY, DELAYED}:
+        # Mostly they are near: only what is missing then is looked for among all of them.
+        found = look("near", pending, most)
+        far = most - len(found)
+        found += [number for state in pending if far for number in look(_WAITING[state], {state}, far)]
+    if CLAIMED in meant:
+        found += look("claimed", {CLAIMED}, most)
+    if finished := meant & {COMPLETED, FAILED, CANCELLED}:
+        found += look("finished" if COMPLETED in finished else "not_completed", finished, most)
+    return sorted(found)[:most]
+
+
+def _condition(name: str) -> str:
+    """The condition of a statement; what is not finished has no settlement to look at."""
+    settled = name in ("finished", "not_completed", "choose", "jobs")
+    return _SQL["condition"] if settled else _SQL["condition"].replace("settlement.settled_at", "NULL")
+
+
 def _choose(
     db: sqlite3.Connection, selection: Selection, now: float, states: frozenset[int], target: int | None
 ) -> Moves:
@@ -70,7 +113,7 @@ def _choose(
     if selection.states is not None:
         states = frozenset(state for state in states if STATES[state] in selection.states)
     values = _values(selection, now) | {"after": 0, "states": json_list(states)}
-    db.execute(_statement("choose", selection), values)
+    db.execute(_statement("choose", values), values)
     moves = Moves()
     for lane, state, number, priority, job, *hosts in db.execute(_OPERATE["summary"]):
         moves.add(lane, state, -number)
@@ -91,9 +134,9 @@ def _write(db: sqlite3.Connection, moves: Moves, *steps: str) -> int:
     return number
 
 
-def _statement(name: str, selection: Selection) -> str:
-    which = "by_age" if selection.ids is None else "by_id"
-    return _SQL[name].format(which=_SQL[which], condition=_SQL["condition"])
+def _statement(name: str, values: dict[str, Any]) -> str:
+    which = "by_age" if values["ids"] is None else "by_id"
+    return _SQL[name].format(which=_SQL[which], condition=_condition(name))
 
 
 def _values(selection: Selection, now: float) -> dict[str, Any]:

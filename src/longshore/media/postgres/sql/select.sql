@@ -25,7 +25,7 @@ create or replace function pending_ids(
 set search_path from current set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
 as $$
 declare
-  reach constant bigint := after + 10 * page;
+  reach constant bigint := after + 10 * page::bigint;
   found bigint[];
   further bigint[];
 begin
@@ -71,12 +71,12 @@ begin
       where (wanted_run is null or f.run = wanted_run) and (wanted_kinds is null or f.kind = any (wanted_kinds)));
     start := greatest(after, (select min(f.since) from family f where f.id = any (families)));
     narrow := ' and j.family = any ($1)';
-    if ids is null then
-      ids := array(
-        select s.id from unnest(families) f (id)
-        cross join lateral (select j.id from job j where j.family = f.id order by j.digest limit small + 1) s
-        limit small + 1);
-      ids := case when cardinality(ids) <= small then ids end;
+    -- Asked for without their ids, which an index alone can say.
+    if ids is null and not exists (
+      select from unnest(families) f (id)
+      cross join lateral (select from job j where j.family = f.id order by j.digest limit small + 1) s
+      offset small) then
+      ids := array(select j.id from job j where j.family = any (families));
     end if;
   end if;
   if wanted_partitions is not null then

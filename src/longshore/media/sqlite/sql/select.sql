@@ -30,6 +30,54 @@ LEFT JOIN worker ON worker.id = job.holder
 WHERE {which} AND {condition}
 ORDER BY job.id LIMIT :limit
 
+-- name: extent
+-- Where the lanes meant begin, and what they have in each state.
+SELECT min(first_job), sum(ready), sum(delayed), sum(claimed), sum(completed), sum(failed), sum(cancelled)
+FROM lane
+WHERE (:run IS NULL OR run = :run)
+AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+AND (:partitions IS NULL OR partition IN (SELECT value FROM json_each(:partitions)))
+
+-- Each state is looked for where its jobs are, so that nothing that lies in front of them is stepped over.
+
+-- name: near
+SELECT job.id
+FROM job CROSS JOIN lane ON lane.id = job.lane
+WHERE job.id > :after AND job.id <= :reach AND {condition}
+ORDER BY job.id LIMIT :limit
+
+-- name: ready
+-- There is no index by age alone, for it would cost every submission: this reads all that is ready in the lanes meant.
+SELECT job.id
+FROM lane CROSS JOIN job INDEXED BY job_claim ON job.lane = lane.id AND job.state = 0
+WHERE job.id > :reach AND {condition}
+ORDER BY job.id LIMIT :limit
+
+-- name: delayed
+SELECT job.id
+FROM job INDEXED BY job_due CROSS JOIN lane ON lane.id = job.lane
+WHERE job.state = 1 AND job.id > :reach AND {condition}
+ORDER BY job.id LIMIT :limit
+
+-- name: claimed
+SELECT job.id
+FROM job INDEXED BY job_held CROSS JOIN lane ON lane.id = job.lane
+WHERE job.state = 2 AND job.id > :after AND {condition}
+ORDER BY job.id LIMIT :limit
+
+-- name: finished
+SELECT job.id
+FROM settlement CROSS JOIN job ON job.id = settlement.job CROSS JOIN lane ON lane.id = job.lane
+WHERE settlement.job > :after AND {condition}
+ORDER BY settlement.job LIMIT :limit
+
+-- name: not_completed
+SELECT job.id
+FROM job INDEXED BY job_not_completed CROSS JOIN lane ON lane.id = job.lane
+LEFT JOIN settlement ON settlement.job = job.id
+WHERE job.state > 3 AND job.id > :after AND {condition}
+ORDER BY job.id LIMIT :limit
+
 -- name: choose
 INSERT INTO temp.chosen (id, lane, state, priority, host)
 SELECT job.id, job.lane, job.state, job.priority, job.host

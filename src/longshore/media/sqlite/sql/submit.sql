@@ -8,7 +8,7 @@ UPDATE sequence SET next_job = next_job + ?
 SELECT id FROM lane WHERE run = ? AND kind = ? AND partition = ?
 
 -- name: add_lane
-INSERT INTO lane (run, kind, partition) VALUES (?, ?, ?)
+INSERT INTO lane (run, kind, partition, first_job) VALUES (?, ?, ?, (SELECT next_job FROM sequence))
 
 -- name: add_job
 INSERT INTO job (id, lane, state, priority, host, max_attempts, not_before, submitted_at, identity)
