@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from longshore.cli.fleet_board import Board
+from longshore.cli.fleet_board import Board, ProxyNews
 from longshore.cli.fleet_view import fleet_view, picture, progress_line
 from longshore.clock import ManualClock
 from longshore.fleet.supervisor import Ending, Phase, Post, Stop, WorkerCommand
@@ -232,3 +232,32 @@ def test_a_sentence_on_a_terminal_is_broken_between_words() -> None:
     lines = cast("io.StringIO", console.file).getvalue().splitlines()
     assert len(lines) > 1
     assert " ".join(line.strip() for line in lines) == text
+
+
+def test_that_all_proxies_rest_is_marked_in_the_picture_and_in_the_line() -> None:
+    rest = "all 3 rest at a.org, until 09:12:40"
+    fleet = board(2, proxies_rest=rest)
+    assert any(f"2 running  proxies: {rest}" in line for line in drawn(fleet))
+    assert "2 workers, proxies rest" in progress_line(fleet)
+    assert not any("proxies" in line for line in [*drawn(board(2)), progress_line(board(2))])
+
+
+def test_that_proxies_rest_is_said_once_for_all_workers_and_once_when_none_waits_any_more() -> None:
+    fleet, said = board(2), list[str]()
+    news = ProxyNews(fleet, said.append)
+
+    def hear(**rests: str) -> None:
+        for number, rest in enumerate(rests.values()):
+            fleet.hear(f"worker {number}", msgspec.json.encode(Standing(proxies_rest=rest)))
+        news.look()
+
+    hear(first="", second="all 3 rest at a.org")
+    hear(first="all 3 rest at b.org", second="all 3 rest at a.org")
+    hear(first="all 3 rest at b.org", second="")
+    assert [line.partition(". ")[0] for line in said] == ["PROXIES: all 3 rest at a.org"]
+    hear(first="", second="")
+    assert said[1:] == ["PROXIES: they serve again, and the jobs that waited go on."]
+    for post in fleet.posts.values():
+        post.phase = Phase.ENDED
+    hear(first="", second="")
+    assert len(said) == 2

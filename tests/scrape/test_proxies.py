@@ -339,9 +339,9 @@ async def test_the_log_has_a_line_for_each_change(tmp_path: Path) -> None:
         "2023-11-14T22:13:20Z rests   http://ann:***@10.0.0.1:80 at a.org, until 2023-11-14T22:14:20Z: "
         "2 failures in a row, the last: answered 403 Forbidden",
         "2023-11-14T22:13:20Z waits   every proxy at a.org, until 2023-11-14T22:14:20Z: the only one rests",
-        "2023-11-14T22:14:20Z goes on every proxy at a.org",
         "2023-11-14T22:14:20Z tries   http://ann:***@10.0.0.1:80 at a.org",
         "2023-11-14T22:14:20Z serves  http://ann:***@10.0.0.1:80 at a.org",
+        "2023-11-14T22:14:20Z goes on every proxy at a.org",
     ]
 
 

@@ -117,3 +117,23 @@ def test_handlers_are_told_what_the_profile_says_of_the_database(site: Any, star
     told = [Path(path).read_text() for path in site.folder.glob("begun-*")]
     assert told == ["false"] * 5
     assert said(site, "STOPPING: reached the limit of 5 jobs")()
+
+
+def test_a_proxy_file_that_could_not_be_read_is_read_when_it_can_be_and_again_when_it_changes(
+    site: Any, start: Start
+) -> None:
+    proxies = site.folder / "proxies.txt"
+    (site.folder / ".env").write_text("")
+    start()
+    site.wait_for(lambda: begun(site) > 0)
+    (site.folder / ".env").write_text("PROXY_FILE=proxies.txt\n")
+    site.wait_for(lambda: "The proxies stay as they were, until their file can be read" in site.logs[0].read_text())
+    proxies.write_text("no proxy at all\n")
+    site.wait_for(lambda: "line 1 is no proxy" in site.logs[0].read_text())
+    proxies.write_text("127.0.0.1:9\n")
+    site.wait_for(lambda: site.logs[0].read_text().count("Proxies read: proxies.txt") == 1)
+    proxies.write_text("127.0.0.1:9\n127.0.0.1:10\n")
+    site.wait_for(lambda: site.logs[0].read_text().count("Proxies read: proxies.txt") == 2)
+    assert site.logs[0].read_text().count("stay as they were") == 2
+    (site.folder / "go").touch()
+    assert site.workers[0].wait() == 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from longshore.cli.fleet_board import Board, ProxyNews
 from longshore.cli.options import LOCAL
 from longshore.cli.progress import RunProgress
 from longshore.errors import QueueUnavailableError
@@ -110,8 +111,11 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
 
     The first Ctrl-C lets them finish what they hold, the second makes them give it back, the third kills them.
     """
-    # How the workers stand is seen in the queue; of what they say only their goodbye is needed.
-    fleet = Fleet(campaign.commands(), progress.say, heard=lambda _name, _line: None)
+    # How far the workers are is seen in the queue. That their proxies rest is not: they say so.
+    # `board` is made below: it looks at the fleet.
+    fleet = Fleet(campaign.commands(), progress.say, heard=lambda *said: board.hear(*said))  # noqa: PLW0108
+    board = Board(fleet.clock, fleet.posts, None, campaign.run, campaign.settings.workers)
+    proxies = ProxyNews(board, progress.say)
     working = asyncio.create_task(fleet.run())
     stops = 0
 
@@ -134,6 +138,7 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
                     count = totals(await queue.stats(campaign.run))
                     pace.note(clock.monotonic(), count.total - count.remaining)
                     progress.show(count, pace)
+                proxies.look()
                 await asyncio.wait({working}, timeout=LOOK_EVERY)
         finally:
             working.cancel()

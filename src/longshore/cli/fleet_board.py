@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from longshore.cli.output import printable
@@ -109,6 +109,15 @@ class Board:
         }
 
     @property
+    def proxies_rest(self) -> str | None:
+        """Where requests wait because every proxy rests, as the first worker says for which that is so.
+
+        Empty where they wait for none of them; None where no worker says how it stands.
+        """
+        said = [report.proxies_rest for _, report in self._running()]
+        return printable(max(said, key=bool)) if said else None
+
+    @property
     def goes_on(self) -> bool:
         """Whether any worker says that it works, or could."""
         return any(not report.trouble for _, report in self._running())
@@ -150,6 +159,28 @@ class Board:
             restarts=post.ending.restarts,
             memory=self.memory.get(post.pid) if post.pid is not None else None,
         )
+
+
+@dataclass
+class ProxyNews:
+    """Says once for all workers that their proxies rest, and once that they serve again."""
+
+    board: Board
+    say: Callable[[str], None]
+    _told: bool = False
+
+    def look(self) -> None:
+        """Say what has changed."""
+        rest = self.board.proxies_rest
+        if rest and not self._told:
+            self._told = True
+            self.say(
+                f"PROXIES: {rest}. Nothing goes out without one: those jobs come back later, at no cost. "
+                "logs/proxies.log says why."
+            )
+        elif rest == "" and self._told:
+            self._told = False
+            self.say("PROXIES: they serve again, and the jobs that waited go on.")
 
 
 def shares_by_name(shares: Shares) -> dict[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from rich.console import Console
 
 from longshore.cli import NOBODY_READS
 from longshore.cli.campaign import asked_to_stop, said, worker_environment
-from longshore.cli.fleet_board import Board, shares_by_name, worker_name
+from longshore.cli.fleet_board import Board, ProxyNews, shares_by_name, worker_name
 from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
 from longshore.cli.launch import Launch
 from longshore.cli.output import counted, duration, printable
@@ -152,6 +152,7 @@ class Supervision:
         shares = shares_by_name(lineup.shares) if lineup.partitioned else None
         self.board = Board(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
         self.board.counted(totals(self.launch.counts))
+        self._proxies = ProxyNews(self.board, self.say)
         # The time left is that of a run, and known where these workers may do all of it.
         run = self.launch.order.run if lineup.reach is None and not lineup.trial else None
         self._watch = None if run is None else Outlook(self.queue, run, self.clock)
@@ -223,6 +224,7 @@ class Supervision:
             self.stop(requested)
         self._note_phases()
         self._note_pauses()
+        self._proxies.look()
         self.view.show(self.board)
 
     def _note_phases(self) -> None:

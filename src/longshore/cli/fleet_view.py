@@ -61,7 +61,8 @@ def progress_line(board: Board) -> str:
     stopping = f"{draining:,} draining" if draining else ""
     done = f"{_done(board):,} of {count.total:,} done"
     left = time_left(board.estimate) if board.estimate is not None and _foreseeable(board) else _left(board)
-    facts = [done, failed, _speed(board), left, working, paused, stopping, restarts]
+    proxies = "proxies rest" if board.proxies_rest else ""
+    facts = [done, failed, _speed(board), left, working, paused, proxies, stopping, restarts]
     return ", ".join(fact for fact in facts if fact)
 
 
@@ -146,6 +147,8 @@ def _state(board: Board) -> Text:
     for number, word, style in words:
         if number:
             state.append(", " if state else "").append(f"{number:,} {word}", style=style)
+    if board.proxies_rest:
+        state.append(f"  proxies: {board.proxies_rest}", style="bold yellow")
     if board.restarts:
         state.append(f"  {counted(board.restarts, 'restart')}", style="yellow")
     if board.count.failed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from longshore.lease import WorkerId
@@ -13,6 +15,8 @@ class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str | None = None
     """None is none."""
+    stamp: tuple[int, int, int] | None = None
+    """By which a change of the file is seen."""
     rotation: bool = True
     """Every request may take any of them; otherwise the worker keeps to its own share."""
     strategy: str = "round_robin"
@@ -76,6 +80,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             host_rate=settings.host_rate,
             proxies=ProxyConfig(
                 file=settings.proxy_file,
+                stamp=_stamp(settings.proxy_file),
                 rotation=settings.proxy_rotation,
                 strategy=settings.proxy_strategy,
                 threshold=settings.proxy_blacklist_threshold,
@@ -92,3 +97,12 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             worker=worker.label,
             settings={name: settings.shown(name) for name in TABLE},
         )
+
+
+def _stamp(file: str | None) -> tuple[int, int, int] | None:
+    try:
+        found = None if file is None else Path(file).stat()
+    except OSError:
+        return None
+    # Not when it was written: one that may be read at last was not written anew.
+    return None if found is None else (found.st_ctime_ns, found.st_size, found.st_ino)

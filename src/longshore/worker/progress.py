@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from longshore.clock import Clock
 from longshore.errors import QueueError
@@ -40,8 +41,9 @@ class Progress:
         crew: Crew,
         scope: Scope,
         watcher: Watcher | None,
+        proxies_rest: Callable[[], str],
     ) -> None:
-        """`attended` knows of every call to the `queue`."""
+        """`attended` knows of every call to the `queue`, `proxies_rest` where requests wait for a proxy."""
         self._config = config
         self._clock = clock
         self._attended = attended
@@ -53,6 +55,7 @@ class Progress:
         self._crew = crew
         self._scope = scope
         self._watcher = watcher
+        self._proxies_rest = proxies_rest
         self._started = clock.monotonic()
         self._asking: asyncio.Task[int | None] | None = None
         self.queue_error = ""
@@ -94,7 +97,16 @@ class Progress:
         silent = "the queue does not answer" if self._silence else ""
         trouble = self.pause_reason or self.queue_error or silent
         limits = self._config.partitions
-        self._watcher(standing(self._tally, self._scope, leases, trouble=trouble, limited_to=limits))
+        self._watcher(
+            standing(
+                self._tally,
+                self._scope,
+                leases,
+                trouble=trouble,
+                proxies_rest=self._proxies_rest(),
+                limited_to=limits,
+            )
+        )
 
     @property
     def _silence(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from longshore.clock import Clock
@@ -28,23 +28,49 @@ def check_tools(settings: Settings) -> None:
         raise SettingsError(f"tor_config names {settings.tor_config}, which is not there.")
 
 
-def proxy_pool(config: ProxyConfig, clock: Clock, tell: Callable[[str], None] | None = None) -> ProxyPool | None:
-    """The pool; None where no file is named. Raises `InputFileError` where it cannot be read.
-
-    Every change is a line in `logs/proxies.log`. That requests have to wait for a proxy, and that they go on, is told.
-    """
+def proxy_pool(config: ProxyConfig, clock: Clock, tell: Callable[[Change], None] | None = None) -> ProxyPool | None:
+    """The pool, which tells its changes; None without a file. Raises `InputFileError` where that cannot be read."""
     proxies = own_proxies(config)
     if not proxies:
         return None
-    write = ChangeLog(LOG)
-
-    def changed(change: Change) -> None:
-        write(change)
-        if tell is not None and change.what in {What.WAITS, What.GOES_ON}:
-            tell(str(change))
-
     limits = Limits(threshold=config.threshold, rest=timedelta(minutes=config.rest_minutes))
-    return ProxyPool(proxies, strategy=Strategy(config.strategy), limits=limits, tell=changed, clock=clock)
+    return ProxyPool(proxies, strategy=Strategy(config.strategy), limits=limits, tell=tell, clock=clock)
+
+
+class ProxyNews:
+    """What becomes of the proxies. Every change is a line in `logs/proxies.log`; some are for people at once."""
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` is told that requests have to wait for a proxy, and that they go on."""
+        self._write = ChangeLog(LOG)
+        self._tell = tell
+        self._waits: dict[str, Change] = {}
+
+    def __call__(self, change: Change) -> None:
+        """Something has changed."""
+        self._write(change)
+        if change.what is What.WAITS:
+            self._waits[change.host] = change
+        elif change.what is What.GOES_ON:
+            self._waits.pop(change.host, None)
+        else:
+            return
+        if self._tell is not None:
+            self._tell(str(change))
+
+    @property
+    def waits(self) -> str:
+        """Where every proxy rests, as far as that kept requests waiting; empty where one serves."""
+        if not self._waits:
+            return ""
+        # Where the proxies themselves are gone, no host has any.
+        worst = self._waits.get("") or next(iter(self._waits.values()))
+        more = len(self._waits) - 1 if worst.host else 0
+        others = f" and {more:,} other host{'s' * (more > 1)}" if more else ""
+        until = (
+            "" if worst.until is None else f", until {datetime.fromtimestamp(worst.until, UTC).astimezone():%H:%M:%S}"
+        )
+        return f"{worst.why} at {worst.host or 'every host'}{others}{until}"
 
 
 def own_proxies(config: ProxyConfig) -> list[Proxy]:

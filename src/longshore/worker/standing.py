@@ -34,6 +34,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """How many partitions are its own; None where partitions are not shared out."""
     trouble: str = ""
     """Why nothing goes on; empty while it does."""
+    proxies_rest: str = ""
+    """Where requests wait because every proxy rests; empty while they do not."""
 
 
 Watcher = Callable[[Standing], None]
@@ -41,7 +43,13 @@ Watcher = Callable[[Standing], None]
 
 
 def standing(
-    tally: Tally, scope: Scope, under_way: Iterable[Lease], *, trouble: str, limited_to: frozenset[str] | None
+    tally: Tally,
+    scope: Scope,
+    under_way: Iterable[Lease],
+    *,
+    trouble: str,
+    proxies_rest: str = "",
+    limited_to: frozenset[str] | None,
 ) -> Standing:
     """What there is to say of a worker with these figures, which may have been limited to certain partitions."""
     leases: Sequence[Lease] = list(under_way)
@@ -55,6 +63,7 @@ def standing(
         partitions=tuple(name[:_LONGEST_NAME] for name in sorted(own)[:_NAMED]) if own else (),
         owned=None if own is None else len(own),
         trouble=trouble[:_LONGEST_TROUBLE],
+        proxies_rest=proxies_rest[:_LONGEST],
     )
 
 

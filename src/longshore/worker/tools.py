@@ -38,7 +38,7 @@ from longshore.scrape.tor import Bootstrap, Tor
 from longshore.scrape.trail import Trail
 from longshore.worker.guardian import MARK
 from longshore.worker.kit_config import KitConfig
-from longshore.worker.proxying import TorTurns, browser_proxy, proxy_pool
+from longshore.worker.proxying import ProxyNews, TorTurns, browser_proxy, proxy_pool
 from longshore.worker.relay import Line, RelayedPace, RelayedPool, SyncPool, SyncTor
 
 if TYPE_CHECKING:
@@ -145,9 +145,11 @@ class WorkerTools(Attempts):
         super().__init__(config, worker.partition("/")[0])
         self.config = config
         self._clock = clock
-        self._tell = tell
         self.pace = pace
-        self._pool = proxy_pool(config.proxies, clock, tell)
+        self._tell = tell
+        self.proxy_news = ProxyNews(tell)
+        """Of the proxies that requests go through now."""
+        self._pool = proxy_pool(config.proxies, clock, self.proxy_news)
         self._tor = Tor(
             Path(config.folder) / "tor",
             torrc=None if config.tor_config is None else Path(config.tor_config),
@@ -178,8 +180,10 @@ class WorkerTools(Attempts):
         """
         if config.proxies == self.config.proxies:
             return
-        pool = proxy_pool(config.proxies, self._clock, self._tell)
-        self.config, self._pool = msgspec.structs.replace(self.config, proxies=config.proxies), pool
+        news = ProxyNews(self._tell)
+        self._pool = proxy_pool(config.proxies, self._clock, news)
+        self.proxy_news = news
+        self.config = msgspec.structs.replace(self.config, proxies=config.proxies)
         self._left.append(self._http)
         self._http = self._new_http()
         if self._browsers is not None:

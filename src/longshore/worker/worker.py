@@ -63,6 +63,9 @@ from longshore.worker.stop import MaxWork, stop_conditions_in
 from longshore.worker.tempo import Tempo
 from longshore.worker.tools import WorkerTools
 
+_LOOK_SECONDS = 1.0
+"""Between two looks at the file of the proxies."""
+
 log = structlog.get_logger()
 
 
@@ -166,6 +169,8 @@ class _Worker:
             queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience, self._write_records
         )
         self._live = live
+        self._refused_proxies = ""
+        """Why their file could not be read, as far as that has been said."""
         self._tempo = Tempo(config.concurrency, config.delay, clock)
         self._crew = Crew(self._hand, self._runner, self._service)
         self._reaper = Reaper(config, queue, clock, reporter)
@@ -199,6 +204,7 @@ class _Worker:
             self._crew,
             self._claimer.scope,
             watcher,
+            lambda: self._tools.proxy_news.waits,
         )
 
     async def live(self, *, renew_in_thread: bool) -> Report:
@@ -230,15 +236,38 @@ class _Worker:
         self._crew.resize(settings.concurrency)
 
     def _change_tools(self, settings: Settings) -> None:
-        proxies = self._config.kit.proxies
-        kit = KitConfig.of(settings, self._config.worker, number=proxies.number, workers=proxies.workers)
+        kit = self._kit(settings)
         self._pace.change(kit)
+        self._take_proxies(kit)
+
+    def _kit(self, settings: Settings) -> KitConfig:
+        proxies = self._config.kit.proxies
+        return KitConfig.of(settings, self._config.worker, number=proxies.number, workers=proxies.workers)
+
+    def _take_proxies(self, kit: KitConfig) -> None:
+        before = self._tools.config.proxies
         try:
             self._tools.change(kit)
         except UsageError as error:
-            log.warning(f"The proxies stay as they were: {error}")
-        else:
-            self._children.change(self._tools.config)
+            if str(error) != self._refused_proxies:
+                self._refused_proxies = str(error)
+                log.warning(f"The proxies stay as they were, until their file can be read: {error}")
+            return
+        self._refused_proxies = ""
+        self._children.change(self._tools.config)
+        if kit.proxies.file is not None and kit.proxies != before:
+            log.info(f"Proxies read: {kit.proxies.file}")
+
+    async def _follow_proxies(self, live: LiveSettings) -> None:
+        """Read the file of the proxies again when it has changed, or can be read at last."""
+        before = None
+        while True:
+            await self._clock.sleep(_LOOK_SECONDS)
+            kit = self._kit(live.settings)
+            # One that has changed since the last look may still be written.
+            if kit.proxies == before:
+                self._take_proxies(kit)
+            before = kit.proxies
 
     async def _through_tor(self) -> None:
         """Nothing begins before the way through Tor is open, or it is time to stop."""
@@ -280,7 +309,7 @@ class _Worker:
         services.append(self._service(self._scheduler.run()))
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
-            services.append(self._service(self._follow(self._live)))
+            services += [self._service(self._follow(self._live)), self._service(self._follow_proxies(self._live))]
         # After the one that hears SIGHUP: whoever is told how the worker stands may send it one.
         services.append(self._service(self._progress.run()))
         if thread is not None:

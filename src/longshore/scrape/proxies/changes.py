@@ -24,7 +24,7 @@ class What(StrEnum):
     WAITS = "waits"
     """No proxy is left for a host. Said once, however many requests wait."""
     GOES_ON = "goes on"
-    """One is back."""
+    """One serves it again."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -146,11 +146,10 @@ class ProxyPool:
         number = self._chooser.choose(open_ones, host, session)
         tries = self._health.begin(number, host, now)
         self._tallies[number].requests += 1
-        for place in self._dry & {EVERYWHERE, host} if self._dry else ():
-            self._dry.discard(place)
-            self._say(What.GOES_ON, None, place)
         for place in tries:
             self._say(What.TRIES, number, place)
+        if not tries:
+            self._goes_on(host)
         return Turn(self, number, host, tries)
 
     async def _wait(self, host: str, deadline: float) -> None:
@@ -184,6 +183,12 @@ class ProxyPool:
             count = "the only one rests" if len(self.proxies) == 1 else f"all {len(self.proxies)} rest"
             self._say(What.WAITS, None, place, until=self._wall(opens), why=count)
 
+    def _goes_on(self, host: str) -> None:
+        """A proxy serves the host; with one that is only tried again, nobody can tell."""
+        for place in self._dry & {EVERYWHERE, host} if self._dry else ():
+            self._dry.discard(place)
+            self._say(What.GOES_ON, None, place)
+
     def _end(self, turn: Turn, blame: Blame | None, why: str) -> None:
         """A verdict: a failure where somebody is to blame, otherwise a success."""
         number, now = turn.number, self._clock.monotonic()
@@ -200,6 +205,7 @@ class ProxyPool:
             self._succeed(turn, EVERYWHERE)
             if blame is None:
                 self._succeed(turn, turn.host)
+                self._goes_on(turn.host)
             else:
                 self._fail(turn, turn.host, now, why)
         if turn.tries:
