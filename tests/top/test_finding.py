@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.top.top_scene import Scene
 
-from longshore.errors import NotFoundError
-from longshore.job import State
+from longshore.errors import Failure, NotFoundError
+from longshore.job import Job, State
+from longshore.outcome import Failed
 from longshore.queue import Selection
 from longshore.top import finding, steering
 from longshore.top.finding import Wanted, detail_of, find
@@ -23,6 +24,25 @@ async def test_what_is_under_way_comes_first_then_what_failed_and_what_is_done_l
     found = await find(scene.queue, ALL)
     assert [row.state for row in found.rows] == [State.CLAIMED, State.FAILED, State.PENDING, State.COMPLETED]
     assert not found.more
+
+
+async def test_a_job_that_fails_while_it_is_looked_for_is_found_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await scene.submit(2)
+    leases = await scene.claim(1)
+    jobs = scene.queue.jobs
+
+    async def jobs_and_then_it_fails(selection: Selection, *, after: str, limit: int) -> list[Job]:
+        page = await jobs(selection, after=after, limit=limit)
+        if selection.states == frozenset({State.CLAIMED}):
+            await scene.settle(leases, Failed(Failure("unknown", "no title", retryable=False)))
+        return page
+
+    monkeypatch.setattr(scene.queue, "jobs", jobs_and_then_it_fails)
+    rows = (await find(scene.queue, ALL)).rows
+    assert [row.state for row in rows] == [State.FAILED, State.PENDING]
+    assert rows[0].id == leases[0].job.id
 
 
 async def test_a_text_is_looked_for_in_all_that_a_job_says(scene: Scene) -> None:

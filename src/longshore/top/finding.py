@@ -65,7 +65,8 @@ class Detail(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find(queue: Queue, wanted: Wanted, text: str = "") -> Found:
     """The jobs wanted in which this text occurs somewhere. Bounded: not all of very many are read."""
-    rows: list[JobRow] = []
+    # By id: a job that moves on while its states are read one after another is met in two of them.
+    rows: dict[str, JobRow] = {}
     read = 0
     for state in _states(wanted.selection, text):
         selection, after = msgspec.structs.replace(wanted.selection, states=frozenset({state})), ""
@@ -73,13 +74,13 @@ async def find(queue: Queue, wanted: Wanted, text: str = "") -> Found:
             for job in page:
                 read += 1
                 if (wanted.accepts is None or wanted.accepts(job)) and _contains(job, text):
-                    rows.append(row_of(job))
+                    rows[job.id] = row_of(job)
                 if len(rows) == SHOWN or read == _READ:
-                    return Found(rows=tuple(rows), read=read, more=True)
+                    return Found(rows=tuple(rows.values()), read=read, more=True)
             if len(page) < _PAGE:
                 break
             after = page[-1].id
-    return Found(rows=tuple(rows), read=read, more=False)
+    return Found(rows=tuple(rows.values()), read=read, more=False)
 
 
 def _states(selection: Selection, text: str) -> list[State]:
