@@ -77,7 +77,7 @@ async def page(job: Any) -> Result:
     return Result({"number": number}, [new_job("page", {"number": 2 * number + each}) for each in (0, 1)])
 
 
-async def crawled(queue: MemoryQueue, tmp_path: Path) -> list[dict[str, Any]]:
+async def crawled(queue: MemoryQueue, tmp_path: Path, crawler: Any = page) -> list[dict[str, Any]]:
     await queue.submit([new_job("page", {"number": 1}, run="r")])
     config = WorkerConfig(
         queue_url="memory://",
@@ -88,7 +88,7 @@ async def crawled(queue: MemoryQueue, tmp_path: Path) -> list[dict[str, Any]]:
         keep_awake=False,
     )
     with capture_logs() as said:
-        report = await work(config, handlers={"page": page}, queue=queue)
+        report = await work(config, handlers={"page": crawler}, queue=queue)
     assert (report.failed, report.exit_code) == (0, 0)
     return [dict(line) for line in said if "left out" in line["event"]]
 
@@ -113,6 +113,33 @@ async def test_a_worker_stops_adding_when_the_run_has_its_number(tmp_path: Path)
     assert (counts.completed, counts.total) == (100, 100)
     assert (await left_out(queue, "r")).too_many == 2 * 100 - 99
     assert said
+
+
+@handler("page")
+async def with_a_menu(job: Any) -> Result:
+    """Every page shows the same menu, and one page more."""
+    number = job.payload["number"]
+    return Result({"number": number}, [*some(30), *some(1, number + 1)])
+
+
+async def test_what_the_run_has_already_takes_no_room(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "r", Limits(max_jobs=100))
+    await crawled(queue, tmp_path, with_a_menu)
+    assert totals(await queue.stats("r")).completed == 100
+    assert (await left_out(queue, "r")).too_many == 1
+
+
+async def test_what_a_lost_lease_was_to_add_is_not_known_to_be_there() -> None:
+    queue = MemoryQueue()
+    await set_limits(queue, "r", Limits(max_jobs=4))
+    limited = Limited(queue, ManualClock())
+    lost = await lease_of(queue, 1)
+    await queue.cancel(Selection(ids=frozenset({lost.job.id})))
+    assert await limited.settle([Settlement(lost, Completed(None, tuple(some(2, 5))))]) == [False]
+    held = await lease_of(queue, 2)
+    assert await limited.settle([Settlement(held, Completed(None, tuple(some(2, 7) + some(2, 5))))]) == [True]
+    assert totals(await queue.stats("r")).total == 4
 
 
 async def test_a_run_without_limits_grows_as_it_likes_beside_one_with(tmp_path: Path) -> None:

@@ -4,13 +4,15 @@ The limits of a run lie in a note. A worker leaves out what goes beyond them as 
 outcome counts all the same; what was left out is logged, and counted in a note beside the limits.
 
 The depth is exact. The number of jobs is asked for now and then, so that a run may end up with a little more than its
-limit: what all workers together add within two seconds.
+limit: what all workers together add within two seconds. A job that the run has already takes no room: the links of a
+menu, which every page shows, are no reason to leave out what comes behind them. The queue does not say which those are,
+so each worker remembers what it has added itself.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence, Set
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -29,6 +31,8 @@ _KNOWN_SECONDS = 30.0
 _SIZE_SECONDS = 2.0
 """How long the size of a run does."""
 _TELL_SECONDS = 5.0
+_MOST_KNOWN = 100_000
+"""Jobs of a run that a worker remembers; beyond that it begins anew, and the menus come back with the next page."""
 _TRIES = 20
 _MOST = 10**12
 
@@ -65,14 +69,28 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.too_deep or self.too_many)
 
 
-def within(limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0) -> tuple[tuple[NewJob, ...], LeftOut]:
-    """What may join a run of that size from a job's follow-on jobs, the first of them first; and how many may not."""
+def within(
+    limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0, known: Set[int] = frozenset()
+) -> tuple[tuple[NewJob, ...], LeftOut]:
+    """What may join a run of that size from a job's follow-on jobs, the first of them first; and how many may not.
+
+    `known` are the names (see `_name`) of jobs that are in the run, and so do not make it larger.
+    """
     if limits.max_depth is not None and job.depth >= limits.max_depth:
         return (), LeftOut(too_deep=len(follow_on))
     if limits.max_jobs is None:
         return tuple(follow_on), LeftOut()
-    kept = tuple(follow_on[: max(limits.max_jobs - size, 0)])
-    return kept, LeftOut(too_many=len(follow_on) - len(kept))
+    room = max(limits.max_jobs - size, 0)
+    new: set[int] = set()
+    kept = []
+    for each in follow_on:
+        name = _name(each)
+        if name not in known and name not in new:
+            if len(new) == room:
+                continue
+            new.add(name)
+        kept.append(each)
+    return tuple(kept), LeftOut(too_many=len(follow_on) - len(kept))
 
 
 class Limited:
@@ -83,6 +101,7 @@ class Limited:
         self._clock = clock
         self._limits: dict[str, tuple[float, Limits]] = {}
         self._sizes: dict[str, tuple[float, int]] = {}
+        self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._untold: dict[str, LeftOut] = {}
         self._told: Counter[str] = Counter()
 
@@ -109,8 +128,10 @@ class Limited:
             left_out.append(dropped)
         accepted = await self._queue.settle(trimmed)
         for settlement, dropped, ok in zip(trimmed, left_out, accepted, strict=True):
+            run = settlement.lease.job.run
+            if not ok and run in self._known:
+                self._known[run].difference_update(map(_name, _follow_on(settlement)))
             if ok and dropped:
-                run = settlement.lease.job.run
                 self._untold[run] = self._untold.get(run, LeftOut()) + dropped
         return accepted
 
@@ -151,9 +172,14 @@ class Limited:
             return settlement, LeftOut()
         job = settlement.lease.job
         read, size = self._sizes.get(job.run, (0.0, 0))
-        kept, dropped = within(limits, job, follow_on, size)
+        known = self._known[job.run]
+        kept, dropped = within(limits, job, follow_on, size, known)
         if limits.max_jobs is not None:
-            self._sizes[job.run] = read, size + len(kept)
+            new = {_name(each) for each in kept} - known
+            self._sizes[job.run] = read, size + len(new)
+            if len(known) + len(new) > _MOST_KNOWN:
+                known.clear()
+            known |= new
         if not dropped:
             return settlement, dropped
         outcome = msgspec.structs.replace(cast("Completed", settlement.outcome), jobs=kept)
@@ -171,7 +197,7 @@ class Limited:
         """Know how many jobs the run has: as of two seconds ago at most, and as of now where that decides."""
         now = self._clock.monotonic()
         read, size = self._sizes.get(run, (float("-inf"), 0))
-        # What was added here counts in full, though some of it may have been known before.
+        # What was added here counts, though the run may have had some of it before.
         decides = size < limit < size + coming
         if decides or now - read >= _SIZE_SECONDS:
             self._sizes[run] = now, totals(await self._queue.stats(run)).total
@@ -196,6 +222,11 @@ async def add_left_out(queue: KeepsNotes, run: str, dropped: LeftOut) -> LeftOut
         if (await queue.note(LEFT_OUT, [msgspec.structs.replace(note, value=value)]))[0] is not None:
             return counted
     raise QueueError(f"The note of what run {run} left out is being written by too many at once.")
+
+
+def _name(job: NewJob) -> int:
+    """What tells it from the other jobs of its run, within this process."""
+    return hash((job.kind, job.key))
 
 
 def _follow_on(settlement: Settlement) -> tuple[NewJob, ...]:
