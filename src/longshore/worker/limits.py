@@ -12,7 +12,8 @@ so each worker remembers what it has added itself.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -70,7 +71,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def within(
-    limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0, known: Set[int] = frozenset()
+    limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0, known: AbstractSet[int] = frozenset()
 ) -> tuple[tuple[NewJob, ...], LeftOut]:
     """What may join a run of that size from a job's follow-on jobs, the first of them first; and how many may not.
 
