@@ -35,6 +35,7 @@ _TEXT = re.compile(rb'"[^"]*"')
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 _NUMBER = (int, float)  # named once: a union would be made anew with every call
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -48,6 +49,8 @@ def encode(value: Any, what: str = "A value") -> bytes:
     """
     try:
         encoded = _encode(value)
+        if type(value) is dict and _is_plain(value):
+            return encoded
         # A whole look only at what we did not write ourselves; but JSON of others may be a part of the value as well.
         (_decode if type(value) is msgspec.Raw else _skip)(encoded)
         if not encoded.isascii():
@@ -57,6 +60,24 @@ def encode(value: Any, what: str = "A value") -> bytes:
     if len(encoded) > _NEVER_TOO_DEEP and _is_deep(encoded):
         raise UsageError(f"{what} cannot be stored: it is nested more than {DEEPEST} deep")
     return encoded
+
+
+def _is_plain(value: dict[Any, Any]) -> bool:
+    """Whether there is nothing in it but texts, numbers and flat lists of them: what was encoded can be read back.
+
+    As most values are, and to look at what they are made of takes less than to look at the JSON.
+    """
+    for part in value.values():
+        kind = type(part)
+        if kind is str:
+            continue
+        if kind is list:
+            for item in part:
+                if type(item) not in _PLAIN:
+                    return False
+        elif kind not in _PLAIN:
+            return False
+    return True
 
 
 def refusal(error: Exception, what: str) -> UsageError:

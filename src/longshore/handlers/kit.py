@@ -92,6 +92,8 @@ class Kit:
 
         False where the handler's filter rejects it. Raises `ValidationError` where it does not fit the schema.
         """
+        if self.emission is not None:  # by the shortest way: there are many records
+            return bool(self.emission.emit(record, kind))
         return self._tools.emit(self, record, kind)
 
 

@@ -71,6 +71,7 @@ class Turnstile:
         self._gap = 1.0
         self._last = -math.inf
         self._taken = 0
+        self._window, self._in_window, self._usual = -math.inf, 0, 0
         self._waiters: deque[_Waiter] = deque()
         self._tally = Tally()
         self._hurry = False
@@ -92,7 +93,7 @@ class Turnstile:
         if slots[0] > now + _EARLY_SECONDS or not self._usable(now):
             return False
         self._use(now)
-        if not self._asked_for_more and (not slots or slots[-1] < now + _AHEAD_SECONDS / 2):
+        if not self._asked_for_more and (not slots or slots[-1] < now + _AHEAD_SECONDS / 2) and self._runs_low():
             self._asked_for_more = True
             self._serve()
         return True
@@ -176,6 +177,22 @@ class Turnstile:
         self._slots.popleft()
         self._last = self._active_at = now
         self._taken += 1
+        if now - self._window >= _AHEAD_SECONDS:
+            self._usual = int(self._in_window * _AHEAD_SECONDS / (now - self._window))
+            self._window, self._in_window = now, 0
+        self._in_window += 1
+
+    def _runs_low(self) -> bool:
+        """Whether the slots left are fewer than requests will come meanwhile.
+
+        Where the rate holds requests back they are, whatever was usual. Where it does not, all slots of a reservation
+        are soon there to be used, and requests would wait for nothing but the next reservation.
+        """
+        return self._held_back or 2 * len(self._slots) <= self._usual
+
+    @property
+    def _held_back(self) -> bool:
+        return self.standing is None or self.standing.pressed
 
     def _refuse_early(self, now: float, patience: float) -> None:
         if self.standing is None:
@@ -248,8 +265,12 @@ class Turnstile:
         self._waiters.clear()
 
     def _wanted(self) -> int:
-        """How many slots to reserve: for those who wait, or as many as were used of the last ones."""
-        missing = max(len(self._waiters), self._taken) - len(self._slots)
+        """How many slots to reserve: for those who wait, or as many as were used of the last ones.
+
+        Where the rate holds nobody back, as many as are used while it looks ahead.
+        """
+        used = self._taken if self._held_back else max(self._taken, self._usual)
+        missing = max(len(self._waiters), used) - len(self._slots)
         return min(missing, math.ceil(_AHEAD_SECONDS / self._gap)) if missing > 0 else 0
 
     def _exchange_is_due(self, now: float) -> bool:

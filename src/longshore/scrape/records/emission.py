@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Raw
 
 from longshore.errors import UsageError, ValidationError
 from longshore.stored import encode
@@ -20,6 +21,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Of one attempt's records, as JSON: they lie in memory until the attempt is settled."""
 _LONGEST_REASON = 200
 _OBJECTS = (dict, msgspec.Struct)  # named once: a union would be made anew with every call
+_NO_KIND: object = object()
 NO_REASON = "rejected"
 """The reason where the filter gave none."""
 
@@ -37,7 +39,7 @@ class EmittedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One record: its kind, and itself as JSON."""
 
     kind: str
-    data: msgspec.Raw
+    data: Raw
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True):
@@ -58,12 +60,14 @@ class Emitted(msgspec.Struct, frozen=True):
 class Emission:
     """What one attempt emits. Made for every attempt; costs nothing until something is emitted."""
 
-    __slots__ = ("_bytes", "_keep", "_records", "_rejected", "_schemas")
+    __slots__ = ("_bytes", "_keep", "_kind", "_records", "_rejected", "_schemas")
 
     def __init__(self, schemas: Mapping[str, type[BaseModel]] | None = None, keep: Keep | None = None) -> None:
         """`schemas` say what the records of each kind are; without any, every record and kind is taken."""
         self._schemas = schemas or {}
         self._keep = keep
+        self._kind = _NO_KIND
+        """The last one that was checked: there are many records of one kind."""
         self._records: list[EmittedRecord] = []
         self._rejected: Counter[tuple[str, str]] = Counter()
         self._bytes = 0
@@ -74,8 +78,8 @@ class Emission:
         It is taken as it is now; to change it afterwards changes nothing. `RecordError` where it is not what the schema
         of its kind says.
         """
-        if type(kind) is not str or not kind.isidentifier():
-            _check_kind(kind)
+        if kind is not self._kind:
+            self._kind = _checked_kind(kind)
         shape = None
         if self._schemas:
             shape = self._shape(kind)
@@ -97,7 +101,7 @@ class Emission:
             raise RecordError(
                 f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Make several jobs of it, one a part."
             )
-        self._records.append(EmittedRecord(kind, msgspec.Raw(data)))
+        self._records.append(EmittedRecord(kind, Raw(data)))
         return True
 
     def emitted(self) -> Emitted | None:
@@ -142,9 +146,10 @@ class _Shape:
 _shape_of = functools.cache(_Shape)
 
 
-def _check_kind(kind: object) -> None:
+def _checked_kind(kind: object) -> str:
     if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
         raise RecordError(f"A record cannot be of the kind {ascii(kind)[:50]}. Name it in a word: kind='item'.")
+    return kind
 
 
 def _reason(verdict: object) -> str | None:
