@@ -23,6 +23,8 @@ from longshore.scrape.rate import REFUSALS, Policy, Standing, Tally, fold, gap, 
 
 _AHEAD_SECONDS = 0.1
 """How far ahead slots are reserved, and how many in one go: those of so many seconds."""
+_STOCK_SECONDS = 0.2
+"""For so long the slots are to last where the rate holds nobody back: busy event loops are late, and disks are slow."""
 _LATE_SECONDS = 0.25
 _LATE_GAPS = 3
 """A slot that was missed by more than this, whichever is longer, is lost: many at once would be a burst."""
@@ -177,16 +179,16 @@ class Turnstile:
         self._slots.popleft()
         self._last = self._active_at = now
         self._taken += 1
-        if now - self._window >= _AHEAD_SECONDS:
-            self._usual = int(self._in_window * _AHEAD_SECONDS / (now - self._window))
+        if now - self._window >= _STOCK_SECONDS:
+            self._usual = int(self._in_window * _STOCK_SECONDS / (now - self._window))
             self._window, self._in_window = now, 0
         self._in_window += 1
 
     def _runs_low(self) -> bool:
-        """Whether the slots left are fewer than requests will come meanwhile.
+        """Whether it is time to reserve more. Where the rate holds requests back, it always is.
 
-        Where the rate holds requests back they are, whatever was usual. Where it does not, all slots of a reservation
-        are soon there to be used, and requests would wait for nothing but the next reservation.
+        Where it does not, all slots of a reservation are soon there to be used, however many: what counts is that there
+        are some left while the next ones are reserved, or requests would wait for nothing but that.
         """
         return self._held_back or 2 * len(self._slots) <= self._usual
 
@@ -267,7 +269,7 @@ class Turnstile:
     def _wanted(self) -> int:
         """How many slots to reserve: for those who wait, or as many as were used of the last ones.
 
-        Where the rate holds nobody back, as many as are used while it looks ahead.
+        Where the rate holds nobody back, enough to last for a while.
         """
         used = self._taken if self._held_back else max(self._taken, self._usual)
         missing = max(len(self._waiters), used) - len(self._slots)
