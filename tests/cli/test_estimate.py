@@ -70,3 +70,13 @@ def test_a_run_that_is_over_is_said_to_be(fill: Callable[[int, int], None], says
 def test_a_run_that_is_not_there_is_named(fill: Callable[[int, int], None], refused: Callable[..., str]) -> None:
     fill(3, 3)
     assert "There is no run 's'" in refused("estimate", "s")
+
+
+def test_of_a_paused_run_it_says_how_it_goes_on(fill: Callable[[int, int], None], says: Callable[..., str]) -> None:
+    fill(100, 50)
+    says("pause", "r")
+    first, second = says("estimate", "r").splitlines()
+    assert first == "Not known yet: it is paused. 50 jobs are left."
+    assert second.startswith("paused: run r; to let it go on: longshore resume r ")
+    found = json.loads(says("estimate", "r", "--json"))
+    assert (found["p50_seconds"], found["unknown"], list(found["paused"])) == (None, "it is paused", ["r"])

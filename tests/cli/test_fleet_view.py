@@ -16,6 +16,7 @@ from longshore.cli.fleet_view import fleet_view, picture, progress_line
 from longshore.clock import ManualClock
 from longshore.fleet.supervisor import Ending, Phase, Post, Stop, WorkerCommand
 from longshore.queue import Count
+from longshore.runs.estimate import Binding, Estimate
 from longshore.worker.standing import Standing
 
 
@@ -128,6 +129,57 @@ def test_in_a_pipe_there_is_a_line_every_ten_seconds_and_no_table(monkeypatch: p
         view.say("worker 1 was killed")
     lines = cast("io.StringIO", console.file).getvalue().splitlines()
     assert lines == ["200 of 1,000 done, 2 workers"] * 2 + ["worker 1 was killed"]
+
+
+ESTIMATE = Estimate(p50=95.0, p90=140.0, binds=Binding.HOST, host="shop.example")
+PAUSED = {"paused r": "paused: run r; to let it go on: longshore resume r (since 2026-05-04 14:12:30)"}
+
+
+def test_the_estimate_of_the_run_stands_in_a_line_of_its_own_instead_of_the_time_at_this_pace() -> None:
+    fleet = at_ten_a_second(2)
+    fleet.estimate = ESTIMATE
+    lines = [line.strip() for line in drawn(fleet)]
+    assert "1 min 35 s to 2 min 20 s left; what binds: the rate of shop.example" in lines
+    assert "left" not in lines[0]
+    assert progress_line(fleet) == "300 of 1,000 done, 10/s, 1 min 35 s to 2 min 20 s left, 2 workers"
+
+
+def test_a_fleet_that_stops_or_has_nothing_left_promises_no_time() -> None:
+    for change in ({"asked": Stop.DRAIN}, {"count": Count(completed=1000)}):
+        fleet = at_ten_a_second(2)
+        fleet.estimate = ESTIMATE
+        for name, value in change.items():
+            setattr(fleet, name, value)
+        assert "what binds" not in "\n".join(drawn(fleet))
+        assert "left" not in progress_line(fleet)
+
+
+def test_why_no_time_is_known_is_said() -> None:
+    fleet = at_ten_a_second(2)
+    fleet.estimate = Estimate(p50=None, p90=None, unknown="it is paused")
+    assert "time left not known yet: it is paused" in [line.strip() for line in drawn(fleet)]
+    assert " left" not in progress_line(fleet)
+
+
+@pytest.mark.parametrize("size", [(100, 30), (80, 24), (100, 12)])
+def test_pauses_limits_and_closures_are_said_in_a_line_each_and_it_still_fits(size: tuple[int, int]) -> None:
+    width, height = size
+    fleet = board(60, partitions=60)
+    fleet.estimate, fleet.notices = ESTIMATE, PAUSED
+    lines = drawn(fleet, width, height)
+    assert sum(line.startswith("paused: run r") for line in lines) == 1
+    assert max(map(len, lines)) <= width
+    assert len(lines) < height
+
+
+def test_in_a_pipe_a_notice_is_said_once_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longshore.cli.fleet_view.time.monotonic", lambda: 0.0)
+    console, fleet = Console(file=io.StringIO(), soft_wrap=True, width=200), board(2)
+    with fleet_view(console) as view:
+        for notices in ({}, PAUSED, PAUSED, {}, PAUSED):
+            fleet.notices = notices
+            view.show(fleet)
+    assert cast("io.StringIO", console.file).getvalue().splitlines() == [*PAUSED.values()] * 2
 
 
 def said_again(fleet: Board, *names: str, **standing: Any) -> None:

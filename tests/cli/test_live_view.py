@@ -1,4 +1,4 @@
-"""Views that change in place: a terminal that was closed ends nothing, and whoever reads a pipe has each line at once."""
+"""Views that change in place: a terminal that was closed ends nothing, and a pipe has each line at once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Broken:
 
 def test_a_line_in_a_pipe_is_there_at_once_and_as_it_is() -> None:
     raw = io.BytesIO()
-    pipe = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")  # type: ignore[arg-type]
+    pipe = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     with PipedLines(Console(file=pipe, width=20, soft_wrap=True)) as lines:
         lines.say("[bold]1,204[/bold] of 5,000 done, 41/s")
         assert raw.getvalue() == b"[bold]1,204[/bold] of 5,000 done, 41/s\n"

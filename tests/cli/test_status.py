@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longshore.errors import Failure
@@ -14,7 +16,11 @@ from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.sqlite.queue import SqliteQueue
+from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.runs.limits import LeftOut
+from longshore.scrape.rate import Standing
+from longshore.worker.limits import add_left_out
 
 Says = Callable[..., str]
 BROKEN = Failed(Failure("processing", "no title", exception="x.TitleError", retryable=False))
@@ -59,6 +65,71 @@ def test_of_one_run_the_time_left_is_said(says: Says) -> None:
     assert " left" in text.splitlines()[-2] or "nearly done" in text
     assert json.loads(says("status", "r", "--json"))["estimate"]["p50_seconds"] is not None
     assert "estimate" not in json.loads(says("status", "--json"))
+
+
+def test_of_a_run_that_is_over_no_time_is_said(says: Says) -> None:
+    says("cancel", "--run", "r", "--yes")
+    assert " left" not in says("status", "r")
+    assert "estimate" not in json.loads(says("status", "r", "--json"))
+
+
+def test_json_of_one_run_has_these_fields_and_no_others(says: Says) -> None:
+    """D4. Programs read them: a new one is a decision, a lost one breaks somebody."""
+    found = json.loads(says("status", "r", "--json"))
+    counts = {"pending", "claimed", "completed", "failed", "cancelled", "remaining"}
+    rates = {"completion_rate", "success_rate", "utilisation", "workers"}
+    assert found.keys() == {"run", "lanes", "estimate"} | counts | rates
+    assert found["estimate"].keys() == {"p50_seconds", "p90_seconds", "binds", "basis"}
+    assert all(lane.keys() - {"partition"} == {"run", "kind"} | counts for lane in found["lanes"])
+    assert json.loads(says("status", "--json")).keys() == {"runs"} | counts | rates
+
+
+@pytest.mark.parametrize(("what", "name"), [("r", "run r"), ("--all", "everything")])
+def test_a_pause_is_said_in_a_line_and_as_an_instant_until_it_is_over(says: Says, what: str, name: str) -> None:
+    before = time.time()
+    says("pause", what)
+    for arguments in (["status", "r"], ["status"]):
+        lines = says(*arguments).splitlines()
+        assert [line for line in lines if line.startswith(f"paused: {name}; to let it go on: longshore resume {what} ")]
+        (since,) = json.loads(says(*arguments, "--json"))["paused"].values()
+        assert before - 5 <= since <= time.time() + 5
+    assert "time left not known yet: it is paused" in says("status", "r")
+    estimate = json.loads(says("status", "r", "--json"))["estimate"]
+    assert (estimate["p50_seconds"], estimate["unknown"]) == (None, "it is paused")
+    says("resume", what)
+    assert "paused" not in says("status", "r")
+    assert "paused" not in json.loads(says("status", "r", "--json"))
+
+
+def test_a_closed_host_is_said_in_a_line(says: Says) -> None:
+    async def close() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        assert isinstance(queue, SqliteQueue)
+        now = (await queue.notes("pace", frozenset())).now
+        standing = Standing(rate=5.0, since=now, grown_at=now, closed_until=now + 3600, why="429")
+        await queue.note("pace", [Note("b.org", ABSENT, msgspec.to_builtins(standing))])
+        await queue.close()
+
+    asyncio.run(close())
+    (line,) = [line for line in says("status", "r").splitlines() if line.startswith("closed: ")]
+    assert line.startswith("closed: b.org for ")
+    assert line.endswith("; why: longshore hosts")
+    estimate = json.loads(says("status", "r", "--json"))["estimate"]
+    assert (estimate["binds"], estimate["host"]) == ("host", "b.org")
+    assert estimate["p50_seconds"] > 3000
+
+
+def test_what_limits_left_out_is_said_of_its_run(says: Says) -> None:
+    async def leave_out() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        assert isinstance(queue, SqliteQueue)
+        await add_left_out(queue, "r", LeftOut(too_deep=1))
+        await queue.close()
+
+    asyncio.run(leave_out())
+    line = "left out: 1 follow-on job (1 too deep), by --max-depth and --max-jobs of the run"
+    assert line in says("status", "r").splitlines()
+    assert json.loads(says("status", "r", "--json"))["left_out"]["too_deep"] == 1
 
 
 @pytest.mark.parametrize(("by", "names"), [("kind", {"page": 6, "doc": 4}), ("partition", {"CA": 6, "(none)": 4})])

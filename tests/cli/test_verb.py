@@ -15,7 +15,25 @@ from longshore.cli import app as cli_app
 from longshore.cli.app import VERBS, command
 from longshore.cli.verb import coerce_on_use
 
-TYPED = ["", " ", "word", "-", "0", "7", "-3", "1.5", "1e3", "yes", "true", "a,b", "~/x", "é", "folder", "file", "locked"]
+TYPED = [
+    "",
+    " ",
+    "word",
+    "-",
+    "0",
+    "7",
+    "-3",
+    "1.5",
+    "1e3",
+    "yes",
+    "true",
+    "a,b",
+    "~/x",
+    "é",
+    "folder",
+    "file",
+    "locked",
+]
 """What people type, for any option there is."""
 
 
@@ -25,7 +43,8 @@ def heard(parameter: Any, value: Any) -> tuple[str, Any]:
     try:
         found = parameter.process_value(ctx, value)
     except Exception as error:  # noqa: BLE001  whatever it is, both must say the same
-        return type(error).__name__, getattr(error, "format_message", lambda: str(error))()
+        said = getattr(error, "format_message", None)
+        return type(error).__name__, said() if said else str(error)
     return type(found).__name__, found
 
 
@@ -63,14 +82,19 @@ def test_a_file_that_nobody_may_read_is_refused_as_typer_refuses_it(monkeypatch:
 
 
 def test_a_callback_of_an_option_is_called() -> None:
-    calls = []
+    calls: list[Any] = []
+
+    def called(ctx: Any, parameter: Any, value: Any) -> str:
+        calls.append(value)
+        return "called"
+
     option = SimpleNamespace(
         type_descriptor=SimpleNamespace(annotation=str, parameter_info=typer.Option(None)),
         process_value=None,
         multiple=False,
         nargs=1,
         required=False,
-        callback=lambda ctx, parameter, value: calls.append(value) or "called",
+        callback=called,
     )
     coerce_on_use(option)
     process: Any = option.process_value

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from longshore.cli import main
-from longshore.cli.wait_view import picture, progress_line
+from longshore.cli.wait_view import picture, progress_line, wait_view
 from longshore.errors import Failure
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
@@ -192,3 +192,25 @@ def test_the_picture_fits_the_screen(width: int) -> None:
     said = " ".join(text.split())
     assert "paused: run r; to let it go on: longshore resume" in said
     assert "left out: 3 follow-on jobs (3 too deep)" in said
+
+
+def test_in_a_pipe_a_pause_is_said_once_until_it_is_over() -> None:
+    to = Console(file=StringIO(), width=200)
+    paused = HeldUp(paused={"r": 0.0})
+    with wait_view(to, "run r") as view:
+        for held in (HeldUp(), paused, paused, HeldUp(), paused):
+            view.show(LOOK, held)
+    assert isinstance(to.file, StringIO)
+    assert sum(line.startswith("paused: run r") for line in to.file.getvalue().splitlines()) == 2
+
+
+def test_a_pause_is_said_at_the_end_too(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
+    fill(3, 1)
+    main(["pause", "r"])
+    assert main(["wait", "r", "--timeout", "0s", "--json"]) == 4
+    out = capsys.readouterr().out
+    ended = json.loads(out[out.index("{") :])
+    assert list(ended["paused"]) == ["r"]
+    assert ended["estimate"]["unknown"] == "it is paused"
+    assert main(["wait", "r", "--timeout", "0s"]) == 4
+    assert "paused: run r; to let it go on: longshore resume r " in capsys.readouterr().err.splitlines()[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from .simulated import SCENARIOS, Scenario, heavy, lognormal, mixed
+from .simulated import Scenario, heavy, lognormal, mixed
 
 
 def pareto(shortest: float, power: float) -> Callable[[random.Random], float]:
@@ -82,5 +82,11 @@ FAMILIES: dict[str, list[Scenario]] = {
         Scenario("dies out late", 40, lognormal(4, 0.5), adds=branching(0.8)),
         Scenario("lists", 40, lognormal(4, 0.5), adds=listed(3, 9), later=(0.0, 0.5)),
     ],
-    "others": [each for each in SCENARIOS if each.name in {"nobody says how much it can do", "attached late"}],
+    "ordinary": [
+        Scenario("different jobs", 200, lognormal(5, 0.8)),
+        Scenario("few jobs", 40, lognormal(10, 0.7), workers=((0.0, 2),)),
+        Scenario("one worker", 80, lognormal(5, 0.6), workers=((0.0, 1),), concurrency=1),
+        Scenario("nobody says how much it can do", 200, lognormal(5, 0.8), says=False),
+        Scenario("attached late", 200, lognormal(5, 0.8), attach=0.2),
+    ],
 }

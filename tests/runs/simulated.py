@@ -182,24 +182,3 @@ def heavy(shortest: float, power: float) -> Callable[[random.Random], float]:
 def mixed(short: float, long: float, share: float) -> Callable[[random.Random], float]:
     """Mostly short ones, and some long ones."""
     return lambda chance: (long if chance.random() < share else short) * chance.uniform(0.7, 1.3)
-
-
-SCENARIOS = [
-    Scenario("even jobs", 150, lambda chance: chance.uniform(4, 6)),
-    Scenario("different jobs", 200, lognormal(5, 0.8)),
-    Scenario("very different jobs", 200, lognormal(5, 1.3)),
-    Scenario("heavy tail", 250, heavy(2, 1.5)),
-    Scenario("few jobs", 40, lognormal(10, 0.7), workers=((0.0, 2),)),
-    Scenario("two sorts of jobs", 200, mixed(2, 30, 0.1)),
-    Scenario("one worker", 80, lognormal(5, 0.6), workers=((0.0, 1),), concurrency=1),
-    Scenario("nobody says how much it can do", 200, lognormal(5, 0.8), says=False),
-    Scenario("attached late", 200, lognormal(5, 0.8), attach=0.2),
-    Scenario("retries", 150, lognormal(4, 0.6), fails=0.25),
-    Scenario("many retries", 120, lognormal(2, 0.6), fails=0.4, backoff=10.0),
-    Scenario("a slow host", 200, lognormal(2, 0.5), hosts={"a.org": (0.5, 50.0), "b.org": (0.5, 0.8)}),
-    Scenario("all hosts slow", 150, lognormal(2, 0.5), hosts={"a.org": (0.5, 1.0), "b.org": (0.5, 1.5)}),
-    Scenario("a slow host among many", 250, lognormal(3, 0.5), hosts={"a.org": (0.1, 0.3), "": (0.9, 500.0)}),
-    Scenario("more workers come", 300, lognormal(5, 0.8), workers=((0.0, 3), (30.0, 6))),
-    Scenario("workers go", 250, lognormal(5, 0.8), workers=((0.0, 6), (35.0, 4))),
-    Scenario("workers come and go", 300, lognormal(5, 0.8), workers=((0.0, 4), (20.0, 6), (40.0, 3), (60.0, 5))),
-]

@@ -57,6 +57,31 @@ def test_pages_that_lists_lead_to_lead_nowhere_themselves() -> None:
     assert found.more == pytest.approx(5 * lists / (lists + pages), rel=0.1)
 
 
+def test_where_lists_and_pages_finish_side_by_side_the_lists_are_what_leads_to_pages() -> None:
+    """Three of each between any two looks, which never tells the two apart; each list has a page."""
+    watch = GrowthWatch()
+    for step in range(20):
+        lanes = [Count(kind="list", pending=100 - 3 * step, completed=3 * step), page(50, 3 * step)]
+        watch.note(lanes)
+    found = watch.growth(lanes)
+    assert found.more == pytest.approx(43 / (43 + 50), rel=0.35)
+    assert 1 <= found.generations <= 3
+
+
+def test_a_kind_that_leads_to_itself_is_found_out_beside_one_that_leads_nowhere() -> None:
+    watch = GrowthWatch()
+    pages, done, leaves = 400, 0, 0
+    for step in range(40):
+        if step % 2:
+            pages, done = pages - 2, done + 4
+        else:
+            leaves += 5
+        lanes = [page(pages, done), Count(kind="leaf", pending=300 - leaves, completed=leaves)]
+        watch.note(lanes)
+    found = watch.growth(lanes)
+    assert found.more == pytest.approx(pages / (pages + 300 - leaves), rel=0.1)
+
+
 def test_jobs_that_are_tried_again_are_no_new_ones() -> None:
     """A person retried what had failed: they are unfinished again, and as many as before."""
     watch = GrowthWatch()
@@ -85,5 +110,5 @@ def test_however_often_one_looks_it_is_bounded_and_says_the_same() -> None:
     for step in range(2000):
         watch.note([page(5000 - step, 2 * step)])
     found = watch.growth([page(3000, 4000)])
-    assert len(watch._rows) <= 64  # noqa: SLF001
+    assert len(watch._rows) <= 64
     assert found.more == pytest.approx(1.0, rel=0.05)

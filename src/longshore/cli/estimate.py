@@ -11,6 +11,7 @@ from longshore.cli import options
 
 if TYPE_CHECKING:
     from longshore.runs.estimate import Basis, Estimate
+    from longshore.runs.held_up import HeldUp
     from longshore.runs.waiting import Look
     from longshore.settings import Settings
 
@@ -41,20 +42,21 @@ def estimate(
     few long jobs. It takes some seconds, as it looks twice to see how fast the run goes. Where nothing has finished yet
     it says so, and gives no number.
     """
+    from longshore.cli.notices import notices, notices_json
     from longshore.cli.output import write, write_json
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
-    look = asyncio.run(_look(settings, run))
+    look, held = asyncio.run(_look(settings, run))
     found = look.estimate
     if json:
-        write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found)})
+        write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found), **notices_json(held)})
         return
-    for line in _said(look, found):
+    for line in (*_said(look, found), *notices(held, look.evidence.hosts).values()):
         write(line)
 
 
-async def _look(settings: Settings, run: str) -> Look:
+async def _look(settings: Settings, run: str) -> tuple[Look, HeldUp]:
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.clock import SystemClock
     from longshore.runs.outlook import Outlook
@@ -69,7 +71,7 @@ async def _look(settings: Settings, run: str) -> Look:
             await watch.survey(_SURVEYED)
             await clock.sleep(max(_WATCHED - (clock.monotonic() - began), 0.0))
             look = await watch.look()
-        return look
+        return look, watch.held
 
 
 def _said(look: Look, found: Estimate) -> list[str]:

@@ -56,6 +56,8 @@ class Board:
     """How the work stands in the queue."""
     estimate: Estimate | None = None
     """When the run will be done; None where nobody works that out."""
+    notices: Mapping[str, str] = field(default_factory=dict)
+    """What else there is to say of the run: pauses, limits, closures, a line each under a name that stays."""
     pace: Pace = field(default_factory=Pace)
     memory: dict[int, int] = field(default_factory=dict)
     """Bytes, by process."""

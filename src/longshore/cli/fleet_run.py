@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from longshore.cli.campaign import asked_to_stop, said, worker_environment
 from longshore.cli.fleet_board import Board, ProxyNews, shares_by_name, worker_name
 from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
 from longshore.cli.launch import Launch
+from longshore.cli.notices import notices
 from longshore.cli.output import counted, duration, printable
 from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
@@ -274,8 +275,16 @@ class Supervision:
             return
         look, now = await self._watch.look(), self.clock.monotonic()
         self.board.counted(look.count)
+        self._notice(notices(self._watch.held, look.evidence.hosts))
         if now - self._estimated >= ESTIMATE_EVERY:
             self._estimated, self.board.estimate = now, look.estimate
+
+    def _notice(self, lines: Mapping[str, str]) -> None:
+        """Show these as long as they hold, and write each down once."""
+        for name, line in lines.items():
+            if name not in self.board.notices:
+                self.log.write(line)
+        self.board.notices = lines
 
     async def _counted(self) -> Count:
         return totals(self.launch.lineup.counts(await self.queue.stats(self.launch.order.run)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -69,11 +70,12 @@ def progress_line(board: Board) -> str:
 def picture(board: Board, width: int, height: int) -> RenderableType:
     """The whole view, for a screen of that size."""
     rows = board.rows()
-    room = max(height - _AROUND, 3)
+    room = max(height - _AROUND - len(board.notices), 2)
     shown = rows if len(rows) <= room else rows[: room - 1]
     parts: list[RenderableType] = [_head(board, width), _state(board)]
     if board.estimate is not None and _foreseeable(board):
         parts.append(Text(short_estimate_line(board.estimate), no_wrap=True, overflow="ellipsis"))
+    parts += [Text(line, style="yellow", no_wrap=True, overflow="ellipsis") for line in board.notices.values()]
     parts.append(_rows(shown, board, width))
     if len(shown) < len(rows):
         parts.append(Text(f"and {len(rows) - len(shown)} more", style="dim"))
@@ -90,12 +92,18 @@ class _Lines(PipedLines):
     def __init__(self, to: Console) -> None:
         super().__init__(to)
         self._last = time.monotonic()
+        self._told: Mapping[str, str] = {}
 
     def show(self, board: Board) -> None:
         now = time.monotonic()
         if now - self._last >= EVERY:
             self._last = now
             self.say(progress_line(board))
+        # Once each, until it is over: the figures in them change.
+        before, self._told = self._told, board.notices
+        for name, line in board.notices.items():
+            if name not in before:
+                self.say(line)
 
 
 def _head(board: Board, width: int) -> RenderableType:

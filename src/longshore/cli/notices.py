@@ -21,7 +21,7 @@ def notices(held: HeldUp, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     for name, since in held.paused.items():
         who, again = ("everything", "--all") if name == EVERYTHING else (f"run {name}", name)
         lines[f"paused {name}"] = printable(
-            f"paused: {who}; to let it go on: longshore resume {again} (nothing of it has begun since {moment(since)})"
+            f"paused: {who}; to let it go on: longshore resume {again} (since {moment(since)})"
         )
     if held.left_out:
         kept = (("too deep", held.left_out.too_deep), ("too many", held.left_out.too_many))

@@ -50,4 +50,4 @@ _ASKS_MORE = ("parser", "click_type", "min", "max", "exists", "writable", "resol
 
 def _may_be_read(path: str | Path) -> bool:
     # Typer refuses what is there and cannot be read, in words of its own.
-    return not os.path.exists(path) or os.access(path, os.R_OK)
+    return not Path(path).exists() or os.access(path, os.R_OK)

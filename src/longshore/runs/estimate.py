@@ -11,7 +11,8 @@ How
     - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough. Of
       those before them the longest is played, and so are those that have been under way for long;
     - the pace drifts, by as much as it did before, and more the further ahead one looks;
-    - jobs lead to as many more as they did before, which wait for each other; and kinds that were not met yet may take longer or shorter;
+    - jobs lead to as many more as they did before, each of which has to wait for the one before it;
+    - kinds that were not met yet may take longer or shorter;
     - nothing ends before the slowest host has let its last job through, or before the last delayed job may begin.
     The quantiles of the ends are the answer.
 """

@@ -19,6 +19,8 @@ _KEPT = 64
 _KINDS = 6
 """The kinds, the most numerous, that are told apart."""
 _ROUNDS = 20
+_ITSELF = 0.1
+"""How likely a kind leads to itself, beside others that may lead to it."""
 _GENERATIONS = 40
 _ONE = 0.5
 """So many jobs expected in a generation are one."""
@@ -107,6 +109,9 @@ def _leads(weighed: Sequence[tuple[float, _Row]], kinds: Sequence[str], to: str)
     number = {kind: sum(weight * finished[kind] for weight, finished, _ in rows) for kind in kinds}
     came = sum(weight * added for weight, _, added in rows)
     leads = {kind: came / max(sum(number.values()), 1e-9) if number[kind] else 0.0 for kind in kinds}
+    if leads.get(to) and sum(map(bool, leads.values())) > 1:
+        # Where both finish all the time, lists that lead to pages are likelier than pages that lead to pages.
+        leads[to] *= _ITSELF
     for _ in range(_ROUNDS if came else 0):
         due = dict.fromkeys(kinds, 0.0)
         for weight, finished, added in rows:

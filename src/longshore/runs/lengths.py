@@ -31,7 +31,9 @@ _DOUBT, _SUPPOSED = 3.0, 1.1
 """So many attempts the assumption weighs that a power law is so heavy, as a share of the spread of all lengths."""
 _FEW, _USUAL_SPREAD, _LEAST_SPREAD = 2.5, 0.7, 0.02
 """So many attempts the assumption weighs that lengths differ as they usually do: the deviation of their logarithm."""
-_WIDER = 1.8
+_RARER = 0.7
+"""By how much lognormal tails are the more common ones, before anything is seen: the logarithm of the odds."""
+_WIDER = 2.2
 """So many times as far as they seem to, and no further, are lengths drawn to differ."""
 _NORMAL = NormalDist()
 
@@ -72,7 +74,7 @@ class Lengths:
         """How likely the tail is that of a power law, rather than a lognormal one."""
         start = (math.log(self._threshold) - self._middle) / self._spread
         left = max(_survival(start), 1e-12)
-        odds = 0.0
+        odds = -_RARER
         for each in over:
             place = start + each / self._spread
             odds -= each / self._power + math.log(self._power)
