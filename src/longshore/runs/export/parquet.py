@@ -11,7 +11,7 @@ from longshore.runs.export.columns import Table, Type
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
-GROUP_ROWS, GROUP_CHARACTERS = 50_000, 16 * 1024 * 1024
+GROUP_ROWS, GROUP_CHARACTERS = 10_000, 4 * 1024 * 1024
 """A group ends with the row that reaches one of these. By what the rows hold alone: the same rows, the same bytes."""
 
 
