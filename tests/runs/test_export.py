@@ -23,16 +23,17 @@ from tests.services.postgres import PostgresServer, ServiceMissingError
 from longshore.errors import NotFoundError, UsageError
 from longshore.handlers.handler import Handler
 from longshore.handlers.result import Partial, Result, outcome_of
-from longshore.job import new_job
+from longshore.job import Job, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue
+from longshore.queue import Queue, Selection
 from longshore.runs.copying import MOVED_TO, MOVER
 from longshore.runs.export import Exported, Format, Order, RecordRows, ResultRows, export, format_of
 from longshore.runs.export import columns as columns_module
 from longshore.runs.export import parquet as parquet_module
+from longshore.runs.export import rows as rows_module
 from longshore.runs.export import spool as spool_module
 from longshore.runs.export.rows import Row
 from longshore.runs.records import InFolder
@@ -67,6 +68,24 @@ def files_in(folder: Path) -> list[Path]:
 
 def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_large_results_are_read_few_at_a_time(tmp_path: Path) -> None:
+    pages: list[int] = []
+
+    class Asked(MemoryQueue):
+        async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+            page = await super().jobs(selection, after=after, limit=limit)
+            pages.append(len(page))
+            return page
+
+    queue = Asked()
+    size = rows_module.PAGE_BYTES // 5
+    await complete(queue, {f"{n:04}": "x" * (size if n < 100 else 1) for n in range(3000)})
+    assert (await exported(queue, tmp_path / "x.jsonl")).rows == 3000
+    first, *few = pages[:11]
+    assert (first, set(few)) == (rows_module.FIRST_PAGE, {4})
+    assert max(pages) == rows_module.MOST_JOBS
 
 
 async def test_jsonl_has_a_line_for_each_completed_job_by_age_or_by_kind_and_key(tmp_path: Path) -> None:

@@ -13,10 +13,15 @@ import msgspec
 from longshore.errors import NotFoundError
 from longshore.handlers.envelope import envelope
 from longshore.job import Job, State
-from longshore.queue import Queue, Selection, each_job
+from longshore.queue import Queue, Selection
 from longshore.record_store import Record
 from longshore.runs.copying import has_left
 from longshore.runs.records import RunRecords
+
+FIRST_PAGE, MOST_JOBS, PAGE_BYTES = 50, 1000, 1024 * 1024
+"""Jobs that are read at once: the first time, at most, and as many as have so many bytes of JSON."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class ResultLine(msgspec.Struct, frozen=True):
@@ -97,9 +102,12 @@ class ResultRows:
 
     async def each(self) -> AsyncIterator[Row]:
         """See `Rows`."""
-        async for job in each_job(self._queue, Selection(run=self._run, states=frozenset({State.COMPLETED}))):
-            if not has_left(job):
-                yield Row((job.kind, job.key), ResultLine.of(job), job)
+        completed, after, page = Selection(run=self._run, states=frozenset({State.COMPLETED})), "", FIRST_PAGE
+        while found := await self._queue.jobs(completed, after=after, limit=page):
+            for job in found:
+                if not has_left(job):
+                    yield Row((job.kind, job.key), ResultLine.of(job), job)
+            after, page = found[-1].id, _next_page(found)
 
     def part_of(self, row: Row) -> str:  # noqa: ARG002
         """See `Rows`: one table holds all kinds."""
@@ -149,6 +157,13 @@ class RecordRows:
         """See `Rows`."""
         assert isinstance(row.line, RecordLine)  # noqa: S101  as above
         return [_fields("data", row.line.data)]
+
+
+def _next_page(found: list[Job]) -> int:
+    """How many jobs to read at once after these: a page is in memory whole, and a result may be a whole book."""
+    some = found[:: max(len(found) // 20, 1)]
+    size = sum(len(_encode(ResultLine.of(job))) for job in some) / len(some)
+    return max(1, min(MOST_JOBS, int(PAGE_BYTES / size)))
 
 
 def _line(record: Record) -> RecordLine:
