@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
+from rich.text import Text
 
-from longshore.cli.output import one_line, printable
+from longshore.cli.output import one_line, printable, write_table
 
 
 def test_text_of_others_gives_the_terminal_no_orders() -> None:
     assert printable("\x1b[31mCA\x07\nTX\u202e\x9b2J") == "[31mCA TX2J"
     assert one_line("a\x1b[2J\r\nb") == "a[2J b"
     assert printable("Köln → 東京") == "Köln → 東京"
+
+
+@pytest.mark.parametrize("screen", [100, 80])
+def test_on_a_narrow_terminal_long_columns_give_way_and_short_names_stay(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], screen: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(screen))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    row = (
+        "each",
+        "*/15 2-6 * * 1-5",
+        "scraper India",
+        "2026-11-16 21:34 UTC",
+        "each_20261116_213400",
+        "due: " + "x" * 60,
+    )
+    write_table(("name", "cron", "what", "next run", "last run", "state"), [row], cut=("what",))
+    out = Text.from_ansi(capsys.readouterr().out).plain
+    assert max(map(len, out.splitlines())) <= screen
+    assert "name" in out
+    assert "each " in out
+    assert "*/15 2-6" in out
+    assert "2026-11-16 2" in out
 
 
 @pytest.mark.parametrize(

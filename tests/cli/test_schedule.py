@@ -87,8 +87,9 @@ def test_the_list_says_when_each_runs_and_ran(scraper: Path, says: Says) -> None
     says("schedule", "India", *NIGHTLY, "--now")
     head, row = says("schedule").splitlines()
     assert head.split("  ")[0] == "name"
-    for part in ("India", "0 2 * * *", "UTC", "scraper India", "02:00 UTC", "India_2", "waiting"):
+    for part in ("India", "0 2 * * *", "scraper India", "02:00 UTC", "India_2", "waiting"):
         assert part in row
+    assert len(row) <= 100
 
 
 def test_a_schedule_that_is_removed_is_gone(scraper: Path, says: Says, refused: Refused) -> None:

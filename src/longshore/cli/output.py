@@ -45,8 +45,9 @@ def write_table(
         console = Console(highlight=False)
         widths = _narrowed(columns, widths, cut, console.width)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-        for column in columns:
-            table.add_column(column, justify="right" if column in right else "left", no_wrap=True)
+        for column, width in zip(columns, widths, strict=True):
+            justify: Any = "right" if column in right else "left"
+            table.add_column(one_line(column, width), justify=justify, no_wrap=True)
         for row in rows:
             cells = [one_line(cell, width) for cell, width in zip(row, widths, strict=True)]
             table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in cells))
@@ -61,16 +62,24 @@ def write_table(
 
 
 def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], screen: int) -> list[int]:
-    """The widths with which the table fits the screen: those in `cut` share what the others leave."""
+    """The widths with which the table fits the screen: those in `cut` share what the others leave.
+
+    Where that is not enough, the widest give way: a short name is worth more than the end of a long text.
+    """
     narrowed = list(widths)
     spare = screen - 2 * len(columns) - sum(w for column, w in zip(columns, widths, strict=True) if column not in cut)
     giving = sorted((i for i, column in enumerate(columns) if column in cut), key=lambda i: widths[i])
     for place, i in enumerate(giving):
-        narrowed[i] = max(min(widths[i], spare // (len(giving) - place)), 8)
+        narrowed[i] = max(min(widths[i], spare // (len(giving) - place)), _NARROWEST)
         spare -= narrowed[i]
+    over = sum(narrowed) + 2 * len(columns) - screen
+    while over > 0 and max(narrowed) > _NARROWEST:
+        narrowed[narrowed.index(max(narrowed))] -= 1
+        over -= 1
     return narrowed
 
 
+_NARROWEST = 8
 _STYLES = {"failed": "red", "completed": "green", "claimed": "cyan", "cancelled": "dim"}
 
 

@@ -223,7 +223,7 @@ def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:
         "last": schedule.last,
         "last_run": schedule.last_run or None,
         "last_jobs": schedule.last_jobs if schedule.last is not None else None,
-        "state": _state(schedule, now)[0],
+        "state": _state(schedule, now),
         "trouble": schedule.trouble or None,
     }
 
@@ -232,30 +232,23 @@ def _show(said: dict[str, Schedule], now: float) -> None:
     from longshore.cli.output import note, one_line, write_table
 
     rows = [
-        (
-            name,
-            its.when.cron,
-            its.when.zone,
-            str(its.what),
-            _local(its.next(now), its),
-            "" if its.last is None else _local(its.last, its),
-            its.last_run,
-            " ".join(_state(its, now)),
-        )
+        (name, its.when.cron, str(its.what), _local(its.next(now), its), its.last_run, _state(its, now))
         for name, its in said.items()
     ]
-    write_table(("name", "cron", "zone", "what", "next run", "last run", "run id", "state"), rows, cut=("what",))
+    write_table(("name", "cron", "what", "next run", "last run", "state"), rows, cut=("what",))
     for name, its in said.items():
+        if _state(its, now) == "due":
+            note(f"{name} is due, and no worker that can start it has looked yet.")
         if its.trouble:
             note(f"{name}: the last run could not be submitted as a whole: {one_line(its.trouble, 400)}")
 
 
-def _state(schedule: Schedule, now: float) -> tuple[str, ...]:
+def _state(schedule: Schedule, now: float) -> str:
     if schedule.begun is not None:
-        return ("submitting",)
+        return "submitting"
     if schedule.due(now) is not None:
-        return ("due", "(no worker that can start it has looked yet)")
-    return ("failed",) if schedule.trouble else ("waiting",)
+        return "due"
+    return "failed" if schedule.trouble else "waiting"
 
 
 def _local(instant: float, schedule: Schedule) -> str:
