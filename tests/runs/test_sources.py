@@ -94,6 +94,17 @@ class TestCsv:
         source = csv_of(tmp_path, b'\xef\xbb\xbfa,b\r\n"x\r\ny","say ""hi"", you"\r\n')
         assert payloads(source) == [{"a": "x\r\ny", "b": 'say "hi", you'}]
 
+    def test_the_name_of_a_column_may_have_a_line_break_within_quotes(self, tmp_path: Path) -> None:
+        source = csv_of(tmp_path, '"city\nor town",b\nx,y\nz\n')
+        entries = source.entries()
+        assert next(entries).payload == {"city\nor town": "x", "b": "y"}
+        with pytest.raises(InputFileError, match="line 4: there are 1 values"):
+            next(entries)
+
+    def test_a_value_may_be_a_whole_page(self, tmp_path: Path) -> None:
+        page = "x" * 1_000_000
+        assert payloads(csv_of(tmp_path, f"a,b\n1,{page}\n")) == [{"a": "1", "b": page}]
+
     @pytest.mark.parametrize(
         ("text", "fault"),
         [
@@ -105,6 +116,7 @@ class TestCsv:
             ("", r"There are no jobs in"),
             ("a,b\n", r"There are no jobs in"),
             (b"a,b\n\xff,2\n", r"is not UTF-8 text"),
+            (b"a,b\n" + 5000 * b"11,2\n" + b"\xff,2\n", r"is not UTF-8 text: .* Save it as UTF-8"),
         ],
     )
     def test_what_is_wrong_is_named_by_its_line_before_anything_is_submitted(
@@ -222,6 +234,17 @@ class TestScans:
         with pytest.raises(UsageError, match="of a scan cannot be"):
             Scan(".", year=year, limit=limit)
 
+    @pytest.mark.filterwarnings("error")
+    def test_brackets_hold_characters_and_nothing_else(self, tmp_path: Path) -> None:
+        for name in ("[", "^", "&", "a", "b", "-"):
+            (tmp_path / name).touch()
+        assert names(Scan(str(tmp_path), glob="[[^&&]")) == ["&", "[", "^"]
+        assert names(Scan(str(tmp_path), glob="[!a-b^]")) == ["&", "-", "["]
+
+    def test_a_pattern_that_says_nothing_is_refused(self) -> None:
+        with pytest.raises(UsageError, match=r"cannot be '\[z-a\]': bad character range z-a"):
+            Scan("filings", glob="[z-a]")
+
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
@@ -323,6 +346,18 @@ class TestFunctions:
 
 
 class TestProducts:
+    @pytest.mark.parametrize(
+        ("dimensions", "fault"),
+        [
+            ({"a": [["x"]], "b": {"x": [1]}}, "'b' of a product failed: TypeError: unhashable"),
+            ({"a": lambda _: [1, 1 // 0]}, "'a' of a product failed: ZeroDivisionError"),
+            ({"a": lambda _: 5}, "'a' of a product failed: TypeError"),
+        ],
+    )
+    def test_values_that_cannot_be_had_are_a_fault_of_the_source(self, dimensions: dict[str, Any], fault: str) -> None:
+        with pytest.raises(InputFileError, match=fault):
+            check_file(product(**dimensions))
+
     def test_every_combination_is_a_job(self) -> None:
         source = product(state=["TX", "CA"], category=["cafe", "bar"], url="https://a.org/{state}/{category}")
         assert [payload["url"] for payload in payloads(source)] == [

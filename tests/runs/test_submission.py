@@ -14,7 +14,8 @@ from longshore.errors import InputFileError, QueueFullError, UsageError
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
-from longshore.runs.inputs import Format, Input
+from longshore.runs.inputs import Entry, Format, Input
+from longshore.runs.sources import Generated
 from longshore.runs.submission import BATCH, Plan, Submission, check_file, check_run_id, new_run_id, submit_file
 
 PLAN = Plan(run="r", kind="page")
@@ -94,6 +95,18 @@ class FullQueue(MemoryQueue):
 async def test_a_queue_that_fails_on_the_way_says_what_it_took_and_how_to_go_on(tmp_path: Path) -> None:
     with pytest.raises(QueueFullError, match=rf"The disk is full\. Before that, {BATCH:,} jobs were .* --run r"):
         await submit_file(FullQueue(), file_of(tmp_path, *numbered(BATCH + 500)), PLAN)
+
+
+@pytest.mark.parametrize("key", ["k", None])
+async def test_a_job_that_no_queue_can_keep_is_a_fault_of_its_source(key: str | None) -> None:
+    queue = MemoryQueue()
+    few = [Entry(payload={"number": number}) for number in range(BATCH)]
+    with pytest.raises(
+        InputFileError, match=rf"the list.*cannot be stored.*Before that, {BATCH:,} jobs were submitted"
+    ):
+        await submit_file(queue, Generated([*few, Entry(payload={"a": object()}, key=key)], "the list"), PLAN)
+    with pytest.raises(InputFileError, match=r"the list.*cannot be stored.*Nothing was submitted"):
+        await submit_file(queue, Generated([Entry(payload={"a": object()}, key=key)], "the list"), PLAN)
 
 
 async def test_what_a_line_says_of_itself_goes_before_the_plan(tmp_path: Path) -> None:

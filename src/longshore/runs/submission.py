@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import cast
 
@@ -89,10 +89,13 @@ async def submit_file(
     before the first is. Submitting again is harmless: what is known is counted as a duplicate.
     """
     done = Submission(plan.run)
-    entries = source.entries()
+    jobs = _jobs(source, plan)
     try:
-        while batch := [plan.job(entry) for entry in itertools.islice(entries, BATCH)]:
-            answer = await queue.submit(batch)
+        while batch := list(itertools.islice(jobs, BATCH)):
+            try:
+                answer = await queue.submit(batch)
+            except UsageError as error:
+                raise InputFileError(f"A job of {source.name} cannot be one: {error}.") from error
             done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
             if progress is not None:
                 progress(done)
@@ -109,6 +112,17 @@ async def submit_file(
             f"with --run {plan.run}, the same command goes on from there."
         ) from error
     return done
+
+
+def _jobs(source: Source, plan: Plan) -> Iterator[NewJob]:
+    for number, entry in enumerate(source.entries(), start=1):
+        try:
+            job = plan.job(entry)
+        except InputFileError:
+            raise
+        except UsageError as error:
+            raise InputFileError(f"{source.name}, job {number:,}: {error}.") from error
+        yield job
 
 
 def check_run_id(run: str) -> str:

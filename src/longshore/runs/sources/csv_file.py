@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NoReturn, TextIO
 
 from longshore.errors import InputFileError
-from longshore.runs.inputs import STANDARD_INPUT, Entry, is_rereadable, open_bytes
+from longshore.runs.inputs import LONGEST_LINE, STANDARD_INPUT, Entry, is_rereadable, open_bytes
 from longshore.runs.sources.template import Shape
 
 _SEPARATORS = (",", ";", "\t", "|")
+
+# By itself the library refuses a value of more than 128 KB, and a page may be one. It has one limit for all.
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 @dataclass(frozen=True)
@@ -60,20 +64,26 @@ class CsvFile:
     def _rows(self, file: TextIO) -> Iterator[Entry]:
         first = file.readline()
         separator = max(_SEPARATORS, key=first.count)
-        columns = [column.strip() for column in next(csv.reader([first], delimiter=separator), [])]
-        self._check(columns)
-        rows = csv.reader(file, delimiter=separator, strict=True)
+        rows = csv.reader(itertools.chain([first], file), delimiter=separator, strict=True)
+        columns: list[str] = []
         while True:
             try:
                 row = next(rows, None)
+                if not columns:
+                    columns = [column.strip() for column in row or ()]
+                    self._check(columns)
+                    continue
                 if row is None:
                     return
                 if not row:
                     continue
                 yield self.shape.entry(_named(columns, row))
-            except (ValueError, csv.Error) as error:
-                # The first line was read before the reader began to count.
-                raise InputFileError(f"{self.name}, line {rows.line_num + 1}: {error}") from error
+            except UnicodeDecodeError:
+                raise
+            except ValueError as error:
+                raise InputFileError(f"{self.name}, line {rows.line_num}: {error}") from error
+            except csv.Error as error:
+                raise InputFileError(f"{self.name}, line {rows.line_num}: {error}. Correct its quotes.") from error
 
     def _check(self, columns: list[str]) -> None:
         if not any(columns):

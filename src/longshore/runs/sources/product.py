@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from longshore.errors import InputFileError, UsageError
+from longshore.errors import InputFileError, LongshoreError, UsageError
 from longshore.runs.inputs import Entry
 from longshore.runs.sources.template import Shape
 
@@ -71,8 +71,20 @@ def _combinations(dimensions: list[tuple[str, Dimension]], chosen: dict[str, Any
         yield dict(chosen)
         return
     (name, values), rest = dimensions[0], dimensions[1:]
-    for value in _values(name, values, chosen):
+    for value in _listed(name, values, chosen):
         yield from _combinations(rest, {**chosen, name: value})
+
+
+def _listed(name: str, values: Dimension, chosen: Chosen) -> Iterator[Any]:
+    """The values of a dimension. They may be anybody's code, so that whatever it raises is a fault of theirs."""
+    try:
+        yield from _values(name, values, chosen)
+    except LongshoreError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputFileError(
+            f"The dimension '{name}' of a product failed: {type(error).__name__}: {error}. Correct it."
+        ) from error
 
 
 def _values(name: str, values: Dimension, chosen: Chosen) -> Iterable[Any]:

@@ -40,6 +40,12 @@ class Scan:
             raise UsageError(f"The limit of a scan cannot be {self.limit}: it takes a number of files, 1 or more.")
         if self.year is not None and not 1900 <= self.year <= 2099:
             raise UsageError(f"The year of a scan cannot be {self.year}: it takes one from 1900 to 2099.")
+        try:
+            _ = self._pattern
+        except re.error as error:
+            raise UsageError(
+                f"The glob of a scan cannot be '{self.glob}': {error.msg}. Correct what is in []"
+            ) from error
 
     @property
     def name(self) -> str:
@@ -101,6 +107,8 @@ def _files(folder: Path, below: str) -> Iterator[str]:
             yield below + name
 
 
+_SPECIAL = re.compile(r"[\\\[&~|^]")
+"""What means something within the brackets of an expression, or may one day, and nothing within those of a glob."""
 _SIGNS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]")
 
 
@@ -119,6 +127,6 @@ def _expression(glob: str) -> str:
             case "?":
                 pieces.append("[^/]")
             case one_of:
-                inside = one_of[1:-1].replace("\\", "\\\\")
+                inside = _SPECIAL.sub(r"\\\g<0>", one_of[1:-1])
                 pieces.append(f"[^/{inside[1:]}]" if inside.startswith("!") else f"[{inside}]")
     return "".join([*pieces, re.escape(glob[end:])])
