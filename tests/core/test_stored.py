@@ -86,6 +86,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         (msgspec.Raw(b"1e999"), "out of range"),
         (msgspec.Raw(b'"\\ud800 and more"'), "surrogate"),
         ({"part": msgspec.Raw(b"<html>")}, "malformed"),
+        ({"parts": ["one", msgspec.Raw(b"<html>")]}, "malformed"),
         ({"part": msgspec.Raw(b'"\xff"')}, "utf-8"),
     ],
 )

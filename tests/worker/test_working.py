@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sys
+import weakref
 from datetime import timedelta
 from typing import Any
 
@@ -62,6 +64,27 @@ async def test_a_failure_is_tried_again_and_kept_in_the_history(memory: MemoryQu
     assert (job.state, job.result) == (State.COMPLETED, "at last")
     assert [entry.failure.message for entry in await memory.history(job.id)] == ["attempt 1 failed", "attempt 2 failed"]
     assert (report.completed, report.failed, report.retried) == (1, 0, 2)
+
+
+async def test_what_a_failed_attempt_held_is_let_go_without_the_collector(memory: MemoryQueue, run_worker: Any) -> None:
+    class Page:
+        """As large as pages are."""
+
+    held: list[weakref.ref[Page]] = []
+
+    @handler("broken", retries=0)
+    async def broken(job: Any) -> None:
+        page = Page()
+        held.append(weakref.ref(page))
+        raise ProcessingError("it cannot be read")
+
+    await memory.submit([new_job("broken", {"number": number}) for number in range(3)])
+    gc.disable()
+    try:
+        await run_worker(memory, broken)
+        assert [page() for page in held] == [None] * 3
+    finally:
+        gc.enable()
 
 
 async def test_an_async_attempt_is_ended_at_its_timeout(memory: MemoryQueue, run_worker: Any) -> None:

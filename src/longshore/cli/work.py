@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Coroutine
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from longshore.lease import WorkerId
     from longshore.settings import Settings
     from longshore.worker import Report, StopCondition
+
+_OBJECTS_UNTIL_A_LOOK = 5_000
 
 
 def work(
@@ -158,6 +161,8 @@ def work(
         ),
         log_level=level,
     )
+    # Jobs come and go by the hundred, and none of them in a cycle: to look for cycles every few pages is in vain.
+    gc.set_threshold(_OBJECTS_UNTIL_A_LOOK)
     working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=Triggering)
     return run_and_leave(working if reports is None else _with_goodbye(working, reports))
 

@@ -154,6 +154,8 @@ class Runner:
             self._tools.ended(kit, outcome, caught)
         elif interrupted and isinstance(outcome, Failed):
             self._tools.failed(job, handler, outcome, None)
+        # Its traceback leads back here. The cycle would keep what the attempt held, pages and all, for who knows how long.
+        del caught
         return outcome
 
     def _interrupted(self, handler: Handler, job: Job) -> Outcome | None:
