@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +23,8 @@ from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.runs.limits import LeftOut
 from longshore.scrape.rate import Standing
 from longshore.worker.limits import add_left_out
+
+from .conftest import Shell
 
 Says = Callable[..., str]
 BROKEN = Failed(Failure("processing", "no title", exception="x.TitleError", retryable=False))
@@ -173,3 +177,18 @@ def test_another_breakdown_is_refused(refused: Callable[..., str]) -> None:
 def test_a_run_that_is_not_there_is_refused_in_every_breakdown(refused: Callable[..., str]) -> None:
     for by in ("kind", "worker"):
         assert "There is no run 's'" in refused("status", "s", "--by", by)
+
+
+def test_who_asks_how_far_a_run_is_imports_no_logging(shell: Shell) -> None:
+    """Half of its time would go there."""
+    shell("submit", "page", "--urls-file", shell.urls(3), "--run", "r")
+    looked = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "longshore", "status", "r"],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert "longshore.runs.outlook" in looked.stderr
+    assert "structlog" not in looked.stderr
