@@ -108,4 +108,4 @@ def test_without_its_library_parquet_says_how_to_install_it(
     a_run: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    assert "pip install 'longshore[parquet]'" in refused("export", "r", "-o", "x.parquet")
+    assert "pip install '.[parquet]' where Longshore was cloned" in refused("export", "r", "-o", "x.parquet")

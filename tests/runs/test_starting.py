@@ -165,8 +165,11 @@ async def test_a_distributed_run_is_resumed_by_submitting_what_is_new(distribute
     again = await distributed.start(resume=True)
     assert again.submission == Submission(first.submission.run_id, 1, 2)
     await distributed.queue.cancel(Selection())
-    with pytest.raises(NotFoundError, match="is finished"):
+    with pytest.raises(NotFoundError, match=f"is finished.* add to it: --run {first.submission.run_id}"):
         await distributed.start(resume=True)
+    assert (await distributed.start(run=first.submission.run_id)).submission == Submission(
+        first.submission.run_id, 0, 3
+    )
     prepared = prepare(Start(distributed.scraper, PAGE, distributed.checkpoint))
     assert prepared.left is None, "its jobs are in the queue: nothing is left of the start"
 
@@ -229,6 +232,15 @@ def test_the_workers_command_has_the_scrapers_settings_and_no_password(monkeypat
     assert worker_command("longshore", scraper, "r", resolve({"queue": secret})) == expected
     named = worker_command("longshore", scraper, "r", resolve({"queue": "dir:///my queue"}))
     assert named == f"{expected} --queue 'dir:///my queue'"
+
+
+@pytest.mark.usefixtures("nothing_set")
+def test_the_profile_of_a_start_is_that_of_its_workers() -> None:
+    scraper = Scraper("India", handler="india.py", settings={"profile": "testing"})
+    command = "longshore work india.py --run r --until-done --profile"
+    asked = settings_for(scraper, {"profile": "development"})
+    assert worker_command("longshore", scraper, "r", asked) == f"{command} development"
+    assert worker_command("longshore", scraper, "r", settings_for(scraper, {})) == f"{command} testing"
 
 
 async def test_many_starts_in_one_second_never_share_a_run() -> None:

@@ -83,7 +83,9 @@ Error = Annotated[
 OlderThan = Annotated[
     str | None,
     typer.Option(
-        metavar="AGE", help="Only jobs that have stood so for this long: 90s, 30m, 12h, 7d.", show_default=False
+        metavar="AGE",
+        help="Only jobs that were settled this long ago, or where unfinished submitted: 90s, 30m, 12h, 7d.",
+        show_default=False,
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", metavar="", help="Do not ask first.")]

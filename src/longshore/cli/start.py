@@ -52,6 +52,7 @@ def start(
     ] = None,
     max_depth: options.MaxDepth = None,
     max_jobs: options.MaxJobs = None,
+    profile: options.Profile = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
@@ -67,7 +68,7 @@ def start(
     from longshore.url import mask_url
 
     scraper = find_scraper(name)
-    said = {"workers": workers, "queue": queue, "debug": debug}
+    said = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
     source = None if urls_file is None and jobs_file is None else file_of(urls_file, jobs_file)
     if scraper.distributed:
         for flag, value in (("--out", out), ("--workers", workers)):

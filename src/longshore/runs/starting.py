@@ -95,6 +95,8 @@ def worker_variables(scraper: Scraper, settings: Settings) -> dict[str, str]:
 def worker_command(program: str, scraper: Scraper, run: str, settings: Settings) -> str:
     """What starts a worker for a run, as it is typed into a shell in the scraper's folder. Holds no password."""
     own = {name: value for name, value in scraper.settings.items() if name not in _NOT_A_WORKERS}
+    if settings.source("profile").level == "command line":
+        own["profile"] = settings.profile
     variables = [f"{TABLE[name].variable}={shlex.quote(show(own[name]))}" for name in own if name not in _OPTIONS]
     arguments = [scraper.handler, "--run", run, "--until-done"]
     for name in _OPTIONS:
@@ -235,7 +237,8 @@ async def _check_known(queue: Queue, start: Start, standing: Standing) -> None:
         )
     if start.scraper.distributed and start.run is None and standing.submitted and not totals(counts).remaining:
         raise NotFoundError(
-            f"Run {standing.run} of {start.scraper.name} is finished. Leave --resume out to start a new one."
+            f"Run {standing.run} of {start.scraper.name} is finished. Leave --resume out to start a new one, or add to "
+            f"it: --run {standing.run}."
         )
 
 

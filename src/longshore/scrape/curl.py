@@ -44,7 +44,7 @@ class CurlTransport:
         except ImportError as error:
             raise SettingsError(
                 "The curl transport needs curl_cffi, which is not installed. "
-                "Install longshore[fingerprint], or use the aiohttp transport."
+                "Fix: pip install '.[fingerprint]' where Longshore was cloned, or use the aiohttp transport."
             ) from error
         self._bounds = bounds
         self._curl: AsyncCurl | None = None

@@ -21,7 +21,8 @@ def check_parquet() -> None:
         import pyarrow.parquet  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"Parquet needs a library that is not here ({error}). Install it: pip install 'longshore[parquet]'"
+            f"Parquet needs a library that is not here ({error}). Fix: pip install '.[parquet]' where Longshore was "
+            "cloned"
         ) from error
 
 
