@@ -32,6 +32,16 @@ from longshore.runs.waiting import Look
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
 
+FILINGS = """
+from longshore import handler
+
+
+@handler("filing", retries=0)
+async def filing(name: str):
+    if name == "2024/1.xml":
+        raise ValueError("not a filing")
+    return name
+"""
 BROKEN = Failed(Failure("processing", "no title", exception="x.TitleError", retryable=False))
 
 
@@ -108,6 +118,29 @@ def test_a_run_that_is_not_there_is_named_with_what_there_is(
 ) -> None:
     fill(1, 0)
     assert "There is no run 's' in sqlite:///.longshore/queue.db. The latest are: r." in refused("wait", "s")
+
+
+def test_who_submits_may_wait_and_whoever_submits_again_picks_the_run_up(shell: Shell) -> None:
+    """C1: a coordinator makes jobs and waits; or leaves at once, and waits later."""
+    (shell.folder / "filings/2024").mkdir(parents=True)
+    for number in range(3):
+        shell.write(f"filings/2024/{number}.xml", "<filing/>")
+    shell.write("filings.py", FILINGS)
+    command = ("submit", "filing", "--scan", "filings", "--year", "2024", "--limit", "2", "--run", "r")
+    left = shell(*command)
+    assert (left.returncode, left.stderr) == (0, "")
+    waiting = shell.start(*command, "--wait")
+    assert waiting.stdout is not None
+    try:
+        first = [waiting.stdout.readline() for _ in range(5)]
+        assert json.loads("".join(first)) == {"run_id": "r", "submitted": 0, "duplicates": 2}
+        assert waiting.poll() is None, "what it submitted is known while it waits"
+        assert shell("work", "filings.py", "--run", "r", "--until-done").returncode == 0
+        _, err = waiting.communicate(timeout=60)
+    finally:
+        waiting.kill()
+    assert waiting.returncode == 1
+    assert "run r: 1 completed, 1 failed" in err
 
 
 def test_a_time_that_is_none_is_refused(refused: Callable[..., str]) -> None:

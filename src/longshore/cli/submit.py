@@ -87,13 +87,18 @@ def submit(
     ] = "",
     max_depth: options.MaxDepth = None,
     max_jobs: options.MaxJobs = None,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", metavar="", help="Then watch the run until it ends, as 'longshore wait' does."),
+    ] = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
-) -> None:
+) -> int:
     """Put jobs into the queue, and print JSON: run_id, submitted, duplicates.
 
     Submitting again is harmless: what the run knows already is counted as a duplicate. In a JSONL file a line is the
-    payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it.
+    payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
+    exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
     from longshore.cli.output import write_json
     from longshore.cli.progress import submitting
@@ -112,7 +117,15 @@ def submit(
         check_run_id(run)
     with submitting(source):
         check_file(source)
-    write_json(asyncio.run(_submit(settings, source, kind, run, priority, partition, limits)))
+    done = asyncio.run(_submit(settings, source, kind, run, priority, partition, limits))
+    write_json(done)
+    if not wait:
+        return 0
+    from longshore.cli.wait import waited
+
+    # Whoever reads the id in a pipe has it while the run goes on.
+    sys.stdout.flush()
+    return asyncio.run(waited(settings, done.run_id))
 
 
 async def _submit(

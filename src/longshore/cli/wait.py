@@ -48,10 +48,18 @@ def wait(
 
     settings = resolve({"queue": queue, "debug": debug})
     longest = options.age(timeout, "--timeout")
-    return asyncio.run(_wait(settings, run, longest, record, json=json))
+    return asyncio.run(waited(settings, run, longest, record, json=json))
 
 
-async def _wait(settings: Settings, run: str, longest: timedelta | None, record: Path | None, *, json: bool) -> int:
+async def waited(
+    settings: Settings,
+    run: str,
+    longest: timedelta | None = None,
+    record: Path | None = None,
+    *,
+    json: bool = False,
+) -> int:
+    """Watch a run to its end, and say how it ended; the answer is the command's exit code."""
     from longshore.cli.notices import notices_json
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.cli.output import write_json
