@@ -85,6 +85,23 @@ async def test_four_processes_share_what_a_site_allows(
     assert site.refused <= max(3, 0.015 * len(site.answers))
 
 
+async def test_a_machine_that_stalls_catches_up_where_the_site_allows_bursts(clock: JumpingClock, make: Make) -> None:
+    site = TokenBucket(clock, 50, 20)
+    asking = [asyncio.ensure_future(ask_for_ever(site, pace, 0.05)) for pace in [make()] for _ in range(16)]
+    await clock.run(40)
+    begin = len(site.answers)
+    for second in range(40, 80):
+        await clock.run(second + 0.8)
+        clock.advance(0.2)  # everybody sleeps through it
+        await clock.run(second + 1)
+    refused = sum(status == 429 for _, status in site.answers[begin:])
+    assert site.share(since=40) >= 0.93
+    assert refused <= 0.01 * (len(site.answers) - begin)
+    for each in asking:
+        each.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+
+
 async def test_a_site_that_becomes_stricter_is_asked_less_and_one_that_allows_more_is_asked_more(
     clock: JumpingClock, make: Make
 ) -> None:

@@ -27,6 +27,27 @@ def test_slots_that_nobody_took_are_not_made_up_for() -> None:
     assert reserve(standing, NOW + 100, 2, Policy())[1] == [NOW + 100, NOW + 101]
 
 
+def test_what_a_machine_was_late_for_is_made_up_for_where_the_host_allows_bursts() -> None:
+    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=10.0, ceiling=10.0, next=NOW - 5)
+    for burst, late in ((0.0, 0.0), (8.0, 0.4), (1000.0, 0.5)):
+        standing = msgspec.structs.replace(known, burst=burst)
+        assert reserve(standing, NOW, 2, Policy(), NOW - 5)[1] == pytest.approx([NOW - late, NOW - late + 0.1])
+        assert reserve(standing, NOW, 1, Policy())[1] == [NOW]  # nobody waited: nothing was missed
+    crawled = msgspec.structs.replace(known, burst=8.0, crawl_delay=1.0)
+    assert reserve(crawled, NOW, 1, Policy(), NOW - 5)[1] == [NOW]
+
+
+def test_whoever_was_late_for_a_slot_still_waited_for_the_rate() -> None:
+    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=100.0, next=NOW - 0.1)
+    assert reserve(known, NOW, 1, Policy(), NOW - 0.2)[0].pressed
+    assert not reserve(known, NOW, 1, Policy(), NOW)[0].pressed
+
+
+def test_the_burst_of_a_host_is_learned_with_its_ceiling() -> None:
+    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=110.0, overshot=164.0, passed=400)
+    assert fold(known, refused(), NOW + 4, Policy()).burst == pytest.approx(20, abs=6)
+
+
 def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:
     _, instants = reserve(unknown(NOW, Policy()), NOW, 200, Policy(jitter=0.3))
     put_off = [instant - NOW - number for number, instant in enumerate(instants)]

@@ -46,6 +46,9 @@ _TOO_FEW = 3
 """So few answers since the last refusal measure nothing."""
 _ENOUGH = 10
 """So many are worth relying on for a while."""
+_WORTH_CATCHING_UP = 2.0
+"""A burst of fewer may be a mistake."""
+_LONGEST_SLACK = 0.5
 _ROUNDS_TO_CLOSE = 6
 _FIRST_CLOSURE, _LONGEST_CLOSURE = 60.0, 900.0
 
@@ -94,6 +97,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the host seems to allow; 0 while that is unknown."""
     overshot: float = 0.0
     """The rate at which the climb before this one was refused; 0 before the first refusal."""
+    burst: float = 0.0
+    """How many the host seems to let through at once beyond the ceiling, when it was left alone; 0 where unknown."""
     since: float
     """When the host last had nothing to give; before the first refusal, when it was first asked."""
     passed: int = 0
@@ -134,10 +139,27 @@ def gap(standing: Standing, policy: Policy) -> float:
     return max(1 / standing.rate, standing.crawl_delay)
 
 
-def reserve(standing: Standing, now: float, count: int, policy: Policy) -> tuple[Standing, list[float]]:
-    """Take so many slots, the next that are free: the instants at which requests may be sent."""
-    begin = max(standing.next, standing.closed_until, now)
-    pressed = standing.next >= now - gap(standing, policy) / 2
+def slack(standing: Standing, policy: Policy) -> float:
+    """How many seconds late a slot may be used as if nothing had happened.
+
+    A site that allows a burst has kept what was not asked of it meanwhile: the half of that is safe to ask for. One
+    that allows none has not.
+    """
+    if policy.delay is not None or standing.crawl_delay or standing.burst < _WORTH_CATCHING_UP:
+        return 0.0
+    return min(standing.burst / 2 / standing.rate, _LONGEST_SLACK)
+
+
+def reserve(
+    standing: Standing, now: float, count: int, policy: Policy, waiting_since: float | None = None
+) -> tuple[Standing, list[float]]:
+    """Take so many slots, the next that are free: the instants at which requests may be sent.
+
+    What somebody has waited for since then (by default: now) may be handed out a little late, by the slack.
+    """
+    since = now if waiting_since is None else waiting_since
+    begin = max(standing.next, standing.closed_until, min(max(since, now - slack(standing, policy)), now))
+    pressed = standing.next >= min(since, now) - gap(standing, policy) / 2
     instants = []
     for _ in range(count):
         instants.append(begin)
@@ -177,7 +199,7 @@ def fold(standing: Standing, tally: Tally, now: float, policy: Policy) -> Standi
 
 
 def _climbed(standing: Standing, passed: int, now: float, policy: Policy) -> Standing:
-    rate, ceiling, overshot = standing.rate, standing.ceiling, standing.overshot
+    rate, ceiling, overshot, burst = standing.rate, standing.ceiling, standing.overshot, standing.burst
     doublings = min(max(now - standing.grown_at, 0.0), passed / ANSWERS_TO_DOUBLE) if standing.pressed else 0.0
     if not ceiling:
         slow = overshot and rate >= _SLOW_FROM * overshot
@@ -189,12 +211,13 @@ def _climbed(standing: Standing, passed: int, now: float, policy: Policy) -> Sta
     elif rate < _CRUISE * ceiling or now >= standing.hold_until:
         rate *= 2 ** (doublings / CREEP)
         if rate > _LIFTED * ceiling:
-            ceiling = overshot = 0.0
+            ceiling = overshot = burst = 0.0
     return msgspec.structs.replace(
         standing,
         rate=min(max(rate, policy.slowest), policy.fastest),
         ceiling=ceiling,
         overshot=overshot,
+        burst=burst,
         passed=standing.passed + passed,
         grown_at=now,
         rounds=0,
@@ -227,7 +250,7 @@ def _lowered(standing: Standing, tally: Tally, now: float, policy: Policy) -> St
 def _measured(standing: Standing, now: float) -> Standing:
     """The ceiling and the rate after a refusal that is meant as one."""
     rate = min(standing.spaced[0] or standing.rate, standing.rate)
-    ceiling, overshot, hold = standing.ceiling, standing.overshot, 0.0
+    ceiling, overshot, burst, hold = standing.ceiling, standing.overshot, standing.burst, 0.0
     mean = standing.passed / max(now - standing.since, 1e-3)
     if ceiling:
         if standing.passed < _TOO_FEW:
@@ -246,10 +269,18 @@ def _measured(standing: Standing, now: float) -> Standing:
         begin = 0.7 * rate
     else:
         ceiling = min(max(mean, _level(_before_the_step(rate, SLOW, 0.5), overshot, SLOW)), 0.97 * rate)
+        burst = _burst(overshot, ceiling)
         overshot = _before_the_step(rate, SLOW, 1.0)
         begin = _SAFE * ceiling
     return msgspec.structs.replace(
-        standing, rate=begin, ceiling=ceiling, overshot=overshot, hold_until=now + hold, since=now, passed=0
+        standing,
+        rate=begin,
+        ceiling=ceiling,
+        overshot=overshot,
+        burst=burst,
+        hold_until=now + hold,
+        since=now,
+        passed=0,
     )
 
 
@@ -257,6 +288,15 @@ def _level(flat: float, steep: float, times: float) -> float:
     """Where a climb of no steepness is refused, if one was at `flat`, and one so many times as steep at `steep`."""
     root = math.sqrt(times)
     return (root * flat - steep) / (root - 1)
+
+
+def _burst(climbed_to: float, ceiling: float) -> float:
+    """What came through beyond the ceiling while the fast climb went on from there."""
+    times = max(climbed_to / ceiling, 1.0)
+    doublings = math.log2(times)
+    by_answers = ANSWERS_TO_DOUBLE * (doublings - (1 - 1 / times) / math.log(2))
+    by_seconds = ceiling * ((times - 1) / math.log(2) - doublings)
+    return max(by_answers, by_seconds)
 
 
 def _before_the_step(rate: float, gentleness: float, share: float) -> float:

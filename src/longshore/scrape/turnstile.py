@@ -19,17 +19,19 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
 from longshore.scrape.pace_shelf import PaceShelf, line_name
 from longshore.scrape.pacing import HostClosedError
-from longshore.scrape.rate import REFUSALS, Policy, Standing, Tally, fold, gap, reserve, unknown
+from longshore.scrape.rate import REFUSALS, Policy, Standing, Tally, fold, gap, reserve, slack, unknown
 
-_AHEAD_SECONDS = 0.1
-"""How far ahead slots are reserved, and how many in one go: those of so many seconds."""
+_AHEAD_SECONDS, _FAR_AHEAD_SECONDS = 0.1, 0.25
+"""How far ahead slots are reserved, and how many in one go: those of so many seconds. Further where it is known what
+the host allows, for then they are not planned in vain, and a busy machine is in time for them."""
 _STOCK_SECONDS = 0.2
 """For so long the slots are to last where the rate holds nobody back: busy event loops are late, and disks are slow."""
 _LATE_SECONDS = 0.25
 _LATE_GAPS = 3
 """A slot that was missed by more than this, whichever is longer, is lost: many at once would be a burst."""
 _CLOSEST = 0.9
-"""Two requests of this process are never closer than this share of the time between slots."""
+"""Two requests of this process are never closer than this share of the time between slots, but where the host allows
+bursts."""
 _EARLY_SECONDS = 0.0005
 """A slot so near is there: no clock wakes anyone more exactly."""
 _FLUSH_SECONDS = 1.0
@@ -44,9 +46,10 @@ log = structlog.get_logger()
 
 
 class _Waiter:
-    __slots__ = ("deadline", "may_go")
+    __slots__ = ("deadline", "may_go", "since")
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, since: float, deadline: float) -> None:
+        self.since = since
         self.deadline = deadline
         self.may_go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -71,6 +74,9 @@ class Turnstile:
         self._read_first = True
         self._slots: deque[float] = deque()
         self._gap = 1.0
+        self._slack = 0.0
+        self._late = _LATE_SECONDS
+        self._ahead = _AHEAD_SECONDS
         self._last = -math.inf
         self._taken = 0
         self._window, self._in_window, self._usual = -math.inf, 0, 0
@@ -95,7 +101,7 @@ class Turnstile:
         if slots[0] > now + _EARLY_SECONDS or not self._usable(now):
             return False
         self._use(now)
-        if not self._asked_for_more and (not slots or slots[-1] < now + _AHEAD_SECONDS / 2) and self._runs_low():
+        if not self._asked_for_more and (not slots or slots[-1] < now + self._ahead / 2) and self._runs_low():
             self._asked_for_more = True
             self._serve()
         return True
@@ -104,7 +110,7 @@ class Turnstile:
         """Queue up. `HostClosedError` where that would take longer."""
         now = self._clock.monotonic()
         self._refuse_early(now, patience)
-        waiter = _Waiter(now + patience)
+        waiter = _Waiter(now, now + patience)
         self._waiters.append(waiter)
         self._active_at = now
         self._serve()
@@ -170,10 +176,10 @@ class Turnstile:
 
     def _usable(self, now: float) -> bool:
         """Drop slots that were missed; whether the first one left may be used as far as the last use goes."""
-        slots, late = self._slots, max(_LATE_SECONDS, _LATE_GAPS * self._gap)
+        slots, late = self._slots, self._late
         while slots and slots[0] < now - late:
             slots.popleft()
-        return bool(slots) and now - self._last >= _CLOSEST * self._gap - _EARLY_SECONDS
+        return bool(slots) and (self._slack > 0 or now - self._last >= _CLOSEST * self._gap - _EARLY_SECONDS)
 
     def _use(self, now: float) -> None:
         self._slots.popleft()
@@ -273,13 +279,13 @@ class Turnstile:
         """
         used = self._taken if self._held_back else max(self._taken, self._usual)
         missing = max(len(self._waiters), used) - len(self._slots)
-        return min(missing, math.ceil(_AHEAD_SECONDS / self._gap)) if missing > 0 else 0
+        return min(missing, math.ceil(self._ahead / self._gap)) if missing > 0 else 0
 
     def _exchange_is_due(self, now: float) -> bool:
         if self._hurry or self._tally.crawl_delay or self.standing is None:
             return True
-        if self._wanted() and not (self._slots and self._slots[0] > now + _AHEAD_SECONDS / 2):
-            return self._open_from() - now <= _AHEAD_SECONDS + _EARLY_SECONDS
+        if self._wanted() and not (self._slots and self._slots[0] > now + self._ahead / 2):
+            return self._open_from() - now <= self._ahead + _EARLY_SECONDS
         return bool(self._tally) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
 
     def _open_from(self) -> float:
@@ -292,9 +298,9 @@ class Turnstile:
         if self._waiters:
             looks = [min(waiter.deadline for waiter in self._waiters)]
             if self._slots:
-                looks.append(max(self._slots[0], self._last + _CLOSEST * self._gap))
+                looks.append(self._slots[0] if self._slack else max(self._slots[0], self._last + _CLOSEST * self._gap))
             else:
-                looks.append(self._open_from() - _AHEAD_SECONDS)
+                looks.append(self._open_from() - self._ahead)
         return max(min(looks), self._not_before if self._not_before > now else -math.inf)
 
     async def _until(self, instant: float) -> None:
@@ -337,8 +343,9 @@ class Turnstile:
                 known = self.standing or unknown(now, policy)
                 new = fold(known, tally, now, policy) if tally else known
                 instants: list[float] = []
-                if wanted and max(new.next, new.closed_until) <= now + _AHEAD_SECONDS + 2 * _EARLY_SECONDS:
-                    new, instants = reserve(new, now, wanted, policy)
+                if wanted and max(new.next, new.closed_until) <= now + self._ahead + 2 * _EARLY_SECONDS:
+                    since = min((self._waiters[0].since + self._offset, now)) if self._waiters else now
+                    new, instants = reserve(new, now, wanted, policy, since)
                 if new == self.standing:
                     break
                 version = await self._shelf.write(self._name, self._version, new)
@@ -369,7 +376,9 @@ class Turnstile:
         if self.standing is not None and standing.lowered_at > self.standing.lowered_at:
             self._slots.clear()  # of a rate that was too high
         self.standing = standing
-        self._gap = gap(standing, policy)
+        self._gap, self._slack = gap(standing, policy), slack(standing, policy)
+        self._late = max(self._slack or _LATE_SECONDS, _LATE_GAPS * self._gap)
+        self._ahead = _FAR_AHEAD_SECONDS if standing.ceiling else _AHEAD_SECONDS
 
     def _take_back(self, tally: Tally) -> None:
         later, self._tally = self._tally, msgspec.structs.replace(tally)
