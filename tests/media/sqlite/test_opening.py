@@ -231,6 +231,34 @@ async def test_a_damaged_file_is_said_to_be_damaged(file: Path) -> None:
     gc.collect()
 
 
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_file_that_is_taken_away_ends_the_work_on_it(file: Path, replaced: bool) -> None:
+    queue = await open_queue(f"sqlite:///{file}")
+    try:
+        await queue.submit([new_job("page", {"n": 1}, run="r")])
+        file.rename(file.with_name("elsewhere"))
+        if replaced:
+            await (await open_queue(f"sqlite:///{file}")).close()
+        for call in (queue.submit([new_job("page", {"n": 2}, run="r")]), queue.stats()):
+            with pytest.raises(QueueError, match="was removed or replaced while it was in use"):
+                await call
+    finally:
+        await queue.close()
+
+
+async def test_a_process_that_goes_into_another_folder_keeps_its_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    queue = await open_queue("sqlite:///queue.db")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    try:
+        assert (await queue.submit([new_job("page", {"n": 1}, run="r")])).new == 1
+    finally:
+        await queue.close()
+
+
 async def test_a_closed_queue_says_so(file: Path) -> None:
     queue = await open_queue(f"sqlite:///{file}")
     await queue.close()

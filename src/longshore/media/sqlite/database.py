@@ -50,6 +50,9 @@ class Database:
         self._connection = connection
         self._thread = thread
         self._process = os.getpid()
+        # A handler may change the folder of its process.
+        self._place = path.absolute()
+        self._file = _identity(self._place)
         self._writes: deque[_Write] = deque()
         self._watcher: sqlite3.Connection | None = None
         self._watching = threading.Lock()
@@ -91,7 +94,7 @@ class Database:
         with self._watching:
             if self._watcher is None:
                 # A connection is blind to its own commits, hence a second one.
-                self._watcher = _connect(self._path)
+                self._watcher = _connect(self._place)
             try:
                 (version,) = self._watcher.execute("PRAGMA data_version").fetchone()
             except sqlite3.Error as error:
@@ -131,7 +134,16 @@ class Database:
         if os.getpid() != self._process:
             raise QueueError(f"The queue '{self._path}' was opened before a fork. Open it in the new process.")
 
+    def _check_there(self) -> None:
+        # An open file that was removed can be read and written as before, and all of it would be lost.
+        if _identity(self._place) != self._file:
+            raise QueueError(
+                f"The file of the queue '{self._path}' was removed or replaced while it was in use. Put it back, if it "
+                "is to be kept, and start again."
+            )
+
     def _transact(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        self._check_there()
         return _transact(self._connection, self._path, begin, work)
 
     def _commit_together(self) -> None:
@@ -221,6 +233,15 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.
         db.close()
         raise
     return db
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file from another that takes its name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _use_wal(db: sqlite3.Connection, path: Path) -> None:
