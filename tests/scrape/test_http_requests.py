@@ -13,7 +13,7 @@ from tests.scrape.scripted_site import Answer, ScriptedSite, Silent, SwiftClock
 
 from longshore.errors import ConnectionFailedError, ProcessingError, SettingsError, TimedOutError, ValidationError
 from longshore.scrape import curl, transport
-from longshore.scrape.http import Http, Response, SyncHttp
+from longshore.scrape.http import Http, Response, StatusError, SyncHttp
 from longshore.scrape.identity import robot_name, user_agent
 from longshore.scrape.proxy_file import Proxy
 from longshore.scrape.request import BodyOptions, Request, make_request
@@ -275,3 +275,45 @@ def test_the_user_agent_names_a_contact_on_one_line() -> None:
 @pytest.mark.parametrize(("agent", "name"), [("MyBot/2.0 (+x)", "MyBot"), (" a-b_c d", "a-b_c"), ("(?)", "longshore")])
 def test_robots_know_us_by_the_first_word(agent: str, name: str) -> None:
     assert robot_name(agent) == name
+
+
+async def test_many_pages_are_fetched_in_one_call_so_many_at_once_and_come_in_order(http: Http) -> None:
+    """E13."""
+    under_way, most = 0, 0
+
+    async def answer(request: web.Request) -> web.Response:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        # The last of three lets all go, so none can have waited for another.
+        if under_way == 3:
+            full.set()
+        await full.wait()
+        under_way -= 1
+        return web.Response(text=request.path)
+
+    full = asyncio.Event()
+    app = web.Application()
+    app.router.add_get("/{page}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    urls = [f"http://127.0.0.1:{runner.addresses[0][1]}/{number}" for number in range(9)]
+    found = await http.get_all(iter(urls), at_once=3)
+    await runner.cleanup()
+    assert [each.text for each in found] == [f"/{number}" for number in range(9)]
+    assert most == 3
+
+
+async def test_the_first_error_among_many_ends_the_others(site: ScriptedSite, http: Http) -> None:
+    site.script["/bad"] = [Answer(status=404)]
+    with pytest.raises(StatusError):
+        await http.get_all([f"{site.url}/bad", *(f"{site.url}/{n}" for n in range(50))], at_once=1)
+    assert [asked.path for asked in site.requests] == ["/bad"]
+
+
+async def test_plain_code_fetches_many_pages_too(site: ScriptedSite) -> None:
+    http = SyncHttp(Http(robots=False))
+    found = await asyncio.to_thread(http.get_all, [f"{site.url}/{number}" for number in range(3)])
+    await asyncio.to_thread(http.close)
+    assert [each.status for each in found] == [200] * 3

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
 from longshore.loop_thread import LoopThread
 from longshore.scrape.answers import Response, StatusError
+from longshore.scrape.batch import AT_ONCE, fetch_all
 from longshore.scrape.fetch import Call, Fetch, Watch, Ways
 from longshore.scrape.identity import PRODUCT, robot_name
 from longshore.scrape.identity import user_agent as default_user_agent
@@ -42,8 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = ["AttemptHttp", "Http", "Response", "StatusError", "SyncAttemptHttp", "SyncHttp"]
 
-Run = Callable[[Coroutine[Any, Any, Response]], Response]
-"""Runs a coroutine to its end."""
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a coroutine to its end."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
+
 
 DEFAULT_PATIENCE = timedelta(seconds=30)
 DEFAULT_RETRIES = 2
@@ -61,6 +68,15 @@ class AttemptHttp:
     async def get(self, url: str, **options: Unpack[Options]) -> Response:
         """Fetch a URL, following redirects. See `request`."""
         return await self.request("GET", url, **options)
+
+    async def get_all(
+        self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]
+    ) -> list[Response]:
+        """Fetch many URLs, so many at once, each at its host's pace. Their answers, in the same order.
+
+        Raises the first error there is, as `request` does, and ends the others.
+        """
+        return await fetch_all(lambda url: self.get(url, **options), urls, at_once)
 
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """Send a body (`data` or `json`) to a URL; once, for who knows what a second time would do. See `request`."""
@@ -170,6 +186,10 @@ class SyncAttemptHttp:
         """As `AttemptHttp.get`."""
         return self._run(self._attempt_http.get(url, **options))
 
+    def get_all(self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]) -> list[Response]:
+        """As `AttemptHttp.get_all`."""
+        return self._run(self._attempt_http.get_all(urls, at_once=at_once, **options))
+
     def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.post`."""
         return self._run(self._attempt_http.post(url, **options))
@@ -201,7 +221,7 @@ class SyncHttp(SyncAttemptHttp):
             self._thread.close()
             self._thread = None
 
-    def _call(self, coroutine: Coroutine[Any, Any, Response]) -> Response:
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         with self._starting:
             if self._thread is None:
                 self._thread = LoopThread("longshore-http")

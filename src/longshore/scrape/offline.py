@@ -9,6 +9,7 @@ from multidict import CIMultiDict
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, WorkerError
 from longshore.scrape.answers import Response, StatusError, passes
+from longshore.scrape.batch import AT_ONCE, fetch_all
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.masking import mask_address, mask_body
 from longshore.scrape.request import BodyOptions, Options, Request, make_request
@@ -88,6 +89,12 @@ class OfflineHttp:
         """As `AttemptHttp.get`."""
         return await self.request("GET", url, **options)
 
+    async def get_all(
+        self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]
+    ) -> list[Response]:
+        """As `AttemptHttp.get_all`."""
+        return await fetch_all(lambda url: self.get(url, **options), urls, at_once)
+
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.post`."""
         return _answered(self._answers, "POST", url, options)
@@ -106,6 +113,11 @@ class OfflineSyncHttp:
     def get(self, url: str, **options: Unpack[Options]) -> Response:
         """As `AttemptHttp.get`."""
         return self.request("GET", url, **options)
+
+    def get_all(self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]) -> list[Response]:
+        """As `AttemptHttp.get_all`."""
+        del at_once
+        return [self.get(url, **options) for url in urls]
 
     def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.post`."""

@@ -154,7 +154,7 @@ class Runner:
             self._tools.ended(kit, outcome, caught)
         elif interrupted and isinstance(outcome, Failed):
             self._tools.failed(job, handler, outcome, None)
-        # Its traceback leads back here. The cycle would keep what the attempt held, pages and all, for who knows how long.
+        # Its traceback leads back here: a cycle that would keep what the attempt held, pages and all, for long.
         del caught
         return outcome
 
