@@ -200,7 +200,10 @@ class Turnstile:
 
     @property
     def _held_back(self) -> bool:
-        return self.standing is None or self.standing.pressed
+        """Whether the rate is what requests wait for; not where they are fewer than half of this process's share."""
+        if self.standing is None:
+            return True
+        return self.standing.pressed and 2 * self._usual * self._gap > self.share * _STOCK_SECONDS
 
     def _refuse_early(self, now: float, patience: float) -> None:
         if self.standing is None:
@@ -284,7 +287,8 @@ class Turnstile:
     def _exchange_is_due(self, now: float) -> bool:
         if self._hurry or self._tally.crawl_delay or self.standing is None:
             return True
-        if self._wanted() and not (self._slots and self._slots[0] > now + self._ahead / 2):
+        low = bool(self._waiters) or self._runs_low()
+        if low and self._wanted() and not (self._slots and self._slots[0] > now + self._ahead / 2):
             return self._open_from() - now <= self._ahead + _EARLY_SECONDS
         return bool(self._tally) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
 
