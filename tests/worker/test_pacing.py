@@ -19,6 +19,8 @@ from longshore.notes import Note
 from longshore.scrape.pace import LearnedPace
 from longshore.scrape.pace_shelf import LocalShelf, PaceShelf
 from longshore.scrape.rate import Policy, unknown
+from longshore.worker.kit_config import KitConfig
+from longshore.worker.kit_pace import WorkerPace
 from longshore.worker.pacing import CLOSED, PACE, Machines, MachineShelf, NotesShelf, cache_file, shelf_for
 
 
@@ -71,6 +73,73 @@ async def test_a_host_is_closed_until_the_latest_that_was_said_and_then_open(
     assert (await shelf.closures())[1] == {"a.org": begin + 50}
     clock.advance(30)
     assert (await shelf.closures())[1] == {}
+
+
+async def test_hosts_that_never_refused_are_forgotten_and_the_others_are_not(
+    shelf: PaceShelf, clock: ManualClock
+) -> None:
+    begin = clock.now()
+    asked = msgspec.structs.replace(unknown(begin, Policy()), next=begin + 1, answers=3)
+    await shelf.write("asked.org", "", asked)
+    await shelf.write("refused.org", "", msgspec.structs.replace(asked, refusals=1))
+    await shelf.write("closed.org", "", msgspec.structs.replace(asked, refusals=1, closed_until=begin + 9 * 86400))
+    assert await shelf.forget() == 0
+    clock.advance(3600)
+    await shelf.write("new.org", "", msgspec.structs.replace(asked, next=clock.now()))
+    assert await shelf.forget() == 1
+    assert (await shelf.all())[1].keys() == {"refused.org", "closed.org", "new.org"}
+    clock.advance(8 * 86400)
+    assert await shelf.forget() == 2
+    assert (await shelf.all())[1].keys() == {"closed.org"}
+
+
+async def test_whoever_still_knows_a_host_that_was_forgotten_goes_on_with_what_he_knows(
+    shelf: PaceShelf, clock: JumpingClock
+) -> None:
+    old, young = LearnedPace(shelf, clock), LearnedPace(shelf, clock)
+    site = TokenBucket(clock, 1000, 1000)
+    asking = [asyncio.ensure_future(ask_for_ever(site, old, 0.05)) for _ in range(8)]
+    await clock.run(10)
+    for each in asking:
+        each.cancel()
+    await asyncio.gather(*asking, return_exceptions=True)
+    await clock.run(1000)
+    learned = (await shelf.all())[1]["a.org"].rate
+    assert await shelf.forget() == 1
+    # Neither writes over the other: a version never comes back.
+    for pace in (young, old, young):
+        going = asyncio.ensure_future(pace.slot("a.org", patience=60.0))
+        await clock.run(clock.monotonic() + 5)
+        await going
+        pace.answered("a.org", "", 200, None, 0.05)
+        await clock.run(clock.monotonic() + 5)
+    known = (await shelf.all())[1]["a.org"]
+    assert known.answers == 3
+    assert known.rate < learned
+    for pace in (old, young):
+        await pace.close()
+
+
+async def test_all_workers_together_look_now_and_then_what_may_be_forgotten(clock: ManualClock) -> None:
+    queue = MemoryQueue(clock)
+    one, other = NotesShelf(queue), NotesShelf(queue)
+    await one.forget()
+    await one.write("a.org", "", unknown(clock.now() - 3600, Policy()))
+    assert await other.forget() == 0
+    clock.advance(600)
+    assert await other.forget() == 1
+
+
+async def test_a_worker_forgets_hosts(clock: JumpingClock) -> None:
+    queue = MemoryQueue(clock)
+    await NotesShelf(queue).write("a.org", "", unknown(clock.now() - 3600, Policy()))
+    pace = WorkerPace(KitConfig(), queue, clock)
+    keeping = asyncio.ensure_future(pace.keep())
+    await clock.run(1)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await pace.close()
+    assert (await queue.notes(PACE)).notes == ()
 
 
 async def test_two_processes_share_a_limit_through_it(shelf: PaceShelf, clock: JumpingClock) -> None:

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from longshore.cli.steer import Change, command
 from longshore.job import FINISHED
+
+if TYPE_CHECKING:
+    from longshore.queue import Queue, Selection
+
+
+async def _prune(queue: Queue, chosen: Selection) -> int:
+    from longshore.runs import pruning
+
+    return await pruning.prune(queue, chosen)
+
 
 prune = command(
     Change(
@@ -11,7 +23,7 @@ prune = command(
         made="removed",
         possible=FINISHED,
         default=FINISHED,
-        change=lambda queue, chosen: queue.prune(chosen),
+        change=_prune,
     ),
     "Remove finished jobs with their results and history, archived ones too. What is pending or claimed always stays;"
     " what was removed may be submitted anew.",

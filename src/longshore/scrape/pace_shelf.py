@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 
 from longshore.clock import Clock, SystemClock
-from longshore.scrape.rate import Standing
+from longshore.scrape.rate import Standing, worth_keeping
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -38,6 +38,9 @@ class PaceShelf(Protocol):
 
     async def all(self) -> tuple[float, dict[str, Standing]]:
         """Now, and everything that is kept, by name."""
+
+    async def forget(self) -> int:
+        """Take away what is not worth keeping, and return how many that were. What changes meanwhile stays."""
 
 
 def line_name(host: str, identity: str) -> str:
@@ -75,3 +78,9 @@ class LocalShelf:
 
     async def all(self) -> tuple[float, dict[str, Standing]]:
         return self._clock.now(), {name: standing for name, (_, standing) in self._kept.items()}
+
+    async def forget(self) -> int:
+        now = self._clock.now()
+        before = len(self._kept)
+        self._kept = {name: kept for name, kept in self._kept.items() if worth_keeping(kept[1], now)}
+        return before - len(self._kept)

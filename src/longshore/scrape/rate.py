@@ -52,6 +52,10 @@ _LONGEST_SLACK = 0.5
 _ROUNDS_TO_CLOSE = 6
 _FIRST_CLOSURE, _LONGEST_CLOSURE = 60.0, 900.0
 
+_KEPT_SECONDS, _KEPT_UNREFUSED_SECONDS = 8 * 86400.0, 600.0
+"""How long what is known of a host outlives the last request: a run every week finds it, and where a host never refused
+there is nothing to find."""
+
 REFUSALS = frozenset({403, 429, 503})
 """The statuses by which a host says that it is asked too much."""
 
@@ -130,6 +134,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def unknown(now: float, policy: Policy) -> Standing:
     """A host that was never asked."""
     return Standing(rate=policy.first, since=now, grown_at=now)
+
+
+def worth_keeping(standing: Standing, now: float) -> bool:
+    """Whether anything would be lost if it were forgotten: a host that is not known is asked slowly at first."""
+    last = max(standing.next, standing.closed_until, standing.grown_at)
+    return now - last < (_KEPT_SECONDS if standing.refusals else _KEPT_UNREFUSED_SECONDS)
 
 
 def gap(standing: Standing, policy: Policy) -> float:

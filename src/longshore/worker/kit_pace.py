@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import structlog
+
 from longshore.clock import Clock
+from longshore.errors import LongshoreError
 from longshore.queue import Queue
 from longshore.scrape.pace import LearnedPace
 from longshore.scrape.rate import Policy
 from longshore.worker.kit_config import KitConfig
-from longshore.worker.pacing import Machines, MachineShelf, shelf_for
+from longshore.worker.pacing import FORGET_SECONDS, Machines, MachineShelf, shelf_for
+
+log = structlog.get_logger()
 
 
 class WorkerPace(LearnedPace):
@@ -32,8 +39,20 @@ class WorkerPace(LearnedPace):
 
     async def keep(self) -> None:
         """Do what has to be done now and then, until cancelled."""
-        if self._counts_machines:
-            await self._machines_at_work.keep()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._forget())
+            if self._counts_machines:
+                both.create_task(self._machines_at_work.keep())
+
+    async def _forget(self) -> None:
+        """Hosts that were asked once and never refused are not remembered for ever."""
+        while True:
+            try:
+                if gone := await self._own_shelf.forget():
+                    log.debug("Hosts were forgotten", hosts=gone)
+            except LongshoreError as error:
+                log.debug("Which hosts may be forgotten could not be read", error=str(error))
+            await self._clock.sleep(FORGET_SECONDS)
 
     async def close(self) -> None:
         await super().close()

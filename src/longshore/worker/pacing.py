@@ -6,6 +6,7 @@ cache folder, and each machine learns by itself which share of a host's rate it 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -22,10 +23,14 @@ from longshore.notes import ABSENT, KeepsNotes, Note
 from longshore.queue import Queue
 from longshore.roll import KeepsRoll
 from longshore.scrape.pace_shelf import Kept, PaceShelf
-from longshore.scrape.rate import Standing
+from longshore.scrape.rate import Standing, worth_keeping
 
-PACE, CLOSED = "pace", "pace-closed"
-"""The shelves: a note for each host, and one for each that is closed, which are few."""
+PACE, CLOSED, FORGOTTEN = "pace", "pace-closed", "pace-forgotten"
+"""The shelves: a note for each host, one for each that is closed, which are few, and one that says when it was last
+looked which hosts may be forgotten."""
+FORGET_SECONDS = 600.0
+"""How often that is, by all workers together: it takes reading all that is known."""
+_AT_ONCE = 500
 _ROLL_SECONDS = 30.0
 
 
@@ -69,6 +74,21 @@ class NotesShelf:
         shelf = await self._queue.notes(PACE)
         return shelf.now, {note.name: known for note in shelf.notes if (known := _standing(note.value)) is not None}
 
+    async def forget(self) -> int:
+        looked = await self._queue.notes(FORGOTTEN, frozenset({PACE}))
+        last = looked.get(PACE)
+        if last.value is not None and 0 <= looked.now - last.value["at"] < FORGET_SECONDS:
+            return 0
+        if (await self._queue.note(FORGOTTEN, [Note(PACE, last.version, {"at": looked.now})]))[0] is None:
+            return 0  # another does it
+        shelf = await self._queue.notes(PACE)
+        old = [Note(note.name, note.version, None) for note in shelf.notes if _is_old(note.value, shelf.now)]
+        gone = 0
+        for begin in range(0, len(old), _AT_ONCE):
+            answers = await self._queue.note(PACE, old[begin : begin + _AT_ONCE])
+            gone += sum(answer is not None for answer in answers)
+        return gone
+
 
 class MachineShelf:
     """A `PaceShelf` in a file, for all processes of one machine.
@@ -92,8 +112,9 @@ class MachineShelf:
         value = msgspec.json.encode(standing).decode()
         if version == ABSENT:
             row = self._one(
-                "insert into pace (name, version, value) values (?, 1, ?) on conflict do nothing returning version",
+                "insert into pace (name, version, value) values (?, ?, ?) on conflict do nothing returning version",
                 name,
+                int(self._clock.now() * 1e6),  # above whatever it was before it was forgotten
                 value,
             )
         else:
@@ -122,6 +143,18 @@ class MachineShelf:
         rows = self._all("select name, value from pace")
         known = {str(name): _standing(json.loads(str(value))) for name, value in rows}
         return self._clock.now(), {name: standing for name, standing in known.items() if standing is not None}
+
+    async def forget(self) -> int:
+        now, last, gone = self._clock.now(), "", 0
+        self._all("delete from closed where until <= ?", now)
+        page = "select name, version, value from pace where name > ? order by name limit ?"
+        while rows := self._all(page, last, _AT_ONCE):
+            last = str(rows[-1][0])
+            for name, version, value in rows:
+                if _is_old(json.loads(str(value)), now):
+                    gone += len(self._all("delete from pace where name = ? and version = ? returning 1", name, version))
+            await asyncio.sleep(0)  # whoever else is in this event loop has his turn between two pages
+        return gone
 
     def close(self) -> None:
         """Let go of the file."""
@@ -193,6 +226,12 @@ def cache_file() -> Path:
     else:
         folder = Path.home() / ".cache"
     return folder / "longshore" / "pace.db"
+
+
+def _is_old(value: object, now: float) -> bool:
+    """Whether a note may go. One that cannot be read is another's business."""
+    known = _standing(value)
+    return known is not None and not worth_keeping(known, now)
 
 
 def _standing(value: object) -> Standing | None:
