@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -54,3 +58,38 @@ def test_the_same_for_programs(says: Callable[..., str]) -> None:
     assert (a["host"], a["identity"], a["answers"], a["closed_until"], a["why"]) == ("a.org", None, 7, None, None)
     assert (b["host"], b["identity"], b["refusals"], b["last_status"]) == ("b.org", "http://proxy:1", 1, 429)
     assert b["closed_until"] > time.time() + 3000
+
+
+def test_the_rate_that_is_shown_is_the_one_that_robots_txt_leaves(says: Callable[..., str]) -> None:
+    async def crawled() -> None:
+        queue = await open_queue("sqlite:///jobs.db")
+        now = time.time()
+        slow = fold(unknown(now, Policy()), Tally(passed=1, crawl_delay=5.0), now, Policy())
+        await shelf_for(queue, SystemClock()).write("c.org", "", slow)
+        await queue.close()
+
+    asyncio.run(crawled())
+    assert says("hosts", "--queue", "sqlite:///jobs.db").splitlines()[1].split()[:2] == ["c.org", "0.2/s"]
+
+
+def test_on_a_narrow_terminal_the_reason_of_a_closure_is_still_whole(here: Path) -> None:
+    asyncio.run(fill("sqlite:///jobs.db"))
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "longshore", "hosts", "--queue", "sqlite:///jobs.db"]
+    with subprocess.Popen(command, cwd=here, stdout=theirs, env={**os.environ, "COLUMNS": "80"}) as process:
+        os.close(theirs)
+        shown = b""
+        while piece := _read(ours):
+            shown += piece
+        assert process.wait() == 0
+    os.close(ours)
+    last = shown.decode().splitlines()[-1]
+    assert last.startswith("b.org via http://proxy:1 is closed until ")
+    assert last.endswith(": it answered 429 and asked to be left alone.")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # Linux says so at the end
+        return b""

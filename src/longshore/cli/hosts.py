@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING, Any
 
 from longshore.cli import options
@@ -70,7 +71,8 @@ def _show(known: dict[str, Standing], now: float) -> None:
         rows.append(
             (
                 name,
-                f"{it.rate:.3g}/s",
+                # What counts, not what was learned: robots.txt may ask for less.
+                f"{min(it.rate, 1 / it.crawl_delay) if it.crawl_delay else it.rate:.3g}/s",
                 f"{it.ceiling:.3g}/s" if it.ceiling else "",
                 f"{it.answers:,}",
                 f"{it.refusals:,}",
@@ -81,3 +83,8 @@ def _show(known: dict[str, Standing], now: float) -> None:
         )
     columns = ("host", "rate", "ceiling", "answers", "refused", "last refusal", "closed until", "why")
     write_table(columns, rows, right=("rate", "ceiling", "answers", "refused"), cut=("host", "why"))
+    if sys.stdout.isatty():
+        # A narrow terminal leaves the table little room for the reasons.
+        for row in rows:
+            if row[6]:
+                write(f"{row[0]} is closed until {row[6]}: {row[7]}.")
