@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -24,7 +25,9 @@ class FailingPace(NoPace):
 
 
 class NoTurns:
-    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> None:
+    async def acquire(
+        self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
+    ) -> None:
         raise NoProxyError("all rest", timedelta(seconds=90))
 
 

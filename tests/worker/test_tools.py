@@ -179,12 +179,12 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "proxies.txt").write_text("127.0.0.1:9")
-    made: list[str | None] = []
+    made: list[Any] = []
     retired: list[str] = []
 
     class NotingBrowsers(Browsers):
         def __init__(self, *args: Any, **options: Any) -> None:
-            made.append(options["proxy"])
+            made.append(options["proxies"] and [proxy.url for proxy in options["proxies"].proxies])
             super().__init__(*args, **options)
 
         def retire(self, why: str) -> None:
@@ -197,7 +197,7 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
     assert retired == ["the proxies have changed"]
     assert Kit(None, tools, make_job({})).browser is not None
     await tools.close()
-    assert made == [None, "http://127.0.0.1:9"]
+    assert made == [None, ["http://127.0.0.1:9"]]
 
 
 async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rotate(tmp_path: Path) -> None:

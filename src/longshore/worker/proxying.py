@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -81,21 +81,17 @@ def own_proxies(config: ProxyConfig) -> list[Proxy]:
     return proxies if config.rotation else share(proxies, config.number, config.workers)
 
 
-def browser_proxy(config: ProxyConfig) -> str | None:
-    """The one proxy that a worker's browser goes through, for a browser keeps to one; None where there are none."""
-    proxies = own_proxies(config)
-    return proxies[config.number % len(proxies)].url if proxies else None
-
-
 class TorTurns:
     """Tor in the place of proxies: a session has a circuit of its own, and another after it was turned away."""
 
     def __init__(self, tor: Tor) -> None:
         self._tor = tor
 
-    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> TorTurn:
-        """A turn by way of Tor. `within` does not count: Tor is there, or says why it is not."""
-        del within
+    async def acquire(
+        self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
+    ) -> TorTurn:
+        """A turn by way of Tor. `within` does not count: Tor is there, or says why it is not. A session has one way."""
+        del within, prefer
         session = session or host
         return TorTurn(self._tor, session, Proxy(await self._tor.proxy(session)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
@@ -95,17 +95,17 @@ class Desk:
         match call.name, call.arguments:
             case "slot", (host, identity, patience):
                 return await self._shared.pace.slot(host, identity, patience=patience)
-            case "turn", (host, session, within):
-                return await self._turn(host, session, within)
+            case "turn", (host, session, within, prefer):
+                return await self._turn(host, session, within, prefer)
             case "tor", (session,):
                 return await self._shared.own_tor().proxy(session)
             case "new_identity", (session,):
                 return await self._shared.own_tor().new_identity(session)
         raise ProcessingError(f"The worker knows no '{call.name}'.", retryable=False)
 
-    async def _turn(self, host: str, session: str, within: float | None) -> tuple[int, str]:
+    async def _turn(self, host: str, session: str, within: float | None, prefer: Sequence[str]) -> tuple[int, str]:
         limit = None if within is None else timedelta(seconds=within)
-        turn = await self._shared.turns().acquire(host, session=session, within=limit)
+        turn = await self._shared.turns().acquire(host, session=session, within=limit, prefer=prefer)
         number = next(self._numbers)
         self._turns[number] = turn
         return number, turn.proxy.url
@@ -196,11 +196,13 @@ class RelayedPool:
     def __init__(self, line: Line) -> None:
         self._line = line
 
-    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> RelayedTurn:
+    async def acquire(
+        self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
+    ) -> RelayedTurn:
         """As `ProxyPool.acquire`."""
         limit = None if within is None else within.total_seconds()
         try:
-            number, url = await self._line.call("turn", host, session, limit)
+            number, url = await self._line.call("turn", host, session, limit, prefer)
         except SnoozeError as error:
             raise NoProxyError(str(error), error.snooze) from error
         return RelayedTurn(self._line, number, Proxy(url))
@@ -216,7 +218,7 @@ class SyncPool:
     def turn(self, host: str, *, session: str = "", within: timedelta | None = None) -> Iterator[RelayedTurn]:
         """As `ProxyPool.turn`."""
         limit = None if within is None else within.total_seconds()
-        number, url = self._line.ask("turn", host, session, limit)
+        number, url = self._line.ask("turn", host, session, limit, ())
         turn = RelayedTurn(self._line, number, Proxy(url))
         try:
             yield turn

@@ -38,7 +38,7 @@ from longshore.scrape.tor import Bootstrap, Tor
 from longshore.scrape.trail import Trail
 from longshore.worker.guardian import MARK
 from longshore.worker.kit_config import KitConfig
-from longshore.worker.proxying import ProxyNews, TorTurns, browser_proxy, proxy_pool
+from longshore.worker.proxying import ProxyNews, TorTurns, proxy_pool
 from longshore.worker.relay import Line, RelayedPace, RelayedPool, SyncPool, SyncTor
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class WorkerTools(Attempts):
         self._left.append(self._http)
         self._http = self._new_http()
         if self._browsers is not None:
-            # It keeps to the way out that it was started with.
+            # They know the proxies that they were made with.
             self._browsers.retire("the proxies have changed")
             self._left.append(self._browsers)
             self._browsers = None
@@ -199,7 +199,7 @@ class WorkerTools(Attempts):
     def browser(self, kit: Kit) -> Any:
         """As `Kit.browser`."""
         if self._browsers is None:
-            self._browsers = _browsers(self.config, self.pace)
+            self._browsers = _browsers(self.config, self.pace, self._pool)
         permit = self._http.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
 
@@ -305,7 +305,8 @@ class ChildTools(Attempts):
         if self._browsers is None:
             from longshore.scrape.browser import SyncBrowsers
 
-            self._browsers = SyncBrowsers(_browsers(self._config, self._pace))
+            turns = None if self._config.proxies.file is None else RelayedPool(self._line)
+            self._browsers = SyncBrowsers(_browsers(self._config, self._pace, turns))
             # One of its own: this one is used in the browser's event loop.
             self._permits = self._new_http()
         permit = self._permits.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
@@ -344,13 +345,15 @@ def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | Non
     )
 
 
-def _browsers(config: KitConfig, pace: Pace) -> Browsers:
+def _browsers(config: KitConfig, pace: Pace, turns: Turns | None) -> Browsers:
     from longshore.scrape.browser import Browsers
 
     return Browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
         targets=config.targets_per_browser,
-        proxy=config.tor_proxy or browser_proxy(config.proxies),
+        # Browsers cannot log in to Tor's proxy, as sessions would have to.
+        proxy=config.tor_proxy or None,
+        proxies=None if config.tor else turns,
         pace=pace,
         wants_picture=lambda _: config.bundles > 0,
     )

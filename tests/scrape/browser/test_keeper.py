@@ -78,7 +78,7 @@ class FakeLauncher:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def start(self) -> FakeBrowser:
+    async def start(self, proxy: str | None) -> FakeBrowser:
         await self.gate.wait()
         if self.fault is not None:
             raise self.fault

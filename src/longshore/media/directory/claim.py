@@ -15,7 +15,7 @@ from longshore.media.directory.aside import NO_NAME, set_aside
 from longshore.media.directory.draft import Draft
 from longshore.media.directory.entry import Head, Lane
 from longshore.media.directory.journal import Journal
-from longshore.media.directory.layout import Place, Slot, file_of, host_of, key_of, minute_of, pending, processing
+from longshore.media.directory.layout import File, Place, Slot, file_of, host_of, key_of, minute_of, pending, processing
 from longshore.media.directory.record import DamagedError, Record, read
 from longshore.media.directory.submit import owner_of
 from longshore.media.directory.turns import Turn
@@ -95,7 +95,8 @@ class Claim:
 
     def _line(self, priority: int, host: str, lanes: Sequence[str]) -> Iterator[tuple[str, Place, Record]]:
         """What can be claimed of one host, by age: path, place once claimed, and content."""
-        for number, lane, path in merge(*(listing.ready(self._journal, lane, priority, host) for lane in lanes)):
+        lines = [listing.ready(self._journal, lane, priority, host) for lane in lanes]
+        for number, lane, path in lines[0] if len(lines) == 1 else merge(*lines):
             file = file_of(path.rpartition("/")[2])
             if file is None:
                 set_aside(self._journal.root, path, NO_NAME)
@@ -105,7 +106,7 @@ class Claim:
                 continue
             if not host_of(record.host) == file.host == host:
                 raise DamagedError(path, "It was renamed or moved by hand: its job has another host.")
-            taken = file._replace(epoch=file.epoch + 1, instant=None, change="")
+            taken = File(file.number, file.priority, file.epoch + 1, file.attempts, None, host)
             yield path, Place(Slot.CLAIMED, lane, taken), record
 
     def _record(self, path: str, lane: str, number: int) -> Record | None:

@@ -26,10 +26,10 @@ def read(path: str) -> bytes:
     # Not blocking, for a pipe with a job's name would keep us waiting for its writer.
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        size = os.fstat(fd).st_size + 1
+        size = os.fstat(fd).st_size
         data = os.read(fd, size)
         # One call is enough but for files of gigabytes and for volumes that answer in parts.
-        while part := os.read(fd, size) if len(data) >= size - 1 and data else b"":
+        while len(data) < size and (part := os.read(fd, size - len(data))):
             data += part
         return data
     finally:

@@ -41,6 +41,9 @@ _FILE = re.compile(
     r"(?:\.t(?P<instant>\d{1,20}))?(?:\.h(?P<host>[A-Za-z0-9_-]+~[0-9a-f]{12}))?(?:\.(?P<change>[0-9a-f]{12}))?\.json"
 )
 
+_HOST = re.compile(r"[A-Za-z0-9_-]+~[0-9a-f]{12}")
+_SHARDS = frozenset({NO_HOST, *(f"{number:02x}" for number in range(256))})
+
 
 class Slot(IntEnum):
     """Where a job can be, and which of its lane's counters counts it."""
@@ -180,7 +183,7 @@ def host_of(host: str) -> str:
 
 def is_host(name: str) -> bool:
     """Whether a folder is called as that of a host's jobs."""
-    return name == NO_HOST or re.fullmatch(r"[A-Za-z0-9_-]+~[0-9a-f]{12}", name) is not None
+    return name == NO_HOST or _HOST.fullmatch(name) is not None
 
 
 def short(host: str) -> str:
@@ -195,7 +198,7 @@ def shard_of(host: str) -> str:
 
 def is_shard(name: str) -> bool:
     """Whether a folder is called as that of a group of hosts."""
-    return name == NO_HOST or re.fullmatch(r"[0-9a-f]{2}", name) is not None
+    return name in _SHARDS
 
 
 def shelf_of(shelf: str) -> str:

@@ -43,7 +43,10 @@ def priorities(journal: Journal, lane: str) -> list[int]:
 def shards(journal: Journal, lane: str, priority: int) -> list[str]:
     """The groups of hosts that a lane has ready jobs of, or had, with this priority; in no order."""
     folder = f"pending/{lane}/{priority}"
-    found = [name for name in _called(journal, folder, _is_shard) if is_shard(name)]
+    names = disk.names(journal.path(folder))
+    found = [name for name in names if is_shard(name)]
+    if len(found) < len(names):
+        found = [name for name in _called(journal, folder, _is_shard) if is_shard(name)]
     if not found:
         disk.remove_if_empty(journal.path(folder))
     return found
@@ -52,7 +55,8 @@ def shards(journal: Journal, lane: str, priority: int) -> list[str]:
 def hosts(journal: Journal, lane: str, priority: int, shard: str) -> list[str]:
     """The hosts of a group that a lane has ready jobs of, or had, with this priority; in no order."""
     folder = f"pending/{lane}/{priority}/{shard}"
-    found = _called(journal, folder, lambda name: is_host(name) and shard_of(_told(name)) == shard)
+    # Asked for each of very many hosts: what is called as ours needs no second question.
+    found = _called(journal, folder, lambda name: (name[-12:-10] == shard and is_host(name)) or name == shard)
     if not found:
         disk.remove_if_empty(journal.path(folder))
     return [_told(name) for name in found]
@@ -65,12 +69,13 @@ def ready(journal: Journal, lane: str, priority: int, host: str) -> Iterator[tup
     if not segments:
         disk.remove_if_empty(journal.path(folder))
     for segment in segments:
+        inside = f"{folder}/{segment}"
         # With numbers of one width the order of the names is that of the numbers.
-        files = sorted(_names(journal, f"{folder}/{segment}"))
+        files = sorted(_names(journal, inside))
         for name in files:
-            yield int(name.partition(".")[0]), lane, f"{folder}/{segment}/{name}"
+            yield int(name.partition(".")[0]), lane, f"{inside}/{name}"
         if not files:
-            journal.emptied.add(f"{folder}/{segment}")
+            journal.emptied.add(inside)
 
 
 def clear_away(journal: Journal) -> None:
@@ -210,6 +215,10 @@ def _told(folder: str) -> str:
 
 
 def _segments(journal: Journal, folder: str) -> list[str]:
+    names = disk.names(journal.path(folder))
+    if len(names) == 1 and names[0].isdecimal() and names[0].isascii():
+        # Of most hosts of a broad crawl there is one.
+        return names
     return sorted(_called(journal, folder, lambda name: name.isdecimal() and name.isascii()))
 
 
@@ -233,12 +242,14 @@ def _files(journal: Journal, folder: str) -> Iterator[tuple[File, str]]:
             yield file, f"{folder}/{name}"
 
 
-def _names(journal: Journal, folder: str) -> Iterator[str]:
-    for name in disk.names(journal.path(folder)):
-        if name[:12].isdecimal() and name.isascii() and name.endswith(".json"):
-            yield name
-        elif not _is_hidden(name):
-            set_aside(journal.root, f"{folder}/{name}", NO_NAME)
+def _names(journal: Journal, folder: str) -> list[str]:
+    names = disk.names(journal.path(folder))
+    found = [name for name in names if name[:12].isdecimal() and name.isascii() and name.endswith(".json")]
+    if len(found) < len(names):
+        for name in set(names).difference(found):
+            if not _is_hidden(name):
+                set_aside(journal.root, f"{folder}/{name}", NO_NAME)
+    return found
 
 
 def _is_hidden(name: str) -> bool:

@@ -13,12 +13,14 @@ import structlog
 from longshore.errors import SettingsError
 from longshore.scrape.browser.command import checked_blocked
 from longshore.scrape.browser.driver import Launcher, Plan
+from longshore.scrape.browser.exits import Exits
 from longshore.scrape.browser.finding import Kind
 from longshore.scrape.browser.keeper import Condition, Keeper
 from longshore.scrape.browser.page import Manners, Page
 from longshore.scrape.browser.picture import Picture, attach
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import NoPace, Pace
+from longshore.scrape.proxies.turns import Turns
 from longshore.scrape.proxy_file import SCHEMES
 from longshore.url import mask_url
 
@@ -35,6 +37,7 @@ class _Shared:
     """What all attempts of a process have in common."""
 
     keeper: Keeper
+    exits: Exits
     seconds: float
     wants_picture: Callable[[BaseException], bool] | None
 
@@ -63,9 +66,9 @@ class AttemptBrowsers:
 
     @asynccontextmanager
     async def _page(self, *, fresh: bool) -> AsyncIterator[Page]:
-        keeper, wants_picture = self._shared.keeper, self._shared.wants_picture
-        kept, tab = await keeper.take(fresh=fresh)
-        page = Page(tab, self._shared.seconds, self._manners)
+        wants_picture = self._shared.wants_picture
+        seat = await self._shared.exits.take(fresh=fresh, patience=self._manners.waits())
+        page = Page(seat, self._shared.seconds, self._manners)
         try:
             yield page
         except Exception as error:
@@ -73,7 +76,7 @@ class AttemptBrowsers:
                 await _take_picture(page, error)
             raise
         finally:
-            keeper.give_back(kept, tab, page.condition)
+            seat.give_back(page.condition)
 
 
 class Browsers(AttemptBrowsers):
@@ -95,6 +98,7 @@ class Browsers(AttemptBrowsers):
         growth: int = DEFAULT_GROWTH,
         blocked: Iterable[str] = (),
         proxy: str | None = None,
+        proxies: Turns | None = None,
         path: str | None = None,
         user_agent: str | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
@@ -105,9 +109,10 @@ class Browsers(AttemptBrowsers):
         """A browser is replaced after `targets` pages, or when its memory grew by `growth` bytes.
 
         `blocked` are types of resources that are not loaded (`BLOCKABLE`). All of a browser's requests go through
-        `proxy`, a URL. `path` is the browser's program, found where not given. `timeout` bounds everything a page is
-        asked for. Every page waits for its turn with the `pace`, for `patience` at most. `wants_picture` is asked, when
-        a handler fails with a page open, whether `picture_of` shall have a picture of it.
+        `proxy`, a URL, or through one of `proxies`: the same one until it fails. `path` is the browser's program, found
+        where not given. `timeout` bounds everything a page is asked for. Every page waits for its turn with the `pace`,
+        for `patience` at most. `wants_picture` is asked, when a handler fails with a page open, whether `picture_of`
+        shall have a picture of it.
         """
         if kind not in ("playwright", "selenium"):
             raise SettingsError(f"No browser is driven by '{kind}'. Choose playwright or selenium.")
@@ -115,10 +120,10 @@ class Browsers(AttemptBrowsers):
             raise SettingsError(f"A browser cannot be replaced after {targets} pages. Give it 1 or more.")
         if proxy is not None:
             _check_proxy(proxy)
-        plan = Plan(blocked=checked_blocked(blocked), proxy=proxy, path=path, user_agent=user_agent)
+        plan = Plan(blocked=checked_blocked(blocked), path=path, user_agent=user_agent)
         keeper = Keeper(_launcher(kind, plan), targets=targets, growth=growth)
         super().__init__(
-            _Shared(keeper, timeout.total_seconds(), wants_picture),
+            _Shared(keeper, Exits(keeper, proxy, proxies), timeout.total_seconds(), wants_picture),
             Manners(
                 pace=pace or NoPace(), patience=patience.total_seconds(), identity=mask_url(proxy) if proxy else ""
             ),

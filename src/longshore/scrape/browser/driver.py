@@ -31,7 +31,6 @@ class Plan:
 
     blocked: frozenset[str] = frozenset()
     """Types of resources that are not loaded, of `command.BLOCKABLE`."""
-    proxy: str | None = None
     path: str | None = None
     """The browser's program; None has it found."""
     user_agent: str | None = None
@@ -94,8 +93,11 @@ class Browser(Protocol):
 class Launcher(Protocol):
     """Starts browsers."""
 
-    async def start(self) -> Browser:
-        """Start one. Raises `BrowserMissingError` where there is none, `CrashedError` where it does not start."""
+    async def start(self, proxy: str | None) -> Browser:
+        """Start one, all of whose requests go through the proxy.
+
+        Raises `BrowserMissingError` where there is none, `CrashedError` where it does not start.
+        """
 
     async def close(self) -> None:
         """Let go of what all its browsers shared. They have been ended before."""

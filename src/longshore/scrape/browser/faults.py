@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from longshore.errors import ConnectionFailedError, CrashedError, ProcessingError, ValidationError, WorkerError
+from longshore.scrape.browser.relay import Trouble
 from longshore.url import mask_url, mask_urls
 
 _NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
-_PROXY_ERRORS = frozenset(
-    {"ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED", "ERR_SOCKS_CONNECTION_FAILED"}
-)
+# The proxy is not there, or lets nobody in; and: it does not get to this site.
+_OWN_ERRORS = frozenset({"ERR_PROXY_CONNECTION_FAILED", "ERR_PROXY_AUTH_REQUESTED", "ERR_PROXY_CERTIFICATE_INVALID"})
+_PROXY_ERRORS = _OWN_ERRORS | {"ERR_TUNNEL_CONNECTION_FAILED", "ERR_SOCKS_CONNECTION_FAILED"}
 _NO_URL = re.compile(r"invalid url|invalid argument|ERR_INVALID_URL|ERR_UNKNOWN_URL_SCHEME", re.IGNORECASE)
 _DOWNLOAD = "Download is starting"
 _DEATH = re.compile(
@@ -18,6 +19,10 @@ _DEATH = re.compile(
     r"|no such window|session deleted|not connected to DevTools|failed to check if window was closed",
     re.IGNORECASE,
 )
+
+
+class ProxyFailedError(ConnectionFailedError):
+    """The proxy could not be reached, or lets nobody in: no site is to blame."""
 
 
 def is_death(message: str) -> bool:
@@ -38,7 +43,7 @@ def download(url: str) -> ProcessingError:
     )
 
 
-def navigation_fault(url: str, message: str, proxy_trouble: str | None) -> WorkerError:
+def navigation_fault(url: str, message: str, proxy_trouble: Trouble | None) -> WorkerError:
     """The error for a URL that could not be opened; `message` is the driver's own."""
     shown = mask_url(url)
     found = _NET_ERROR.search(message)
@@ -47,9 +52,11 @@ def navigation_fault(url: str, message: str, proxy_trouble: str | None) -> Worke
     if _DOWNLOAD in message:
         return download(url)
     if proxy_trouble is not None:
-        return ConnectionFailedError(f"{shown} could not be opened: {proxy_trouble}")
+        failed = ProxyFailedError if proxy_trouble.own else ConnectionFailedError
+        return failed(f"{shown} could not be opened: {proxy_trouble.words}")
     if found and found[1] in _PROXY_ERRORS:
-        return ConnectionFailedError(f"{shown} could not be opened: the proxy does not serve it ({found[1]})")
+        failed = ProxyFailedError if found[1] in _OWN_ERRORS else ConnectionFailedError
+        return failed(f"{shown} could not be opened: the proxy does not serve it ({found[1]})")
     if found:
         return ConnectionFailedError(f"{shown} could not be opened: {found[1]}")
     if is_death(message):

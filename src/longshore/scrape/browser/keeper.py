@@ -39,8 +39,9 @@ class Condition(Enum):
 class Kept:
     """A browser and what is known of it."""
 
-    def __init__(self, browser: Browser) -> None:
+    def __init__(self, browser: Browser, proxy: str | None) -> None:
         self.browser = browser
+        self.proxy = proxy
         self.idle: dict[Tab, asyncio.TimerHandle] = {}
         self.in_use = 0
         self.served = 0
@@ -77,10 +78,13 @@ class Keeper:
         """The first process of each browser that runs."""
         return [kept.browser.pid for kept in self._kept]
 
-    async def take(self, *, fresh: bool = False) -> tuple[Kept, Tab]:
-        """A tab, in a browser that has room for it; one is started where there is none. Give it back."""
+    async def take(self, *, fresh: bool = False, proxy: str | None = None) -> tuple[Kept, Tab]:
+        """A tab, in a browser that has room for it and goes through the proxy; one is started where there is none.
+
+        Give it back.
+        """
         for last in (False, True):
-            kept = await self._with_room()
+            kept = await self._with_room(proxy)
             kept.in_use += 1
             kept.served += 1
             tab = None if fresh else kept.idle_tab()
@@ -117,6 +121,12 @@ class Keeper:
             self._retire(kept, why)
             self._end_if_left(kept)
 
+    def retire_others(self, proxy: str | None) -> None:
+        """The same for those that go through another proxy than this."""
+        for kept in [each for each in self._kept if each.proxy != proxy]:
+            self._retire(kept, "another proxy serves in the place of its own")
+            self._end_if_left(kept)
+
     async def close(self) -> None:
         """End every browser, whether or not its pages were given back. A later page starts a new one."""
         if self._starting is not None:
@@ -129,24 +139,28 @@ class Keeper:
             await asyncio.gather(*self._beside, return_exceptions=True)
         await self._launcher.close()
 
-    async def _with_room(self) -> Kept:
+    async def _with_room(self, proxy: str | None) -> Kept:
         while True:
             for kept in list(self._kept):
                 if kept.retired is None and not kept.browser.alive:
                     self._retire(kept, "it died")
                     self._end_if_left(kept)
-                if kept.retired is None and kept.in_use < kept.browser.room:
+                if kept.retired is None and kept.proxy == proxy and kept.in_use < kept.browser.room:
                     return kept
             if self._starting is None:
-                self._starting = asyncio.create_task(self._start())
+                self._starting = asyncio.create_task(self._start(proxy))
             # Not ended with whoever waits for it: others may wait too, and half a start leaves processes behind.
             await asyncio.shield(self._starting)
 
     def _prepare_successor(self, kept: Kept) -> None:
         if self._starting is None and not any(
-            other is not kept and other.retired is None and other.in_use < other.browser.room for other in self._kept
+            other is not kept
+            and other.retired is None
+            and other.proxy == kept.proxy
+            and other.in_use < other.browser.room
+            for other in self._kept
         ):
-            self._starting = asyncio.create_task(self._start())
+            self._starting = asyncio.create_task(self._start(kept.proxy))
             self._do(self._first_tab(self._starting))
 
     async def _first_tab(self, starting: asyncio.Task[None]) -> None:
@@ -163,9 +177,9 @@ class Keeper:
     def _put_aside(self, kept: Kept, tab: Tab) -> None:
         kept.idle[tab] = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._tidy, kept, tab)
 
-    async def _start(self) -> None:
+    async def _start(self, proxy: str | None) -> None:
         try:
-            self._kept.append(Kept(await self._launcher.start()))
+            self._kept.append(Kept(await self._launcher.start(proxy), proxy))
         finally:
             self._starting = None
 

@@ -8,12 +8,16 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from longshore.errors import CrashedError, TimedOutError, WorkerError
+from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, WorkerError
 from longshore.scrape.answers import StatusError, retry_after
 from longshore.scrape.browser.driver import Opened, Tab
+from longshore.scrape.browser.exits import Seat
+from longshore.scrape.browser.faults import ProxyFailedError
 from longshore.scrape.browser.keeper import Condition
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import NoPace, Pace
+from longshore.scrape.proxies.blame import Blame, blame_for_status
+from longshore.scrape.proxies.turns import TakenTurn
 from longshore.url import host_of
 
 T = TypeVar("T")
@@ -49,11 +53,15 @@ class Manners:
 class Page:
     """A tab of a browser, as long as the `async with` lasts."""
 
-    def __init__(self, tab: Tab, seconds: float, manners: Manners) -> None:
-        self._tab = tab
+    def __init__(self, seat: Seat, seconds: float, manners: Manners) -> None:
+        self._seat = seat
         self._seconds = seconds
         self._manners = manners
         self.condition = Condition.GOOD
+
+    @property
+    def _tab(self) -> Tab:
+        return self._seat.tab
 
     async def open(self, url: str, *, check: bool = True) -> Opened:
         """Go to a URL, and return when the page has loaded: where it ended, and the status of the answer.
@@ -63,20 +71,48 @@ class Page:
         that browsers save instead of showing; `CrashedError` for a browser that died of it; `HostClosedError`, by which
         the job comes back later at no cost, where the host must be left alone for longer than we may wait.
         """
-        manners, host = self._manners, host_of(url)
+        manners = self._manners
         if manners.permit is not None:
             await manners.permit(url)
-        await manners.pace.slot(host, manners.identity, patience=manners.waits())
+        turn = await self._seat.turn(host_of(url), manners.waits())
+        if turn is None:
+            opened = await self._ask(url, manners.identity, None)
+        else:
+            try:
+                opened = await self._ask(url, str(turn.proxy), turn)
+            finally:
+                # Where nothing was found out about the proxy; else it has been said before.
+                turn.give_back()
+        if manners.permit is not None and opened.url != url:
+            # Where it was led to was not known before; what must not be asked for is not handed out either.
+            await manners.permit(opened.url)
+        if check and opened.status >= 400:
+            raise StatusError(url, opened.status)
+        return opened
+
+    async def _ask(self, url: str, identity: str, turn: TakenTurn | None) -> Opened:
+        manners, host = self._manners, host_of(url)
+        await manners.pace.slot(host, identity, patience=manners.waits())
         at, started = time.time(), time.monotonic()
         try:
             opened = await self._bounded(self._tab.open(url, self._seconds), "the page did not load")
         except WorkerError as error:
             seconds = time.monotonic() - started
-            manners.pace.answered(host, manners.identity, None, None, seconds)
-            self._tell(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=manners.identity))
+            manners.pace.answered(host, identity, None, None, seconds)
+            self._tell(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=identity))
+            if turn is not None and (blame := _blame(error)) is not None:
+                turn.judged(blame, str(error))
+                self._seat.failed()
             raise
         seconds, status = time.monotonic() - started, opened.status
-        manners.pace.answered(host, manners.identity, status, retry_after(opened.headers), seconds)
+        turned_away = turn is not None and blame_for_status(status) is not None
+        if turn is not None:
+            turn.answered(status)
+        if turned_away:
+            self._seat.failed()
+        # Another proxy may be let in: a pace that waits for this one would only hold up others.
+        told = None if turned_away else status
+        manners.pace.answered(host, identity, told, None if turned_away else retry_after(opened.headers), seconds)
         self._tell(
             Exchange(
                 url=url,
@@ -85,14 +121,9 @@ class Page:
                 headers=opened.headers,
                 at=at,
                 seconds=seconds,
-                identity=manners.identity,
+                identity=identity,
             )
         )
-        if manners.permit is not None and opened.url != url:
-            # Where it was led to was not known before; what must not be asked for is not handed out either.
-            await manners.permit(opened.url)
-        if check and status >= 400:
-            raise StatusError(url, status)
         return opened
 
     def _tell(self, exchange: Exchange) -> None:
@@ -141,3 +172,10 @@ class Page:
             if self.condition is Condition.GOOD:
                 self.condition = Condition.DOUBTFUL
             raise
+
+
+def _blame(error: WorkerError) -> Blame | None:
+    """Who made a page fail; None where that says nothing about the proxy."""
+    if isinstance(error, ProxyFailedError):
+        return Blame.PROXY
+    return Blame.SITE if isinstance(error, ConnectionFailedError | TimedOutError) else None

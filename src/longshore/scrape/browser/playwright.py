@@ -49,7 +49,7 @@ class PlaywrightLauncher:
         self._node: psutil.Process | None = None
         """Playwright's own process."""
 
-    async def start(self) -> PlaywrightBrowser:
+    async def start(self, proxy: str | None) -> PlaywrightBrowser:
         """As `Launcher.start`."""
         from playwright import async_api as api
 
@@ -57,14 +57,14 @@ class PlaywrightLauncher:
             self._program = await browser_for_playwright(self._plan.path)
         if self._node is not None and not runs(self._node):
             await self.close()
-        relay = await relay_for(self._plan.proxy)
+        relay = await relay_for(proxy)
         folder = await asyncio.to_thread(new_folder)
         mark = secrets.token_hex(8)
         try:
             async with asyncio.timeout(START_SECONDS):
                 if self._playwright is None:
                     self._playwright = await api.async_playwright().start()
-                browser = await self._launch(self._playwright, relay, folder, mark)
+                browser = await self._launch(self._playwright, relay.server if relay else proxy, folder, mark)
                 root = await asyncio.to_thread(_first_marked, mark)
                 self._node = self._node or _driver_of(root)
                 return PlaywrightBrowser(browser, root, folder, relay, self._plan.blocked)
@@ -77,9 +77,8 @@ class PlaywrightLauncher:
                 raise CrashedError(f"the browser {self._program} did not start in {START_SECONDS:.0f} s") from error
             raise
 
-    async def _launch(self, playwright: api.Playwright, relay: Relay | None, folder: str, mark: str) -> api.Browser:
+    async def _launch(self, playwright: api.Playwright, server: str | None, folder: str, mark: str) -> api.Browser:
         plan = self._plan
-        server = relay.server if relay is not None else plan.proxy
         return await playwright.chromium.launch(
             executable_path=self._program,
             args=arguments(blocked=plan.blocked, proxy_server=server, user_agent=plan.user_agent),

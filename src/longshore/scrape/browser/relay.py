@@ -11,7 +11,7 @@ import base64
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
@@ -40,7 +40,15 @@ async def relay_for(proxy: str | None) -> Relay | None:
     return relay
 
 
-def trouble_of(relay: Relay | None, url: str) -> str | None:
+class Trouble(NamedTuple):
+    """Why a proxy did not serve a host."""
+
+    words: str
+    own: bool
+    """Whether the proxy could not be reached or lets nobody in; else it does not get to this host."""
+
+
+def trouble_of(relay: Relay | None, url: str) -> Trouble | None:
     """As `Relay.trouble`; None without a relay."""
     return None if relay is None else relay.trouble(url)
 
@@ -56,7 +64,7 @@ class Relay:
         self._shown = mask_url(proxy)
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
-        self._troubles: dict[str, str] = {}
+        self._troubles: dict[str, Trouble] = {}
 
     @property
     def server(self) -> str:
@@ -65,7 +73,7 @@ class Relay:
             raise RuntimeError("the relay is not started")
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def trouble(self, url: str) -> str | None:
+    def trouble(self, url: str) -> Trouble | None:
         """What kept the proxy from serving the host of a URL when it was last asked."""
         return self._troubles.get(urlsplit(url).hostname or "")
 
@@ -108,7 +116,7 @@ class Relay:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 up_reader, up_writer = await self._connect(host, port)
         except (OSError, TimeoutError, EOFError, ProxyError, ProxyConnectionError, ProxyTimeoutError) as error:
-            self._note(host, str(error) or "it does not answer")
+            self._note(host, str(error) or "it does not answer", own=not isinstance(error, ProxyError))
             return
         judge = None
         try:
@@ -152,16 +160,16 @@ class Relay:
         found = _STATUS.match(first)
         status = int(found[1]) if found else 0
         if status == _NO_LOGIN:
-            self._note(host, "it does not accept the user name and password (407)")
+            self._note(host, "it does not accept the user name and password (407)", own=True)
             return False
         if tunnel and status >= 400:
-            self._note(host, f"it answered {status}")
+            self._note(host, f"it answered {status}", own=False)
             return False
         self._troubles.pop(host, None)
         return True
 
-    def _note(self, host: str, what: str) -> None:
-        self._troubles[host] = f"the proxy {self._shown} does not serve it: {what}"
+    def _note(self, host: str, what: str, *, own: bool) -> None:
+        self._troubles[host] = Trouble(f"the proxy {self._shown} does not serve it: {what}", own)
 
 
 def _closing(headers: list[bytes]) -> list[bytes]:

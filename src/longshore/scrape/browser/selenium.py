@@ -52,7 +52,7 @@ class SeleniumLauncher:
         self._plan = plan
         self._programs: tuple[str, str] | None = None
 
-    async def start(self) -> SeleniumBrowser:
+    async def start(self, proxy: str | None) -> SeleniumBrowser:
         """As `Launcher.start`."""
         from selenium.common.exceptions import WebDriverException
         from urllib3.exceptions import HTTPError
@@ -60,7 +60,7 @@ class SeleniumLauncher:
         if self._programs is None:
             self._programs = await browser_for_selenium(self._plan.path)
         program, driver_program = self._programs
-        relay = await relay_for(self._plan.proxy)
+        relay = await relay_for(proxy)
         folder = await asyncio.to_thread(new_folder)
         thread = ThreadPoolExecutor(1, "longshore-selenium")
         process: Process | None = None
@@ -68,7 +68,7 @@ class SeleniumLauncher:
             async with asyncio.timeout(START_SECONDS):
                 process = await _start_driver(driver_program, folder)
                 port = await _port_of(process)
-                options = _options(self._plan, program, folder, relay)
+                options = _options(self._plan, program, folder, relay.server if relay else proxy)
                 loop = asyncio.get_running_loop()
                 driver = await loop.run_in_executor(thread, _connect, port, options)
                 browser = SeleniumBrowser(driver, process, thread, folder, relay)
@@ -178,6 +178,10 @@ class SeleniumTab:
 
         try:
             return await self._browser.run(_visit, self._driver, url, seconds)
+        except ConnectionFailedError as error:
+            if (trouble := trouble_of(self._relay, url)) is None:
+                raise
+            raise navigation_fault(url, "", trouble) from error
         except TimeoutException as error:
             raise TimedOutError(f"{mask_url(url)} did not load within {seconds:g} s") from error
         except WebDriverException as error:
@@ -256,13 +260,12 @@ def _close_others(driver: WebDriver) -> None:
         driver.switch_to.window(first)
 
 
-def _options(plan: Plan, program: str, folder: str, relay: Relay | None) -> ChromeOptions:
+def _options(plan: Plan, program: str, folder: str, server: str | None) -> ChromeOptions:
     from selenium.webdriver import ChromeOptions
 
     options = ChromeOptions()
     options.binary_location = program
     options.unhandled_prompt_behavior = "dismiss"
-    server = relay.server if relay is not None else plan.proxy
     own = ["--headless", "--hide-scrollbars", f"--user-data-dir={folder}/profile"]
     for argument in (*own, *arguments(blocked=plan.blocked, proxy_server=server, user_agent=plan.user_agent)):
         options.add_argument(argument)

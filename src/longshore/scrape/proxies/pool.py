@@ -98,18 +98,22 @@ class ProxyPool:
         self._tell = tell
         self._clock = clock or SystemClock()
         self._all = tuple(range(len(self.proxies)))
+        self._numbers = {proxy.url: number for number, proxy in enumerate(self.proxies)}
         self._tallies = [_Tally() for _ in self.proxies]
         self._waiting: set[asyncio.Future[None]] = set()
         self._dry: set[str] = set()
 
-    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> Turn:
+    async def acquire(
+        self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
+    ) -> Turn:
         """A turn with a proxy for one request to this host (`host_of(url)`). The caller must end it, with a verdict.
 
         Waits while every proxy rests. `within` bounds the wait: `NoProxyError` as soon as it is certain that none will
-        be back in time. `session` is what the sticky strategy sticks to.
+        be back in time. `session` is what the sticky strategy sticks to. Of the proxies in `prefer`, by their URLs, the
+        first that does not rest goes before what the strategy would choose.
         """
         deadline = math.inf if within is None else self._clock.monotonic() + within.total_seconds()
-        while (turn := self._take(host, session)) is None:
+        while (turn := self._take(host, session, prefer)) is None:
             await self._wait(host, deadline)
         return turn
 
@@ -138,12 +142,15 @@ class ProxyPool:
             for number, (proxy, tally) in enumerate(zip(self.proxies, self._tallies, strict=True))
         ]
 
-    def _take(self, host: str, session: str) -> Turn | None:
+    def _take(self, host: str, session: str, prefer: Sequence[str]) -> Turn | None:
         now = self._clock.monotonic()
         open_ones = self._health.open_ones(self._all, host, now)
         if not open_ones:
             return None
-        number = self._chooser.choose(open_ones, host, session)
+        preferred = (self._numbers[url] for url in prefer if self._numbers.get(url) in open_ones)
+        number = next(preferred, None)
+        if number is None:
+            number = self._chooser.choose(open_ones, host, session)
         tries = self._health.begin(number, host, now)
         self._tallies[number].requests += 1
         for place in tries:

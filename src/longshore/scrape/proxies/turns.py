@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -38,5 +39,10 @@ class TakenTurn(Protocol):
 class Turns(Protocol):
     """Gives out proxies, one request at a time."""
 
-    async def acquire(self, host: str, *, session: str = "", within: timedelta | None = None) -> TakenTurn:
-        """A turn with a proxy for one request to this host. Raises `NoProxyError` where none will be back in time."""
+    async def acquire(
+        self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
+    ) -> TakenTurn:
+        """A turn with a proxy for one request to this host, with one of `prefer` (URLs) where that does not rest.
+
+        Raises `NoProxyError` where none will be back in time.
+        """
