@@ -178,11 +178,11 @@ async def test_nine_of_ten_mean_nine_of_ten(family: str, long: bool) -> None:
     every = [
         each
         for scenario in FAMILIES[family]
-        for seed in range(26 if long else -(-6 // len(FAMILIES[family])))
+        for seed in range(26 if long else -(-12 // len(FAMILIES[family])))
         for each in await replayed(scenario, seed)
     ]
     _, within_p90 = coverage(every)
-    assert len(every) >= 20
+    assert len(every) >= 40
     assert within_p90 >= 0.85, within_p90
 
 

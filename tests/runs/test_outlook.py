@@ -143,9 +143,10 @@ async def test_kinds_of_which_nothing_finished_make_the_estimate_less_sure(
     assert found.p50
     assert found.p90
     assert found.p90 / found.p50 > 1.3 * known.p90 / known.p50
-    leases = await claim(queue, 1, "doc")
-    await queue.settle([Settlement(lease, Completed(), 2.0) for lease in leases])
-    assert (await outlook.look()).evidence.unmet == 0.0
+    for seen in (0.36, 0.1):
+        leases = await claim(queue, 2 if seen == 0.36 else 8, "doc")
+        await queue.settle([Settlement(lease, Completed(), 2.0) for lease in leases])
+        assert (await outlook.look()).evidence.unmet == pytest.approx(seen, abs=0.05)
 
 
 async def test_jobs_that_lead_to_more_are_reckoned_with(

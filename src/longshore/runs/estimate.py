@@ -116,7 +116,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool = False
     """Whether nothing of it may begin."""
     unmet: float = 0.0
-    """The share of what is left that is of kinds of which nothing has finished."""
+    """The share of what is left that is of kinds of which nothing, or little beside others, has finished."""
 
     @property
     def remaining(self) -> int:

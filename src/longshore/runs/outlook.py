@@ -91,10 +91,11 @@ class Outlook(Watch):
 
 
 def _unmet(look: Look) -> float:
-    """The share of what is left that is of kinds of which nothing has finished."""
-    left, met = Counter[str](), set[str]()
+    """How much of what is left is of kinds that are rarer, or not there at all, among what has finished."""
+    left, met = Counter[str](), Counter[str]()
     for lane in look.lanes:
         left[lane.kind] += lane.remaining
-        if lane.completed or lane.failed:
-            met.add(lane.kind)
-    return sum(number for kind, number in left.items() if kind not in met) / max(left.total(), 1)
+        met[lane.kind] += lane.completed + lane.failed
+    return sum(
+        max(number / max(left.total(), 1) - met[kind] / max(met.total(), 1), 0.0) for kind, number in left.items()
+    )
