@@ -339,6 +339,31 @@ async def test_following_ends_with_the_run_and_outlives_an_outage(tmp_path: Path
     assert min(clock.slept) >= 5
 
 
+async def test_an_outage_is_not_rested_from(tmp_path: Path) -> None:
+    class Silent(MemoryQueue):
+        async def stats(self, run: str | None = None) -> Any:
+            if not clock.slept:
+                clock.passed += 30
+                raise QueueUnavailableError("The queue does not answer.")
+            return await super().stats(run)
+
+    class PassingClock(EventfulClock):
+        passed = 0.0
+
+        def monotonic(self) -> float:
+            return self.passed
+
+    queue, told = Silent(), Notes()
+
+    async def nothing() -> None:
+        pass
+
+    clock = PassingClock(nothing)
+    with Collected(tmp_path, "r") as collected:
+        await follow([Collector(queue, "r", collected)], None, told, clock=clock, every=timedelta(seconds=5))
+    assert clock.slept == [5]
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

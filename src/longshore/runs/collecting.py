@@ -172,9 +172,12 @@ async def follow(
     """Pass after pass, until nothing more is to come of any run. A queue that does not answer is waited for."""
     while True:
         began = clock.monotonic()
+        rest = 0.0
         try:
             if await collect_once(collectors, archivist, told):
                 return
+            rest = REST * (clock.monotonic() - began)
         except QueueUnavailableError as error:
+            # Waiting for an answer in vain was no load on anybody.
             told.unavailable(error)
-        await clock.sleep(max(every.total_seconds(), REST * (clock.monotonic() - began)))
+        await clock.sleep(max(every.total_seconds(), rest))
