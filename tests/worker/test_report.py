@@ -33,7 +33,7 @@ class Racing(MemoryQueue):
         return self._rate
 
 
-def report(rate: float | None) -> Report:
+def report(rate: float | None, stale: int = 0) -> Report:
     return Report(
         worker="w",
         claimed=2,
@@ -42,7 +42,7 @@ def report(rate: float | None) -> Report:
         retried=0,
         snoozed=0,
         released=0,
-        stale=0,
+        stale=stale,
         lost_races=0,
         started=0.0,
         ended=60.0,
@@ -62,6 +62,11 @@ async def test_a_queue_that_counts_no_races_or_is_gone_leaves_it_out() -> None:
     assert await claim_success_rate(MemoryQueue()) is None
     assert await claim_success_rate(Racing(None)) is None
     assert report(None).summary == "2 completed, 0 failed, runtime 0:01:00, 120 jobs/hour"
+
+
+@pytest.mark.parametrize(("stale", "said"), [(1, "1 lease lost"), (2, "2 leases lost")])
+def test_lost_leases_are_counted(stale: int, said: str) -> None:
+    assert f", {said}, " in report(None, stale).summary
 
 
 async def test_a_queue_that_hangs_keeps_nobody_from_leaving(monkeypatch: pytest.MonkeyPatch) -> None:

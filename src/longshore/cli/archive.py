@@ -103,10 +103,10 @@ def _show(months: list[Month]) -> None:
     if not months:
         write("The archive is empty.")
         return
-    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", _bytes(m.size)) for m in months]
+    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", bytes_said(m.size)) for m in months]
     if len(months) > 1:
         sums = [_sum(months, name) for name in ("jobs", "files", "size")]
-        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", _bytes(sums[2])))
+        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", bytes_said(sums[2])))
     write_table(("month", "jobs", "files", "size"), rows, right=("jobs", "files", "size"))
 
 
@@ -114,7 +114,8 @@ def _sum(months: list[Month], name: str) -> int:
     return sum(getattr(month, name) for month in months)
 
 
-def _bytes(size: float) -> str:
+def bytes_said(size: float) -> str:
+    """So many bytes, as a person says it: `980 bytes`, `3.1 KB`."""
     for unit in ("bytes", "KB", "MB"):
         if size < 1000:
             return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

@@ -109,6 +109,7 @@ class _View:
         return {"packed": self._packed, **sums}
 
     def show(self) -> None:
+        from longshore.cli.archive import bytes_said
         from longshore.cli.output import counted, write, write_table
 
         names, numbers = ("run", "file"), ("new", "collected", "failed", "remaining")
@@ -117,7 +118,7 @@ class _View:
         if self.months is not None:
             archive = self._archive(self.months)
             packed = f"{counted(archive['packed'], 'job')} packed now; " if archive["packed"] else ""
-            size = f"{archive['size'] / 1e6:,.1f} MB in {counted(archive['files'], 'file')}"
+            size = f"{bytes_said(archive['size'])} in {counted(archive['files'], 'file')}"
             write(f"archive: {packed}{counted(archive['jobs'], 'job')}, {size}")
 
 

@@ -161,7 +161,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def summary(self) -> str:
         """The final statistics in one line."""
         notes = [f"{self.released:,} given back"] if self.released else []
-        notes += [f"{self.stale:,} leases lost"] if self.stale else []
+        notes += [f"{self.stale:,} {'lease' if self.stale == 1 else 'leases'} lost"] if self.stale else []
         notes += [] if self.claim_success_rate is None else [f"claim success rate {self.claim_success_rate:.1%}"]
         counts = final_statistics(
             completed=self.completed, failed=self.failed, retried=self.retried, seconds=self.seconds, notes=notes

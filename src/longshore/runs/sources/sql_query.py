@@ -75,7 +75,7 @@ class SqlQuery:
                 while page := found.fetchmany(_PAGE):
                     yield [dict(zip(columns, row, strict=True)) for row in page]
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise InputFileError(f"The query fails in {path}: {error}. {_FIX}") from error
+            raise InputFileError(f"The query fails in {path}: {str(error).rstrip('.')}. {_FIX}") from error
 
     def _from_server(self) -> Iterator[list[dict[str, Any]]]:
         # Only here, for it needs a driver that not everybody has.
