@@ -10,8 +10,6 @@ from longshore.scrape.pace import LearnedPace
 from longshore.scrape.pace_shelf import LocalShelf
 from longshore.scrape.rate import Policy, Standing
 
-TAKES_SECONDS = 0.01
-
 
 class SlowShelf(LocalShelf):
     """A shelf on a disk that takes its time."""
@@ -20,10 +18,11 @@ class SlowShelf(LocalShelf):
         super().__init__(clock)
         self._disk = clock
         self.writes = 0
+        self.seconds = 0.01
 
     async def write(self, name: str, version: str, standing: Standing) -> str | None:
         self.writes += 1
-        await self._disk.sleep(TAKES_SECONDS)
+        await self._disk.sleep(self.seconds)
         return await super().write(name, version, standing)
 
 
@@ -52,4 +51,5 @@ async def test_a_host_that_takes_more_than_it_is_asked_makes_nobody_wait() -> No
     through = await asked_for(2.0, 0.005, 3, clock, pace)
     assert all(through)
     assert shelf.writes - before <= 40
+    shelf.seconds = 0.0  # nobody moves the clock any more
     await pace.close()

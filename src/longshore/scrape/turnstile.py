@@ -101,7 +101,12 @@ class Turnstile:
         if slots[0] > now + _EARLY_SECONDS or not self._usable(now):
             return False
         self._use(now)
-        if not self._asked_for_more and (not slots or slots[-1] < now + self._ahead / 2) and self._runs_low():
+        if (
+            not self._asked_for_more
+            and (not slots or slots[-1] < now + self._ahead / 2)
+            and self._runs_low()
+            and self._wanted()
+        ):
             self._asked_for_more = True
             self._serve()
         return True
@@ -232,6 +237,8 @@ class Turnstile:
         try:
             while True:
                 self._stir.clear()
+                # Heard. Whoever asks while a reservation is being written would count as heard for ever otherwise.
+                self._asked_for_more = False
                 now = self._clock.monotonic()
                 self._let_through(now)
                 if now >= self._not_before and self._exchange_is_due(now):
