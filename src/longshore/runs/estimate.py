@@ -47,7 +47,7 @@ _DRIFT, _FAR_DRIFT, _MOST_DRIFT = 0.08, 0.22, 0.6
 """By how much the pace differs from that seen (the logarithm's deviation): always, when looking as far ahead as one has
 looked back, and at most."""
 _HOST_DRIFT = 0.15
-_UNMET = 1.0
+_UNMET = 1.2
 """How far the lengths of one kind of job differ from those of another (the logarithm's deviation)."""
 _HALF_LIFE = 30
 """Jobs after which a span counts half, at least; else a third of all that were seen."""

@@ -22,7 +22,7 @@ _TAIL = 0.2
 """The share of attempts, the longest, that are the tail."""
 _SAMPLE = 200
 _STRATA = 24
-_BEYOND = 20.0
+_BEYOND = 15.0
 _FAR = 3.5
 """So many times as long as the longest that was seen, or so many deviations above the middle, and no longer, is any
 drawn: there are timeouts."""
@@ -31,8 +31,12 @@ _DOUBT, _SUPPOSED = 3.0, 1.1
 """So many attempts the assumption weighs that a power law is so heavy, as a share of the spread of all lengths."""
 _FEW, _USUAL_SPREAD, _LEAST_SPREAD = 2.5, 0.7, 0.02
 """So many attempts the assumption weighs that lengths differ as they usually do: the deviation of their logarithm."""
-_RARER = 0.7
-"""By how much lognormal tails are the more common ones, before anything is seen: the logarithm of the odds."""
+_RARER, _NEVER_SURE = 2.0, 0.05
+"""By how much lognormal tails are the more common ones, before anything is seen: the logarithm of the odds; and how
+likely either is at least, whatever was seen."""
+_HEAVIEST = 0.9
+"""No power law is drawn heavier than this, unless what was seen is: beyond 1 there would be no mean, and the longest
+job would be all of the run."""
 _WIDER = 2.2
 """So many times as far as they seem to, and no further, are lengths drawn to differ."""
 _NORMAL = NormalDist()
@@ -81,7 +85,7 @@ class Lengths:
             odds -= math.log(max(_NORMAL.pdf(place), 1e-300) / self._spread / left)
         for each in under_way:
             odds -= each / self._power + math.log(max(_survival(start + each / self._spread), 1e-300) / left)
-        return 0.1 + 0.8 / (1 + math.exp(-max(min(odds, 30.0), -30.0)))
+        return _NEVER_SURE + (1 - 2 * _NEVER_SURE) / (1 + math.exp(-max(min(odds, 30.0), -30.0)))
 
     def play(self, chance: random.Random) -> Drawn:
         """Lengths as they may be: which were met is chance too."""
@@ -92,7 +96,7 @@ class Lengths:
         middle = self._middle + spread * chance.gauss(0.0, 1.0) / math.sqrt(known)
         lognormal = _Lognormal(self._threshold, middle, max(spread, _LEAST_SPREAD))
         heavy = chance.random() < self._heavy
-        tail = _PowerLaw(self._threshold, min(power, 3.0)) if heavy else lognormal
+        tail = _PowerLaw(self._threshold, min(power, max(self._power, _HEAVIEST), 3.0)) if heavy else lognormal
         return Drawn(chance, body, tail, self._share, self._most(lognormal))
 
 
