@@ -1,4 +1,4 @@
-"""Run suites, and print what they find: `python -m benchmarks [sqlite] [postgres[:part,…]] [--to FILE]`."""
+"""Run suites, and print what they find: `python -m benchmarks [sqlite] [postgres[:part,…]] [browser] [--to FILE]`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ from typing import NamedTuple
 
 from benchmarks.measure import Figure
 
-SUITES = {"sqlite": "benchmarks.sqlite_suite", "postgres": "benchmarks.postgres_suite"}
+SUITES = {
+    "sqlite": "benchmarks.sqlite_suite",
+    "postgres": "benchmarks.postgres_suite",
+    "browser": "benchmarks.browser",
+}
 """name -> module with `figures() -> list[Figure]`, or with `PARTS`: name -> function of the share of the whole size,
 whose docstring is printed above its figures. A new suite is a line here."""
 
