@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from longshore.media import open_queue
+from longshore.queue import Selection
 
 Says = Callable[..., str]
 Refused = Callable[..., str]
@@ -47,5 +51,20 @@ def test_a_run_that_is_not_there_is_refused(refused: Refused) -> None:
 def test_a_run_that_is_gone_may_still_be_let_go(says: Says) -> None:
     says("pause", "r")
     says("cancel", "--run", "r", "--yes")
-    says("prune", "--run", "r", "--yes")
+
+    async def prune() -> None:
+        """As whoever dies before the notes of the run are gone, too."""
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        await queue.prune(Selection(run="r"))
+        await queue.close()
+
+    asyncio.run(prune())
     assert says("resume", "r") == "Run r goes on.\n"
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_pause_goes_with_the_last_job_of_its_run(says: Says) -> None:
+    says("pause", "r")
+    says("cancel", "--run", "r", "--yes")
+    says("prune", "--run", "r", "--yes")
+    assert says("pause") == "Nothing is paused.\n"

@@ -147,5 +147,5 @@ async def test_only_so_many_proxies_have_connections_at_a_time(
 
 def test_where_it_is_not_installed_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "curl_cffi", None)
-    with pytest.raises(SettingsError, match=r"Install longshore\[fingerprint\]"):
+    with pytest.raises(SettingsError, match=r"Fix: pip install '\.\[fingerprint\]' where Longshore was cloned"):
         Http(transport="curl")

@@ -36,6 +36,7 @@ START_SECONDS = 60.0
 _PORT = re.compile(rb"started successfully on port (\d+)")
 _BLANK = "about:blank"
 _ERROR_PAGE = "chrome-error:"
+_NAMED_ERROR = re.compile(r"ERR_[A-Z0-9_]+")
 # Which document this is, where it came from, and the status it came with, which Selenium itself does not tell.
 _DOCUMENT = """
 const [entry] = performance.getEntriesByType('navigation');
@@ -225,7 +226,10 @@ def _visit(driver: WebDriver, url: str, seconds: float) -> Opened:
     driver.get(url)
     after, at, status = driver.execute_script(_DOCUMENT)
     if at.startswith(_ERROR_PAGE):
-        raise ConnectionFailedError(f"{mask_url(url)} could not be opened: the browser refuses it")
+        # The driver was told too late to say so itself; the page says why.
+        why = _NAMED_ERROR.search(driver.execute_script("return document.documentElement.textContent") or "")
+        reason = why[0] if why else "the browser refuses it"
+        raise ConnectionFailedError(f"{mask_url(url)} could not be opened: {reason}")
     if before == after and urldefrag(at).url != urldefrag(url).url:
         raise download(url)
     return Opened(at, status or 200)
