@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from longshore.errors import UsageError, ValidationError
-from longshore.stored import encode
+from longshore.stored import encode_onto
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -34,8 +34,7 @@ class RecordError(ValidationError):
     """A record cannot be kept: it is not what its schema says, or JSON cannot say it. Never retried."""
 
 
-# It can be part of no cycle: the collector need not look at it, of which there are many.
-class EmittedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EmittedRecord(msgspec.Struct, frozen=True, array_like=True):
     """One record: its kind, and itself as JSON."""
 
     kind: str
@@ -53,14 +52,27 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True):
 class Emitted(msgspec.Struct, frozen=True):
     """All that an attempt emitted, in order. It is JSON, and so may come from another process."""
 
-    records: tuple[EmittedRecord, ...] = ()
+    encoded: Raw = Raw(b"[]")
+    """The records: a list, as JSON, of an `EmittedRecord` each."""
     rejected: tuple[Rejected, ...] = ()
+
+    @property
+    def records(self) -> tuple[EmittedRecord, ...]:
+        """The records, one by one. Made anew at every call."""
+        return _decode_records(self.encoded)
+
+
+_decode_records = msgspec.json.Decoder(tuple[EmittedRecord, ...]).decode
 
 
 class Emission:
-    """What one attempt emits. Made for every attempt; costs nothing until something is emitted."""
+    """What one attempt emits. Made when it emits for the first time.
 
-    __slots__ = ("_bytes", "_keep", "_kind", "_records", "_rejected", "_schemas")
+    Records become JSON as they come, all in one buffer: pages of hundreds of them would scatter as many pieces over the
+    memory that the next page is to be parsed in.
+    """
+
+    __slots__ = ("_buffer", "_keep", "_kind", "_lead", "_rejected", "_schemas")
 
     def __init__(self, schemas: Mapping[str, type[BaseModel]] | None = None, keep: Keep | None = None) -> None:
         """`schemas` say what the records of each kind are; without any, every record and kind is taken."""
@@ -68,9 +80,10 @@ class Emission:
         self._keep = keep
         self._kind = _NO_KIND
         """The last one that was checked: there are many records of one kind."""
-        self._records: list[EmittedRecord] = []
+        self._lead = b""
+        """What comes before a record of this kind."""
+        self._buffer = bytearray()
         self._rejected: Counter[tuple[str, str]] = Counter()
-        self._bytes = 0
 
     def emit(self, record: Any, kind: str = "record") -> bool:
         """Take a record: a dict, a pydantic model, a dataclass. Says whether the filter let it pass.
@@ -79,7 +92,8 @@ class Emission:
         of its kind says.
         """
         if kind is not self._kind:
-            self._kind = _checked_kind(kind)
+            self._lead = _lead(kind)
+            self._kind = kind
         shape = None
         if self._schemas:
             shape = self._shape(kind)
@@ -87,29 +101,37 @@ class Emission:
         if self._keep is not None and (reason := _reason(self._keep(record, kind))) is not None:
             self._rejected[kind, reason] += 1
             return False
-        if shape is not None:
-            data = shape.encoded(record)
-        elif type(record) is dict:  # nearly always, and often: without a call more than it takes
-            try:
-                data = encode(record, "A record")
-            except UsageError as error:
-                raise RecordError(str(error)) from error
-        else:
-            data = _encoded(record)
-        self._bytes += len(data)
-        if self._bytes > MOST_BYTES:
+        buffer = self._buffer
+        end = len(buffer)
+        buffer += self._lead
+        try:
+            if shape is not None:
+                buffer += shape.encoded(record)
+            elif type(record) is dict:  # nearly always, and often
+                encode_onto(buffer, record, "A record")
+            else:
+                _append(buffer, record)
+        except UsageError as error:
+            del buffer[end:]
+            raise RecordError(str(error)) from error
+        except BaseException:
+            del buffer[end:]
+            raise
+        buffer += b"]"
+        if len(buffer) > MOST_BYTES:
+            del buffer[end:]
             raise RecordError(
                 f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Make several jobs of it, one a part."
             )
-        self._records.append(EmittedRecord(kind, Raw(data)))
         return True
 
     def emitted(self) -> Emitted | None:
         """All of it; None where nothing was emitted."""
-        if not self._records and not self._rejected:
+        if not self._buffer and not self._rejected:
             return None
         rejected = tuple(Rejected(kind, reason, count) for (kind, reason), count in self._rejected.items())
-        return Emitted(tuple(self._records), rejected)
+        # Every record has a comma before it, also the first.
+        return Emitted(Raw(b"".join((b"[", memoryview(self._buffer)[1:], b"]"))), rejected)
 
     def _shape(self, kind: str) -> _Shape:
         schema = self._schemas.get(kind)
@@ -146,10 +168,10 @@ class _Shape:
 _shape_of = functools.cache(_Shape)
 
 
-def _checked_kind(kind: object) -> str:
+def _lead(kind: object) -> bytes:
     if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
         raise RecordError(f"A record cannot be of the kind {ascii(kind)[:50]}. Name it in a word: kind='item'.")
-    return kind
+    return b",[" + msgspec.json.encode(kind) + b","
 
 
 def _reason(verdict: object) -> str | None:
@@ -166,16 +188,14 @@ def _reason(verdict: object) -> str | None:
     )
 
 
-def _encoded(record: Any) -> bytes:
-    try:
-        if isinstance(record, _OBJECTS) or is_dataclass(record):
-            return encode(record, "A record")
-    except UsageError as error:
-        raise RecordError(str(error)) from error
-    if hasattr(record, "model_dump_json") and not isinstance(record, type):
+def _append(buffer: bytearray, record: Any) -> None:
+    if isinstance(record, _OBJECTS) or is_dataclass(record):
+        encode_onto(buffer, record, "A record")
+    elif hasattr(record, "model_dump_json") and not isinstance(record, type):
         schema: type[BaseModel] = type(record)
-        return _shape_of(schema).encoded(record)
-    raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
+        buffer += _shape_of(schema).encoded(record)
+    else:
+        raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
 
 
 def _faults(error: ValueError) -> str:

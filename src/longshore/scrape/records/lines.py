@@ -12,8 +12,8 @@ from longshore.scrape.records.emission import EmittedRecord, Rejected
 SUFFIX = ".jsonl.zst"
 
 
-class AttemptLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="attempt"):
-    """The records of one attempt, all of them."""
+class AttemptHead(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="attempt"):
+    """An attempt line without its records, which are passed over unread."""
 
     run: str
     kind: str
@@ -24,8 +24,20 @@ class AttemptLine(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", t
     """0 for what the attempt itself found; higher for what a later parse of its pages found in its place."""
     at: float
     """When it was written."""
+
+
+class AttemptLine(AttemptHead, frozen=True, kw_only=True, tag="attempt"):
+    """The records of one attempt, all of them."""
+
     rejected: tuple[Rejected, ...] = ()
     records: tuple[EmittedRecord, ...] = ()
+
+
+class NewAttemptLine(AttemptHead, frozen=True, kw_only=True, tag="attempt"):
+    """The same, as it is written: the records are JSON already."""
+
+    rejected: tuple[Rejected, ...]
+    records: msgspec.Raw
 
 
 class SettledLine(msgspec.Struct, frozen=True, tag_field="line", tag="settled"):
@@ -33,15 +45,3 @@ class SettledLine(msgspec.Struct, frozen=True, tag_field="line", tag="settled"):
 
     attempts: tuple[tuple[str, int], ...]
     """The job's id and the epoch of each."""
-
-
-class AttemptHead(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="attempt"):
-    """An attempt line without its records, which are passed over unread."""
-
-    run: str
-    kind: str
-    key: str
-    job: str
-    epoch: int
-    revision: int = 0
-    at: float

@@ -22,7 +22,7 @@ import zstandard
 
 from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
-from longshore.scrape.records.lines import SUFFIX, AttemptLine, SettledLine
+from longshore.scrape.records.lines import SUFFIX, NewAttemptLine, SettledLine
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_SECONDS = 3600.0
@@ -31,7 +31,7 @@ _MARKS_AT_ONCE = 1000
 _LEVEL = 3
 _REVISION = re.compile(rf"\.r(\d+)\.\d+{re.escape(SUFFIX)}\Z")
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 
 
 class RecordWriter:
@@ -45,7 +45,7 @@ class RecordWriter:
         self._folder = folder
         self._name = _file_name(worker) + (f".r{revision}" if revision else "")
         self._revision = revision
-        self._lines: list[bytes] = []
+        self._lines = bytearray()
         self._marks: list[tuple[str, int]] = []
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
@@ -62,7 +62,7 @@ class RecordWriter:
 
     def put(self, job: Job, emitted: Emitted) -> None:
         """Take what an attempt that completed has emitted. `job` is the job as it was claimed."""
-        line = AttemptLine(
+        line = NewAttemptLine(
             run=job.run,
             kind=job.kind,
             key=job.key,
@@ -71,11 +71,11 @@ class RecordWriter:
             revision=self._revision,
             at=time.time(),
             rejected=emitted.rejected,
-            records=emitted.records,
+            records=emitted.encoded,
         )
-        encoded = _encode(line)
         with self._gathering:
-            self._lines.append(encoded)
+            _encoder.encode_into(line, self._lines, -1)
+            self._lines += b"\n"
 
     def settled(self, job_id: str, epoch: int) -> None:
         """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
@@ -103,7 +103,7 @@ class RecordWriter:
     def _write(self) -> None:
         with self._gathering:
             lines, marks = self._lines, self._marks
-            self._lines, self._marks = [], []
+            self._lines, self._marks = bytearray(), []
         try:
             self._append(lines, marks)
         except BaseException:
@@ -114,9 +114,9 @@ class RecordWriter:
                 self._marks[:0] = marks
             raise
 
-    def _append(self, lines: list[bytes], marks: list[tuple[str, int]]) -> None:
-        marked = [_encode(SettledLine(tuple(marks)))] if marks else []
-        frame = self._compressor.compress(b"".join(line + b"\n" for line in [*lines, *marked]))
+    def _append(self, lines: bytearray, marks: list[tuple[str, int]]) -> None:
+        marked = _encoder.encode(SettledLine(tuple(marks))) + b"\n" if marks else b""
+        frame = self._compressor.compress(b"".join((lines, marked)) if marked else lines)
         old = time.monotonic() - self._opened > SEGMENT_SECONDS
         if self._file is not None and (old or self._size + len(frame) > SEGMENT_BYTES):
             self._leave()
