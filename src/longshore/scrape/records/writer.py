@@ -28,7 +28,8 @@ SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_SECONDS = 3600.0
 """A segment is left at this size or age: whoever copies finished ones away need not wait long."""
 _MARKS_AT_ONCE = 1000
-_LEVEL = 3
+_LEVEL = 1
+"""Records are written while others wait for it, and packed better, if that is wanted, when they are exported."""
 _REVISION = re.compile(rf"\.r(\d+)\.\d+{re.escape(SUFFIX)}\Z")
 
 _encoder = msgspec.json.Encoder()
