@@ -38,7 +38,6 @@ _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _NUMBER = (int, float)  # named once: a union would be made anew with every call
 _encode = msgspec.json.Encoder().encode
-_encode_into = msgspec.json.Encoder().encode_into
 _decode = msgspec.json.Decoder().decode
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -50,36 +49,17 @@ def encode(value: Any, what: str = "A value") -> bytes:
     """
     try:
         encoded = _encode(value)
-        if type(value) is not dict or not _is_plain(value):
-            _look_at(encoded, value, what)
-    except UNFIT as error:
-        raise refusal(error, what) from error
-    return encoded
-
-
-def encode_onto(buffer: bytearray, value: Any, what: str) -> None:
-    """The same, appended to a buffer, so that many values lie in one piece of memory.
-
-    In error there may be something of it behind the buffer's old end.
-    """
-    try:
         if type(value) is dict and _is_plain(value):
-            _encode_into(value, buffer, -1)
-            return
-        end = len(buffer)
-        _encode_into(value, buffer, -1)
-        _look_at(bytes(buffer[end:]), value, what)
+            return encoded
+        # A whole look only at what we did not write ourselves; but JSON of others may be a part of the value as well.
+        (_decode if type(value) is msgspec.Raw else _skip)(encoded)
+        if not encoded.isascii():
+            encoded.decode()
     except UNFIT as error:
         raise refusal(error, what) from error
-
-
-def _look_at(encoded: bytes, value: Any, what: str) -> None:
-    # A whole look only at what we did not write ourselves; but JSON of others may be a part of the value as well.
-    (_decode if type(value) is msgspec.Raw else _skip)(encoded)
-    if not encoded.isascii():
-        encoded.decode()
     if len(encoded) > _NEVER_TOO_DEEP and _is_deep(encoded):
         raise UsageError(f"{what} cannot be stored: it is nested more than {DEEPEST} deep")
+    return encoded
 
 
 def _is_plain(value: dict[Any, Any]) -> bool:

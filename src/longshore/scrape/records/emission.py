@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from longshore.errors import UsageError, ValidationError
-from longshore.stored import encode_onto
+from longshore.stored import encode
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -66,13 +66,9 @@ _decode_records = msgspec.json.Decoder(tuple[EmittedRecord, ...]).decode
 
 
 class Emission:
-    """What one attempt emits. Made when it emits for the first time.
+    """What one attempt emits. Made when it emits for the first time. Records become JSON as they come."""
 
-    Records become JSON as they come, all in one buffer: pages of hundreds of them would scatter as many pieces over the
-    memory that the next page is to be parsed in.
-    """
-
-    __slots__ = ("_buffer", "_keep", "_kind", "_lead", "_rejected", "_schemas")
+    __slots__ = ("_bytes", "_keep", "_kind", "_lead", "_pieces", "_rejected", "_schemas")
 
     def __init__(self, schemas: Mapping[str, type[BaseModel]] | None = None, keep: Keep | None = None) -> None:
         """`schemas` say what the records of each kind are; without any, every record and kind is taken."""
@@ -82,7 +78,8 @@ class Emission:
         """The last one that was checked: there are many records of one kind."""
         self._lead = b""
         """What comes before a record of this kind."""
-        self._buffer = bytearray()
+        self._pieces: list[bytes] = []
+        self._bytes = 0
         self._rejected: Counter[tuple[str, str]] = Counter()
 
     def emit(self, record: Any, kind: str = "record") -> bool:
@@ -101,37 +98,32 @@ class Emission:
         if self._keep is not None and (reason := _reason(self._keep(record, kind))) is not None:
             self._rejected[kind, reason] += 1
             return False
-        buffer = self._buffer
-        end = len(buffer)
-        buffer += self._lead
-        try:
-            if shape is not None:
-                buffer += shape.encoded(record)
-            elif type(record) is dict:  # nearly always, and often
-                encode_onto(buffer, record, "A record")
-            else:
-                _append(buffer, record)
-        except UsageError as error:
-            del buffer[end:]
-            raise RecordError(str(error)) from error
-        except BaseException:
-            del buffer[end:]
-            raise
-        buffer += b"]"
-        if len(buffer) > MOST_BYTES:
-            del buffer[end:]
+        if shape is not None:
+            data = shape.encoded(record)
+        elif type(record) is dict:  # nearly always, and often: without a call more than it takes
+            try:
+                data = encode(record, "A record")
+            except UsageError as error:
+                raise RecordError(str(error)) from error
+        else:
+            data = _encoded(record)
+        self._bytes += len(data)
+        if self._bytes > MOST_BYTES:
             raise RecordError(
                 f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Make several jobs of it, one a part."
             )
+        self._pieces += (self._lead, data)
         return True
 
     def emitted(self) -> Emitted | None:
         """All of it; None where nothing was emitted."""
-        if not self._buffer and not self._rejected:
+        if not self._pieces and not self._rejected:
             return None
         rejected = tuple(Rejected(kind, reason, count) for (kind, reason), count in self._rejected.items())
-        # Every record has a comma before it, also the first.
-        return Emitted(Raw(b"".join((b"[", memoryview(self._buffer)[1:], b"]"))), rejected)
+        if not self._pieces:
+            return Emitted(rejected=rejected)
+        # A lead also ends the record before it; the first has none.
+        return Emitted(Raw(b"".join((b"[", self._pieces[0][2:], *self._pieces[1:], b"]]"))), rejected)
 
     def _shape(self, kind: str) -> _Shape:
         schema = self._schemas.get(kind)
@@ -171,7 +163,7 @@ _shape_of = functools.cache(_Shape)
 def _lead(kind: object) -> bytes:
     if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
         raise RecordError(f"A record cannot be of the kind {ascii(kind)[:50]}. Name it in a word: kind='item'.")
-    return b",[" + msgspec.json.encode(kind) + b","
+    return b"],[" + msgspec.json.encode(kind) + b","
 
 
 def _reason(verdict: object) -> str | None:
@@ -188,14 +180,16 @@ def _reason(verdict: object) -> str | None:
     )
 
 
-def _append(buffer: bytearray, record: Any) -> None:
-    if isinstance(record, _OBJECTS) or is_dataclass(record):
-        encode_onto(buffer, record, "A record")
-    elif hasattr(record, "model_dump_json") and not isinstance(record, type):
+def _encoded(record: Any) -> bytes:
+    try:
+        if isinstance(record, _OBJECTS) or is_dataclass(record):
+            return encode(record, "A record")
+    except UsageError as error:
+        raise RecordError(str(error)) from error
+    if hasattr(record, "model_dump_json") and not isinstance(record, type):
         schema: type[BaseModel] = type(record)
-        buffer += _shape_of(schema).encoded(record)
-    else:
-        raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
+        return _shape_of(schema).encoded(record)
+    raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
 
 
 def _faults(error: ValueError) -> str:

@@ -32,7 +32,7 @@ _LEVEL = 1
 """Records are written while others wait for it, and packed better, if that is wanted, when they are exported."""
 _REVISION = re.compile(rf"\.r(\d+)\.\d+{re.escape(SUFFIX)}\Z")
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 
 
 class RecordWriter:
@@ -46,7 +46,7 @@ class RecordWriter:
         self._folder = folder
         self._name = _file_name(worker) + (f".r{revision}" if revision else "")
         self._revision = revision
-        self._lines = bytearray()
+        self._lines: list[bytes] = []
         self._marks: list[tuple[str, int]] = []
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
@@ -74,9 +74,9 @@ class RecordWriter:
             rejected=emitted.rejected,
             records=emitted.encoded,
         )
+        encoded = _encode(line)
         with self._gathering:
-            _encoder.encode_into(line, self._lines, -1)
-            self._lines += b"\n"
+            self._lines.append(encoded)
 
     def settled(self, job_id: str, epoch: int) -> None:
         """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
@@ -104,7 +104,7 @@ class RecordWriter:
     def _write(self) -> None:
         with self._gathering:
             lines, marks = self._lines, self._marks
-            self._lines, self._marks = bytearray(), []
+            self._lines, self._marks = [], []
         try:
             self._append(lines, marks)
         except BaseException:
@@ -115,9 +115,9 @@ class RecordWriter:
                 self._marks[:0] = marks
             raise
 
-    def _append(self, lines: bytearray, marks: list[tuple[str, int]]) -> None:
-        marked = _encoder.encode(SettledLine(tuple(marks))) + b"\n" if marks else b""
-        frame = self._compressor.compress(b"".join((lines, marked)) if marked else lines)
+    def _append(self, lines: list[bytes], marks: list[tuple[str, int]]) -> None:
+        marked = [_encode(SettledLine(tuple(marks)))] if marks else []
+        frame = self._compressor.compress(b"\n".join([*lines, *marked, b""]))
         old = time.monotonic() - self._opened > SEGMENT_SECONDS
         if self._file is not None and (old or self._size + len(frame) > SEGMENT_BYTES):
             self._leave()
