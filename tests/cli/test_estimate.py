@@ -6,8 +6,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.waiting import wait_until
 
 from longshore.cli import estimate as verb
 from longshore.job import new_job
@@ -15,6 +17,9 @@ from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.sqlite.queue import SqliteQueue
 from longshore.outcome import Completed, Settlement
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
 
 
 @pytest.fixture
@@ -80,3 +85,37 @@ def test_of_a_paused_run_it_says_how_it_goes_on(fill: Callable[[int, int], None]
     assert second.startswith("paused: run r; to let it go on: longshore resume r ")
     found = json.loads(says("estimate", "r", "--json"))
     assert (found["p50_seconds"], found["unknown"], list(found["paused"])) == (None, "it is paused", ["r"])
+
+
+def test_a_kind_that_no_worker_takes_is_named_in_place_of_a_time(
+    fill: Callable[[int, int], None], says: Callable[..., str]
+) -> None:
+    fill(100, 50)
+
+    async def others() -> None:
+        queue = await open_queue("sqlite:///.longshore/queue.db")
+        assert isinstance(queue, SqliteQueue)
+        await queue.submit([new_job("detail", {"n": 1}, run="r")])
+        [there] = await queue.present()
+        await queue.sign_in(there.worker, DEFAULT_LEASE, {**there.about, "kinds": ["page"]})
+        await queue.close()
+
+    asyncio.run(others())
+    first, second = says("estimate", "r").splitlines()
+    assert first == "Not known yet: no worker takes kind detail. 51 jobs are left."
+    assert "longshore work FILE" in second
+    found = json.loads(says("estimate", "r", "--json"))
+    assert (found["p50_seconds"], found["binds"], found["untaken"]) == (None, "nobody", ["detail"])
+    assert "time left not known yet: no worker takes kind detail" in says("status", "r")
+
+
+def test_a_worker_says_which_kinds_it_takes(shell: Shell) -> None:
+    for kind in ("page", "detail"):
+        shell("submit", kind, "--urls-file", shell.urls(3), "--run", "r")
+    worker = shell.start("work", "pages.py", "--run", "r")
+    try:
+        wait_until(lambda: bool(shell.json("status", "r", "--json")["completed"] == 3), looks=100)
+        assert shell.json("status", "r", "--json")["estimate"]["untaken"] == ["detail"]
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=60)

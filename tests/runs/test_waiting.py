@@ -120,6 +120,28 @@ async def test_hands_are_what_all_workers_say(queue: MemoryQueue) -> None:
     assert (await hands_of(queue, "r")).utilisation is None
 
 
+async def test_a_kind_that_no_worker_takes_is_told_from_the_others(queue: MemoryQueue, clock: ManualClock) -> None:
+    await submit(queue, 4)
+    await queue.submit([new_job("detail", {"n": 1}, run="r")])
+    watch = Watch(queue, "r", clock)
+    assert (await watch.look()).evidence.untaken == ()  # nobody is there at all, which is said in other words
+    await queue.sign_in(WORKER, LEASE, {"run": "r", "kinds": ["page"]})
+    assert (await watch.look()).estimate.untaken == ("detail",)
+    # One that works on another run is no help; one that does not say what it takes may be.
+    await queue.sign_in(WorkerId.new("bob"), LEASE, {"run": "s", "kinds": ["detail"]})
+    assert (await watch.look()).estimate.unknown == "no worker takes kind detail"
+    await queue.sign_in(WorkerId.new("eve"), LEASE, {"kinds": "all of them"})
+    assert (await watch.look()).evidence.untaken == ()
+
+
+async def test_a_kind_that_somebody_holds_a_job_of_is_taken(queue: MemoryQueue, clock: ManualClock) -> None:
+    await submit(queue, 4)
+    await queue.sign_in(WorkerId.new("bob"), LEASE, {"run": "r", "kinds": ["detail"]})
+    assert (await Watch(queue, "r", clock).look()).evidence.untaken == ("page",)
+    await claim(queue, 1)
+    assert (await Watch(queue, "r", clock).look()).evidence.untaken == ()
+
+
 @pytest.mark.parametrize(
     ("count", "ended"),
     [

@@ -77,13 +77,15 @@ async def _look(settings: Settings, run: str) -> tuple[Look, HeldUp]:
 def _said(look: Look, found: Estimate) -> list[str]:
     import time
 
-    from longshore.cli.output import counted, duration, moment
+    from longshore.cli.output import counted, duration, moment, printable
 
     if not look.count.remaining:
         return ["It is done: nothing is left to do."]
     if found.p50 is None or found.p90 is None:
-        lines = [f"Not known yet: {found.unknown}. {counted(look.count.remaining, 'job')} are left."]
-        if found.binds == "nobody":
+        lines = [f"Not known yet: {printable(found.unknown)}. {counted(look.count.remaining, 'job')} are left."]
+        if found.untaken:
+            lines.append("To start a worker for it: longshore work FILE, where FILE has a handler for that kind")
+        elif found.binds == "nobody":
             lines.append("To start a worker: longshore work FILE")
         return lines
     now = time.time()
@@ -106,6 +108,10 @@ def _basis(basis: Basis) -> str:
 
 def binding_words(found: Estimate) -> str:
     """What binds and what that means, in words; nothing where that is not known."""
+    from longshore.cli.output import printable
+
+    if found.untaken:
+        return f"{_bound_by(found)}: start a worker that takes {printable(', '.join(found.untaken))}"
     return "" if found.binds is None else f"{_bound_by(found)}: {_WORDS[found.binds][1]}"
 
 
@@ -126,8 +132,10 @@ def short_estimate_line(found: Estimate) -> str:
 
 
 def _line(found: Estimate, binds: str) -> str:
+    from longshore.cli.output import printable
+
     if found.p50 is None:
-        return f"time left not known yet: {found.unknown}"
+        return f"time left not known yet: {printable(found.unknown)}"
     return f"{time_left(found)}; what binds: {binds}"
 
 
@@ -158,6 +166,7 @@ def estimate_json(found: Estimate) -> dict[str, Any]:
         **rounded,
         "binds": found.binds,
         **({"host": found.host} if found.host else {}),
+        **({"untaken": found.untaken} if found.untaken else {}),
         **({"unknown": found.unknown} if found.unknown else {}),
         **({"basis": msgspec.to_builtins(found.basis)} if found.basis else {}),
     }

@@ -114,7 +114,7 @@ def _speed(look: Look) -> str:
 def _left(look: Look, found: Estimate) -> str:
     if not look.count.remaining:
         return ""
-    return time_left(found) or f"time left not known yet: {found.unknown}"
+    return time_left(found) or f"time left not known yet: {printable(found.unknown)}"
 
 
 def _hands(look: Look) -> str:

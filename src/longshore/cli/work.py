@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from longshore.worker import Report, StopCondition
 
 _OBJECTS_UNTIL_A_LOOK = 5_000
+_KINDS_SAID = 2_000
+"""Characters of the names of kinds, beyond which a worker does not say on the roll which it takes."""
 
 
 def work(
@@ -138,7 +140,10 @@ def work(
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
         return 0
     own_place = None if place is None else Place.decoded(place)
-    about = {"machine": machine_name(), "of": settings.concurrency}
+    about: dict[str, Any] = {"machine": machine_name(), "of": settings.concurrency}
+    taken = sorted(handlers if wanted is None else wanted)
+    if sum(map(len, taken)) <= _KINDS_SAID:
+        about["kinds"] = taken
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,

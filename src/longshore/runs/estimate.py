@@ -65,7 +65,7 @@ class Binding(StrEnum):
     STRAGGLERS = "stragglers"
     """A few long jobs, while most hands have nothing to do."""
     NOBODY = "nobody"
-    """No worker."""
+    """No worker, or none that takes some of the kinds."""
 
 
 class HostLoad(msgspec.Struct, frozen=True):
@@ -115,6 +115,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """How many times, one after the other, jobs lead to more."""
     paused: bool = False
     """Whether nothing of it may begin."""
+    untaken: tuple[str, ...] = ()
+    """Kinds that wait, and that no worker takes."""
     unmet: float = 0.0
     """The share of what is left that is of kinds of which nothing, or little beside others, has finished."""
 
@@ -147,6 +149,8 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     binds: Binding | None = None
     host: str = ""
     """Which host, where one binds."""
+    untaken: tuple[str, ...] = ()
+    """Which kinds no worker takes, where that is what binds."""
     basis: Basis | None = None
     unknown: str = ""
     """Why it cannot be said."""
@@ -161,6 +165,10 @@ def estimate(evidence: Evidence) -> Estimate:
     finished = sum(span.finished for span in evidence.spans)
     if unattended(evidence):
         return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="nobody is at work on it")
+    if evidence.untaken:
+        kinds = f"{'kind' if len(evidence.untaken) == 1 else 'kinds'} {', '.join(evidence.untaken)}"
+        why = f"no worker takes {kinds}"
+        return Estimate(p50=None, p90=None, binds=Binding.NOBODY, untaken=evidence.untaken, unknown=why)
     if not finished:
         return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
     if evidence.more is None:

@@ -1,17 +1,17 @@
 """Who is at work on a run, going by the roll and by what workers say of themselves there.
 
-A worker says which run it works on (`run`; none is every run), how many attempts it may have under way at once (`of`)
-and how many it has (`busy`). What it does not say, or says in other words, is not known.
+A worker says which run it works on (`run`; none is every run), which kinds it takes (`kinds`), how many attempts it may
+have under way at once (`of`) and how many it has (`busy`). What it does not say, or says in other words, is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
 
-from longshore.queue import Queue
+from longshore.queue import Count, Queue
 from longshore.roll import KeepsRoll, Present
 
 
@@ -24,6 +24,8 @@ class Hands(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts under way; None unless every worker says it."""
     slots: int | None = None
     """Attempts that may be under way at once; None unless every worker says it."""
+    kinds: frozenset[str] | None = None
+    """What they take between them; None unless there is a worker and every one says it."""
 
     @property
     def utilisation(self) -> float | None:
@@ -43,7 +45,18 @@ async def hands_of(queue: Queue, run: str | None = None, *, claimed: int | None 
     under_way, room = _sum(busy), _sum(slots)
     if under_way is None and room is not None and claimed is not None:
         under_way = min(claimed, room)
-    return Hands(workers=len(there), busy=under_way, slots=room)
+    return Hands(workers=len(there), busy=under_way, slots=room, kinds=_kinds_said(there))
+
+
+def untaken(hands: Hands, lanes: Iterable[Count]) -> tuple[str, ...]:
+    """The kinds of which jobs wait and that no worker takes. One that somebody holds a job of is taken by somebody."""
+    if hands.kinds is None:
+        return ()
+    waiting, held = set[str](), set[str]()
+    for lane in lanes:
+        waiting |= {lane.kind} if lane.pending else set()
+        held |= {lane.kind} if lane.claimed else set()
+    return tuple(sorted(waiting - held - hands.kinds))
 
 
 def works_on(each: Present, run: str) -> bool:
@@ -57,6 +70,14 @@ def number_said(each: Present, word: str) -> int | None:
     """The number that a worker says under this word; None where it says none."""
     said = each.about.get(word)
     return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
+
+
+def _kinds_said(there: list[Present]) -> frozenset[str] | None:
+    try:
+        said = [msgspec.convert(each.about.get("kinds"), frozenset[str]) for each in there]
+    except msgspec.ValidationError:
+        return None
+    return frozenset().union(*said) if said else None
 
 
 def _sum(said: list[int | None]) -> int | None:

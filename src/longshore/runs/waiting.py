@@ -16,7 +16,7 @@ from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableErro
 from longshore.notes import KeepsNotes
 from longshore.queue import Count, Queue, totals
 from longshore.runs.estimate import Estimate, Evidence, HostLoad, estimate, unattended
-from longshore.runs.hands import Hands, hands_of
+from longshore.runs.hands import Hands, hands_of, untaken
 from longshore.runs.survey import Timings, UnderWay, WaitingSurvey, failing, timings, under_way, with_recent
 from longshore.runs.throughput import Span, Throughput, spans_of
 
@@ -129,7 +129,7 @@ class Watch:
             lanes=tuple(lanes),
             count=count,
             hands=hands,
-            evidence=self._evidence(count, hands, self._throughput, at, now),
+            evidence=self._evidence(lanes, hands, self._throughput, at, now),
             per_second=self._throughput.per_second,
             failing=tuple(self._failing.most_common()),
         )
@@ -201,8 +201,8 @@ class Watch:
                 shelf.close()
         return loads
 
-    def _evidence(self, count: Count, hands: Hands, throughput: Throughput, at: float, now: float) -> Evidence:
-        waiting = self._survey.found
+    def _evidence(self, lanes: list[Count], hands: Hands, throughput: Throughput, at: float, now: float) -> Evidence:
+        count, waiting = totals(lanes), self._survey.found
         each = count.pending / waiting.read if waiting.read else 0.0
         held = Counter(job.host for job in self._first_seen) if count.claimed else Counter[str]()
         known, finished = self._timings, count.completed + count.failed
@@ -227,6 +227,7 @@ class Watch:
             delayed=waiting.delayed * each if waits else 0.0,
             waits=waits,
             hosts=tuple(loads),
+            untaken=untaken(hands, lanes),
         )
 
 
