@@ -40,6 +40,17 @@ def test_where_as_many_come_as_are_done_there_is_no_end_in_sight() -> None:
     for step in range(10):
         watch.note([page(100 + 10 * step, 10 * step)])
     assert watch.growth([page(200, 100)]).more is None
+    # Unless the run may have only so many: there are 300, and 100 more to come for the 200 that are left.
+    found = watch.growth([page(200, 100)], max_jobs=400)
+    assert (found.more, found.doubt) == (0.5, 0.0)
+    assert watch.growth([page(200, 100)], max_jobs=300) == Growth(more=0.0, doubt=0.0)
+
+
+def test_a_number_that_is_far_off_changes_nothing() -> None:
+    watch = GrowthWatch()
+    for step in range(40):
+        watch.note([page(1000 - 5 * step, 10 * step)])
+    assert watch.growth([page(800, 400)], max_jobs=10_000) == watch.growth([page(800, 400)])
 
 
 def test_pages_that_lists_lead_to_lead_nowhere_themselves() -> None:

@@ -14,6 +14,7 @@ from longshore.media.memory import MemoryQueue
 from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Settlement
 from longshore.runs.estimate import Binding
+from longshore.runs.limits import Limits, set_limits
 from longshore.runs.outlook import Outlook
 from longshore.runs.paused import EVERYTHING, pause, resume
 from longshore.scrape.rate import Standing
@@ -186,3 +187,8 @@ async def test_of_a_run_that_grows_faster_than_it_is_done_no_time_is_given(
         await outlook.look()
     found = (await outlook.look()).estimate
     assert (found.p50, found.unknown) == (None, "its jobs add more jobs than are done")
+    # Where it may not have so many, there is an end.
+    await set_limits(queue, "r", Limits(max_jobs=80))
+    clock.advance(5.0)
+    found = (await outlook.look()).estimate
+    assert found.p50 == pytest.approx(50, rel=0.25)

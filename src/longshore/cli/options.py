@@ -61,9 +61,7 @@ MaxDepth = Annotated[
 ]
 MaxJobs = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", help="Leave out follow-on jobs once the run has about this many jobs.", show_default=False
-    ),
+    typer.Option(metavar="N", help="Leave out follow-on jobs once the run has this many jobs.", show_default=False),
 ]
 
 Run = Annotated[str | None, typer.Option(metavar="ID", help="Only jobs of this run.", show_default=False)]

@@ -68,8 +68,8 @@ class GrowthWatch:
             ]
             self._rows = joined + recent
 
-    def growth(self, lanes: Sequence[Count]) -> Growth:
-        """What will come, going by what came."""
+    def growth(self, lanes: Sequence[Count], max_jobs: int | None = None) -> Growth:
+        """What will come, going by what came, to a run that may have so many jobs in all."""
         weighed = self._weighed()
         added = sum(weight * row.added.total() for weight, row in weighed)
         if not added:
@@ -79,6 +79,7 @@ class GrowthWatch:
             left[lane.kind] += lane.remaining
         kinds = [kind for kind, _ in sum((row.finished for _, row in weighed), left.copy()).most_common(_KINDS)]
         leads = {to: _leads(weighed, kinds, to) for to in kinds}
+        room = float("inf") if max_jobs is None else float(max(max_jobs - sum(lane.total for lane in lanes), 0))
         coming, now, generations = 0.0, float(left.total()), 0
         generation: dict[str, float] = dict(left)
         for _ in range(_GENERATIONS):
@@ -86,6 +87,9 @@ class GrowthWatch:
             now = sum(generation.values())
             coming += now
             generations += now >= _ONE
+            if coming >= room:
+                # It would be more, and there is room for no more: that much is sure.
+                return Growth(more=room / max(left.total(), 1), doubt=0.0, generations=generations if room else 0)
         if now > _END * (coming + left.total()):
             return Growth(more=None, doubt=0.0)
         more = coming / max(left.total(), 1)

@@ -46,9 +46,9 @@ class Outlook(Watch):
 
     async def _foreseen(self, look: Look) -> Look:
         self._growth.note(look.lanes)
-        grows, known = self._growth.growth(look.lanes), look.evidence
         if look.at - self._held_at >= _HELD_EVERY:
             self._held_at, self.held = look.at, await held_up(self._queue, self._run)
+        grows, known = self._growth.growth(look.lanes, self.held.limits.max_jobs), look.evidence
         evidence = msgspec.structs.replace(
             known,
             paused=bool(self.held.paused),

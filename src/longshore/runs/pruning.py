@@ -8,8 +8,9 @@ from longshore.notes import KeepsNotes, Note
 from longshore.queue import Queue, Selection
 from longshore.worker.limits import LEFT_OUT, LIMITS
 from longshore.worker.pausing import PAUSED
+from longshore.worker.room import ROOM
 
-_OF_RUNS = (PAUSED, LIMITS, LEFT_OUT)
+_OF_RUNS = (PAUSED, LIMITS, LEFT_OUT, ROOM)
 
 
 async def prune(queue: Queue, selection: Selection) -> int:

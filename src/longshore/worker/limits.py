@@ -3,16 +3,16 @@
 The limits of a run lie in a note. A worker leaves out what goes beyond them as it settles, so that the rest of the
 outcome counts all the same; what was left out is logged, and counted in a note beside the limits.
 
-The depth is exact. The number of jobs is asked for now and then, so that a run may end up with a little more than its
-limit: what all workers together add within two seconds. A job that the run has already takes no room: the links of a
-menu, which every page shows, are no reason to leave out what comes behind them. The queue does not say which those are,
-so each worker remembers what it has added itself.
+Both are exact: room for jobs is taken before they are added (see `room`). A job that the run has already takes no room:
+the links of a menu, which every page shows, are no reason to leave out what comes behind them. The queue does not say
+which those are, so each worker remembers what it has added itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar, cast
 
@@ -23,14 +23,13 @@ from longshore.errors import QueueError, UsageError
 from longshore.job import Job, NewJob
 from longshore.notes import KeepsNotes, Note
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue, totals
+from longshore.queue import Queue
+from longshore.worker.room import Room
 
 LIMITS, LEFT_OUT = "runs", "runs-left-out"
 """The shelves: the limits of each run that has some, and what each run was to have and does not."""
 _KNOWN_SECONDS = 30.0
 """How long the limits of a run count as known; a change takes so long to reach everybody."""
-_SIZE_SECONDS = 2.0
-"""How long the size of a run does."""
 _TELL_SECONDS = 5.0
 _MOST_KNOWN = 100_000
 """Jobs of a run that a worker remembers; beyond that it begins anew, and the menus come back with the next page."""
@@ -71,17 +70,16 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def within(
-    limits: Limits, job: Job, follow_on: Sequence[NewJob], size: int = 0, known: AbstractSet[int] = frozenset()
+    limits: Limits, job: Job, follow_on: Sequence[NewJob], room: int = 0, known: AbstractSet[int] = frozenset()
 ) -> tuple[tuple[NewJob, ...], LeftOut]:
-    """What may join a run of that size from a job's follow-on jobs, the first of them first; and how many may not.
+    """What may join a run with that room from a job's follow-on jobs, the first of them first; and how many may not.
 
     `known` are the names (see `_name`) of jobs that are in the run, and so do not make it larger.
     """
-    if limits.max_depth is not None and job.depth >= limits.max_depth:
+    if _too_deep(limits, job):
         return (), LeftOut(too_deep=len(follow_on))
     if limits.max_jobs is None:
         return tuple(follow_on), LeftOut()
-    room = max(limits.max_jobs - size, 0)
     new: set[int] = set()
     kept = []
     for each in follow_on:
@@ -101,7 +99,8 @@ class Limited:
         self._queue = queue
         self._clock = clock
         self._limits: dict[str, tuple[float, Limits]] = {}
-        self._sizes: dict[str, tuple[float, int]] = {}
+        self._room = Room(queue, clock)
+        self._one_at_a_time = asyncio.Lock()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._untold: dict[str, LeftOut] = {}
         self._told: Counter[str] = Counter()
@@ -113,25 +112,49 @@ class Limited:
         """Settle, without the follow-on jobs that there may not be."""
         if not self._queue.traits.keeps_notes or not any(_follow_on(each) for each in settlements):
             return await self._queue.settle(settlements)
-        coming: Counter[str] = Counter()
-        for each in settlements:
-            coming[each.lease.job.run] += len(_follow_on(each))
-        limits = {run: await self._limits_of(run) for run, number in coming.items() if number}
+        runs = dict.fromkeys(each.lease.job.run for each in settlements if _follow_on(each))
+        limits = {run: await self._limits_of(run) for run in runs}
+        if not any(its.max_jobs is not None for its in limits.values()):
+            return await self._settle_within(settlements, limits, Counter())
+        # What is taken is for what is settled next.
+        async with self._one_at_a_time:
+            return await self._settle_within(settlements, limits, await self._room_for(settlements, limits))
+
+    async def _room_for(self, settlements: Sequence[Settlement], limits: Mapping[str, Limits]) -> Counter[str]:
+        """How many jobs that are not known to be there may join each run that has a number."""
+        room: Counter[str] = Counter()
         for run, its in limits.items():
-            if its.max_jobs is not None:
-                # Before the batch, not within it: what is kept of it is in no count before it is written.
-                await self._look(run, coming[run], its.max_jobs)
+            if its.max_jobs is None:
+                continue
+            adding = [
+                each
+                for each in settlements
+                if each.lease.job.run == run and _follow_on(each) and not _too_deep(its, each.lease.job)
+            ]
+            new = {_name(job) for each in adding for job in _follow_on(each)} - self._known[run]
+            if new:
+                room[run] = await self._room.take(run, its.max_jobs, len(new), adding[0].lease.held)
+        return room
+
+    async def _settle_within(
+        self, settlements: Sequence[Settlement], limits: Mapping[str, Limits], room: Counter[str]
+    ) -> list[bool]:
         left_out: list[LeftOut] = []
         trimmed: list[Settlement] = []
         for each in settlements:
-            fitting, dropped = self._trimmed(each, limits.get(each.lease.job.run, Limits()))
+            fitting, dropped = self._trimmed(each, limits.get(each.lease.job.run, Limits()), room)
             trimmed.append(fitting)
             left_out.append(dropped)
-        accepted = await self._queue.settle(trimmed)
+        accepted = [False] * len(trimmed)
+        try:
+            accepted = await self._queue.settle(trimmed)
+        finally:
+            # What was refused is not there, and of what had no answer nobody knows: it takes room the next time.
+            for settlement, ok in zip(trimmed, accepted, strict=True):
+                if not ok and (run := settlement.lease.job.run) in self._known:
+                    self._known[run].difference_update(map(_name, _follow_on(settlement)))
         for settlement, dropped, ok in zip(trimmed, left_out, accepted, strict=True):
             run = settlement.lease.job.run
-            if not ok and run in self._known:
-                self._known[run].difference_update(map(_name, _follow_on(settlement)))
             if ok and dropped:
                 self._untold[run] = self._untold.get(run, LeftOut()) + dropped
         return accepted
@@ -167,17 +190,16 @@ class Limited:
             if self._told[run] > 1:
                 log.info("Follow-on jobs left out so far", run=run, **msgspec.structs.asdict(counted))
 
-    def _trimmed(self, settlement: Settlement, limits: Limits) -> tuple[Settlement, LeftOut]:
+    def _trimmed(self, settlement: Settlement, limits: Limits, room: Counter[str]) -> tuple[Settlement, LeftOut]:
         follow_on = _follow_on(settlement)
         if not follow_on or not limits:
             return settlement, LeftOut()
         job = settlement.lease.job
-        read, size = self._sizes.get(job.run, (0.0, 0))
         known = self._known[job.run]
-        kept, dropped = within(limits, job, follow_on, size, known)
+        kept, dropped = within(limits, job, follow_on, room[job.run], known)
         if limits.max_jobs is not None:
             new = {_name(each) for each in kept} - known
-            self._sizes[job.run] = read, size + len(new)
+            room[job.run] -= len(new)
             if len(known) + len(new) > _MOST_KNOWN:
                 known.clear()
             known |= new
@@ -193,15 +215,6 @@ class Limited:
             limits = await limits_of(cast("KeepsNotes", self._queue), run)
             self._limits[run] = now, limits
         return limits
-
-    async def _look(self, run: str, coming: int, limit: int) -> None:
-        """Know how many jobs the run has: as of two seconds ago at most, and as of now where that decides."""
-        now = self._clock.monotonic()
-        read, size = self._sizes.get(run, (float("-inf"), 0))
-        # What was added here counts, though the run may have had some of it before.
-        decides = size < limit < size + coming
-        if decides or now - read >= _SIZE_SECONDS:
-            self._sizes[run] = now, totals(await self._queue.stats(run)).total
 
 
 async def limits_of(queue: KeepsNotes, run: str) -> Limits:
@@ -228,6 +241,10 @@ async def add_left_out(queue: KeepsNotes, run: str, dropped: LeftOut) -> LeftOut
 def _name(job: NewJob) -> int:
     """What tells it from the other jobs of its run, within this process."""
     return hash((job.kind, job.key))
+
+
+def _too_deep(limits: Limits, job: Job) -> bool:
+    return limits.max_depth is not None and job.depth >= limits.max_depth
 
 
 def _follow_on(settlement: Settlement) -> tuple[NewJob, ...]:
