@@ -212,6 +212,42 @@ async def test_what_a_worker_began_and_left_is_finished_by_another(
     assert (await schedule_of(queue, "nightly"))[1].schedule.begun is None
 
 
+class SlowNotes(MemoryQueue):
+    """A queue whose notes are looked at once a minute."""
+
+    traits = msgspec.structs.replace(MemoryQueue.traits, quick_notes=False)
+
+
+@pytest.mark.parametrize(("medium", "missed"), [(MemoryQueue, 0), (SlowNotes, 1)])
+@pytest.mark.parametrize("looks_late", [0, 7, 31, 53])
+async def test_a_death_costs_a_schedule_of_every_minute_no_time_or_one(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch, medium: type[MemoryQueue], missed: int, looks_late: int
+) -> None:
+    queue = medium(clock)
+    await define(queue, "often", msgspec.structs.replace(nightly(), when=Timetable("* * * * *")))
+    clock.advance(60)
+    reached = asyncio.Event()
+
+    async def never(jobs: Sequence[NewJob]) -> Submitted:
+        reached.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(queue, "submit", never)
+        dying = asyncio.ensure_future(Triggering(queue, clock, "dies").look())
+        await reached.wait()
+        dying.cancel()
+        await asyncio.wait([dying])
+    heir, until = Triggering(queue, clock, "heir"), clock.now() + 599
+    clock.advance(looks_late)
+    while clock.now() < until:
+        clock.advance(max(await heir.look(), 0.1))
+    found = await runs(queue)
+    assert 10 - missed <= len(found) <= 10
+    assert set(found.values()) == {3}
+
+
 async def test_a_queue_that_was_out_of_reach_is_gone_on_with_by_the_same_worker(
     queue: MemoryQueue, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,8 +28,9 @@ from longshore.worker.limits import Limits
 SHELF = "schedules"
 KEPT_BYTES = 64 * 1024
 """What a list of jobs may take that is kept in a note: everybody reads it with every look."""
-SILENT_SECONDS = 120.0
-"""After so long without a sign of whoever began to submit a run, another goes on with it."""
+SILENT_SECONDS = 45.0
+"""After so long without a sign of whoever began to submit a run, another goes on with it: in time for the next minute.
+Twice as long where notes are not quick, and clocks are those of the machines."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 _TRIES = 20
 

@@ -41,7 +41,7 @@ from longshore.runs.schedules import (
 from longshore.runs.sources.source import Source
 from longshore.runs.submission import BATCH, Plan, Submission
 
-_BEAT_SECONDS = 20.0
+_BEAT_SECONDS = 15.0
 _QUICK_LOOK, _SLOW_LOOK = 10.0, 60.0
 """Seconds between two looks at the schedules, where reading notes is quick and where it is not."""
 _FAR_AHEAD = 86400.0
@@ -58,7 +58,9 @@ class Triggering:
         self._queue: KeepsNotes = keeping(queue)
         self._clock = clock
         self._who = who
-        self._every = _QUICK_LOOK if queue.traits.quick_notes else _SLOW_LOOK
+        quick = queue.traits.quick_notes
+        self._every = _QUICK_LOOK if quick else _SLOW_LOOK
+        self._silence = SILENT_SECONDS if quick else 2 * SILENT_SECONDS
         self._told: set[tuple[str, float]] = set()
 
     async def look(self) -> float:
@@ -71,8 +73,9 @@ class Triggering:
         for name, shelved in there.items():
             self._tell_of_the_clock(name, shelved.schedule, now)
             instant = self._due(shelved.schedule, now)
-            if instant is not None:
-                await self._start(name, shelved, instant, now)
+            if instant is not None and await self._start(name, shelved, instant, now):
+                # Submitting takes its time, and what was begun by another is long due: more may be.
+                wait = 0.0
             wait = min(wait, max(shelved.schedule.next(now) - now, 0.0))
         return wait
 
@@ -101,9 +104,10 @@ class Triggering:
     def _may_go_on(self, begun: Begun, now: float) -> bool:
         # Ours, and we are not at it: the answer to writing so was lost, or the queue was out of reach since.
         # A sign that is still to come is of a clock that was wrong, and says no more than an old one.
-        return begun.by == self._who or abs(now - begun.seen) >= SILENT_SECONDS
+        return begun.by == self._who or abs(now - begun.seen) >= self._silence
 
-    async def _start(self, name: str, shelved: Shelved, instant: float, now: float) -> None:
+    async def _start(self, name: str, shelved: Shelved, instant: float, now: float) -> bool:
+        """Start the run for a time; False where that is left to others."""
         try:
             source, partitions = await asyncio.to_thread(shelved.schedule.what.here)
         except LongshoreError as error:
@@ -111,16 +115,17 @@ class Triggering:
             if (name, instant) not in self._told:
                 self._told.add((name, instant))
                 log.warning(f"Schedule {name} is due, and cannot be started from here: {error}")
-            return
+            return False
         mine = await self._begin(name, shelved, instant, now)
         if mine is None:
-            return
+            return False
         log.info(f"Schedule {name} is due: submitting run {mine.run}")
         done, trouble = await self._carry_out(name, shelved.schedule, mine, source, partitions)
         if trouble is not None:
             log.error(f"Schedule {name}: the jobs of run {mine.run} could not all be submitted: {trouble}")
         else:
             log.info(f"Schedule {name}: run {mine.run} is submitted", jobs=done.submitted, duplicates=done.duplicates)
+        return True
 
     def _tell_of_the_clock(self, name: str, schedule: Schedule, now: float) -> None:
         """Say once that no run will start for long, because one did while the clock was far ahead."""
