@@ -20,6 +20,7 @@ from longshore.errors import Failure
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
+from longshore.media.sqlite.queue import SqliteQueue
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Count
 from longshore.runs.estimate import Basis, Binding, Estimate, Evidence
@@ -111,6 +112,25 @@ def test_json_says_how_it_ended(fill: Callable[..., None], capsys: pytest.Captur
     assert main(["wait", "r", "--json", "--timeout", "0s"]) == 4
     ended = json.loads(capsys.readouterr().out)
     assert (ended["ended"], ended["estimate"]["binds"]) == ("timeout", "nobody")
+
+
+@pytest.mark.parametrize("left", [[], [Count(run="r", kind="page")]])
+def test_a_run_that_is_pruned_while_it_is_watched_ends_with_1(
+    fill: Callable[..., None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, left: list[Count]
+) -> None:
+    fill(3, 1)
+    stats, looks = SqliteQueue.stats, iter(range(2))
+
+    async def pruned(self: SqliteQueue, run: str | None = None) -> list[Count]:
+        return left if next(looks, None) is None else await stats(self, run)
+
+    monkeypatch.setattr(SqliteQueue, "stats", pruned)
+    assert main(["wait", "r", "--json"]) == 1
+    ended = json.loads(capsys.readouterr().out)
+    assert (ended["ended"], ended["remaining"], "failures" in ended, "estimate" in ended) == ("gone", 2, False, False)
+    looks = iter(range(2))
+    assert main(["wait", "r"]) == 1
+    assert "run r is gone: its jobs have been pruned" in capsys.readouterr().err
 
 
 def test_a_run_that_is_not_there_is_named_with_what_there_is(

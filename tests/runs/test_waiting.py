@@ -188,6 +188,20 @@ async def test_waiting_ends_with_the_run(queue: MemoryQueue, clock: ManualClock)
     assert (ended, look.count.completed) == (Ended.COMPLETED, 2)
 
 
+async def test_a_run_that_is_pruned_between_two_looks_has_not_completed(queue: MemoryQueue, clock: ManualClock) -> None:
+    await submit(queue, 2)
+    shown = Shown()
+    waiting = asyncio.ensure_future(wait_for(Watch(queue, "r", clock), clock, shown.show, shown.say))
+    await shown.next()
+    await settle(queue, await claim(queue, 2))
+    assert await queue.prune(Selection(run="r")) == 2
+    while not waiting.done():
+        clock.advance(1.0)
+        await asyncio.sleep(0)
+    ended, look = waiting.result()
+    assert (ended, look.count.pending) == (Ended.GONE, 2)
+
+
 async def test_waiting_ends_when_the_time_is_over(queue: MemoryQueue, clock: ManualClock) -> None:
     await submit(queue, 2)
     shown = Shown()

@@ -41,8 +41,8 @@ def wait(
     """Watch a run until it ends: how far it is, how fast, how long it will take, what fails.
 
     Attaches at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit
-    code says how it ended: 0 all completed, 1 some failed, 3 some were cancelled and none failed, 4 it was not over
-    when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
+    code says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4 it
+    was not over when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
     """
     from longshore.settings import resolve
 
@@ -69,6 +69,7 @@ async def waited(
     from longshore.runs.failures import failure_groups
     from longshore.runs.held_up import held_up
     from longshore.runs.outlook import Outlook
+    from longshore.runs.waiting import Ended
 
     clock, to = SystemClock(), console()
     async with opened_existing(settings) as queue:
@@ -77,7 +78,8 @@ async def waited(
         watch = Outlook(queue, run, clock)
         ended, look = await _watched(watch, run, longest, record)
         held = await held_up(queue, run)
-        groups = await failure_groups(queue, run) if look.count.failed and not look.count.remaining else []
+        over = not look.count.remaining and ended is not Ended.GONE
+        groups = await failure_groups(queue, run) if look.count.failed and over else []
     seconds = clock.monotonic() - began
     if json:
         write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
@@ -133,17 +135,25 @@ def _exit_code(ended: Ended) -> int:
     from longshore.cli import INTERRUPTED
     from longshore.runs.waiting import Ended
 
-    return {Ended.COMPLETED: 0, Ended.FAILED: 1, Ended.CANCELLED: 3, Ended.TIMEOUT: 4, Ended.DETACHED: INTERRUPTED}[
-        ended
-    ]
+    return {
+        Ended.COMPLETED: 0,
+        Ended.FAILED: 1,
+        Ended.GONE: 1,
+        Ended.CANCELLED: 3,
+        Ended.TIMEOUT: 4,
+        Ended.DETACHED: INTERRUPTED,
+    }[ended]
 
 
 def _as_json(run: str, ended: Ended, look: Look, groups: list[FailureGroup], seconds: float) -> dict[str, Any]:
     from longshore.cli.estimate import estimate_json
     from longshore.cli.status import numbers, rates
+    from longshore.runs.waiting import Ended
 
     failed = [{"error_type": each.error_type, "exception": each.exception, "jobs": each.count} for each in groups]
     left = {"estimate": estimate_json(look.estimate)} if look.count.remaining else {"failures": failed}
+    if ended is Ended.GONE:
+        left = {}
     return {
         "run": run,
         "ended": ended,
@@ -165,6 +175,12 @@ def _closing(
     from longshore.runs.waiting import Ended
 
     count, flag = look.count, queue_flag(settings)
+    if ended is Ended.GONE:
+        stood = f"{count.completed:,} completed, {count.failed:,} failed, {count.remaining:,} left"
+        return [
+            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so nobody can say how it ended. "
+            f"At the last look: {stood}."
+        ]
     if count.remaining:
         done = count.total - count.remaining
         left = f", {time}" if (time := time_left(look.estimate)) else ""

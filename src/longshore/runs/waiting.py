@@ -44,6 +44,8 @@ class Ended(StrEnum):
     """All are finished and some failed."""
     CANCELLED = "cancelled"
     """All are finished, none failed, and some were cancelled."""
+    GONE = "gone"
+    """Its jobs have been pruned since the last look: how it ended, nobody can say any more."""
     TIMEOUT = "timeout"
     DETACHED = "detached"
     """Whoever watched left."""
@@ -112,7 +114,8 @@ class Watch:
         return await self._seen(lanes, at, await self._medium_time(), 0.0)
 
     async def _counts(self) -> list[Count]:
-        if lanes := await self._queue.stats(self._run):
+        lanes = await self._queue.stats(self._run)
+        if totals(lanes).total:
             return lanes
         raise NotFoundError(f"There is no run '{self._run}'. If there was one, its jobs have been pruned.")
 
@@ -242,7 +245,8 @@ async def wait_for(
 ) -> tuple[Ended, Look]:
     """Look until the run has ended, the time is over, or somebody wants to leave; and how it stood at the last look.
 
-    A queue that does not answer for a while is waited for, once it has answered the first time.
+    A queue that does not answer for a while is waited for, once it has answered the first time. `NotFoundError` where
+    the run was not there at the first look.
     """
     until = float("inf") if timeout is None else clock.monotonic() + timeout.total_seconds()
     leaving = asyncio.ensure_future((leave or asyncio.Event()).wait())
@@ -258,6 +262,10 @@ async def wait_for(
                 if not silent:
                     say(f"The queue does not answer; waiting for it: {error}")
                 silent = True
+            except NotFoundError:
+                if last is None:
+                    raise
+                return Ended.GONE, last
             else:
                 if silent:
                     say("The queue answers again.")
