@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.queue import Selection
+from longshore.runs import results
 from longshore.runs.bookmark import Bookmark
 from longshore.runs.export.whole import check_out
 from longshore.runs.failures import EXAMPLES, failure_groups, subject
@@ -75,6 +79,84 @@ async def test_an_empty_results_file_holds_nothing_that_could_be_lost(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results.jsonl").touch()
     assert (await deliver(await finished(Completed(1)), "r", None)).place == "results.jsonl"
+
+
+async def test_of_two_runs_that_end_at_once_neither_loses_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    queue = await finished(Completed(1))
+    await queue.submit([new_job("page", {"n": 1}, run="s")])
+    [lease] = await queue.claim(Want(worker=WorkerId.new("w"), run="s"))
+    await queue.settle([Settlement(lease, Completed(2))])
+    both, write = asyncio.Barrier(2), results._write
+
+    async def at_once(*what: Any) -> int:
+        await both.wait()
+        return await write(*what)
+
+    monkeypatch.setattr(results, "_write", at_once)
+    first, second = await asyncio.gather(deliver(queue, "r", None), deliver(queue, "s", None))
+    assert sorted((first.place, second.place))[1] == "results.jsonl"
+    for run, delivered in (("r", first), ("s", second)):
+        assert [json.loads(line)["run"] for line in (tmp_path / delivered.place).read_text().splitlines()] == [run]
+    assert len(files_in(tmp_path)) == 2
+
+
+async def test_on_a_volume_without_links_results_are_not_written_over_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def no_links(*_: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    assert (await deliver(await finished(Completed(1)), "r", None)).place == "results.jsonl"
+    (tmp_path / "results.jsonl").write_text("my notes\n")
+    assert (await deliver(await finished(Completed(1)), "r", None)).place == "results-r.jsonl"
+    assert len(files_in(tmp_path)) == 2
+
+
+async def write_again(out: Path) -> None:
+    await write_results(await finished(Completed(1)), "r", str(out))
+
+
+WRITES = """
+import sys
+from pathlib import Path
+from longshore.runs.export.whole import whole
+
+with whole(Path(sys.argv[1])) as part:
+    part.write_text("half")
+    Path(f"{part}-journal").write_text("half")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9")
+def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path: Path) -> None:
+    out = tmp_path / "out [1].jsonl"
+    other = tmp_path / "out [1].jsonl.my.part"
+    other.write_text("mine")
+    command = [sys.executable, "-c", WRITES, str(out)]
+    writers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
+    try:
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"writing\n"
+        assert len(files_in(tmp_path)) == 5
+        writers[0].kill()
+        writers[0].communicate()
+        asyncio.run(write_again(out))
+        left = set(files_in(tmp_path)) - {out, other}
+        assert len(left) == 2
+        assert all(f"-{writers[1].pid}-" in path.name for path in left)
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def wait(
     """Watch a run until it ends: how far it is, how fast, how long it will take, what fails.
 
     Attaches at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit
-    code says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4 it
-    was not over when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
+    code says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4
+    it was not over when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
     """
     from longshore.settings import resolve
 

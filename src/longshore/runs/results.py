@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -12,19 +16,48 @@ import msgspec
 from longshore.errors import UsageError
 from longshore.queue import Queue
 from longshore.runs.export.rows import ResultLine, ResultRows
-from longshore.runs.export.whole import STDOUT, opened, place_name
+from longshore.runs.export.whole import STDOUT, opened, place_name, whole
 
 DEFAULT_OUT = "results.jsonl"
 
 
-def place_for(run: str) -> str:
-    """A file for the results of a run where nobody named one, such that no results of another run are lost.
+def _put(part: Path, run: str) -> tuple[str, bool]:
+    """Give the results of a run a name where nobody named one, such that no results of another run are lost.
 
-    `results.jsonl` where that is free or this run's own, else a name with the run's id in it.
+    `results.jsonl` where that is free or this run's own, else a name with the run's id in it. A name that is free is
+    taken by creating it: of two runs that end at once, one does. Says whether a file was replaced.
     """
     numbered = (f"results-{run}-{n}.jsonl" for n in itertools.count(2))
-    names = itertools.chain([DEFAULT_OUT, f"results-{run}.jsonl"], numbered)
-    return next(name for name in names if _free(Path(name), run))
+    for name in itertools.chain([DEFAULT_OUT, f"results-{run}.jsonl"], numbered):
+        path = Path(name)
+        if _created(part, path):
+            return name, False
+        if _free(path, run):
+            replaced = path.exists()
+            if path.is_symlink():
+                # What it leads to may be on another volume.
+                with whole(path) as there:
+                    shutil.copyfile(part, there)
+            else:
+                part.replace(path)
+            return name, replaced
+    raise AssertionError  # there is always a number more
+
+
+def _created(part: Path, path: Path) -> bool:
+    """Give the file this name as well, if nothing has it."""
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A volume without links.
+        try:
+            path.open("xb").close()
+        except FileExistsError:
+            return False
+        part.replace(path)
+    return True
 
 
 def _free(path: Path, run: str) -> bool:
@@ -60,10 +93,18 @@ def _there(place: str) -> bool:
 
 async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
     """Write the results of a run where they were asked for; where nobody said, where nothing is lost by it."""
-    place = place_for(run) if out is None else out
-    replaced = _there(place)
-    lines = await write_results(queue, run, place)
-    return Delivered(place, lines, replaced, evaded=out is None and place != DEFAULT_OUT)
+    if out is not None:
+        replaced = _there(out)
+        return Delivered(out, await write_results(queue, run, out), replaced, evaded=False)
+    place, replaced = DEFAULT_OUT, False
+
+    def put(part: Path) -> None:
+        nonlocal place, replaced
+        place, replaced = _put(part, run)
+
+    with _said(run, DEFAULT_OUT), whole(Path(f"results-{run}.jsonl"), put) as part, part.open("wb") as file:
+        lines = await _write(queue, run, file)
+    return Delivered(place, lines, replaced, evaded=place != DEFAULT_OUT)
 
 
 async def write_results(queue: Queue, run: str, out: str) -> int:
@@ -72,9 +113,15 @@ async def write_results(queue: Queue, run: str, out: str) -> int:
     A file is written under another name and renamed when it is whole, so that nobody ever reads half of it. One whose
     name ends in .zst or .gz is compressed.
     """
+    with _said(run, out), opened(out) as file:
+        return await _write(queue, run, file)
+
+
+@contextmanager
+def _said(run: str, out: str) -> Iterator[None]:
+    """Trouble with the file, in words."""
     try:
-        with opened(out) as file:
-            return await _write(queue, run, file)
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
+import re
+import secrets
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+import psutil
 import zstandard
 
 from longshore.errors import UsageError
@@ -20,25 +25,47 @@ PACKED = (".zst", ".gz")
 APPLICATION_ID = 0x4C53_4558
 """What says of a SQLite database that it is an export: another one is never written over."""
 
+_PART = ".part"
 _SQLITE = b"SQLite format 3\0"
 
 
 @contextmanager
-def whole(target: Path) -> Iterator[Path]:
+def whole(target: Path, put: Callable[[Path], None] | None = None) -> Iterator[Path]:
     """A file to write to, which takes its place once the block has ended well. `OSError` where it cannot.
 
-    A link stays one: what it leads to is replaced.
+    A link stays one: what it leads to is replaced. `put`, where given, puts the file where it belongs instead. Any
+    number may write to one target at once: the last to end counts. What writers that were killed on this machine left
+    beside the target is removed.
     """
     target = target.resolve() if target.is_symlink() else target
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
+    _sweep(target)
+    part = target.with_name(f"{target.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(3)}{_PART}")
     try:
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.replace(target)
+        if put is None:
+            part.replace(target)
+        else:
+            put(part)
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _sweep(target: Path) -> None:
+    """Remove unfinished files for this target whose writers are dead, and what SQLite had beside them."""
+    ours = re.compile(rf"{re.escape(target.name)}\.{_machine()}-([0-9]+)-[0-9a-f]+{re.escape(_PART)}(-[a-z]+)?")
+    # Whoever may not look here, or remove one, may still write.
+    with suppress(OSError):
+        for path in target.parent.iterdir():
+            if (left := ours.fullmatch(path.name)) and not psutil.pid_exists(int(left[1])):
+                path.unlink(missing_ok=True)
+
+
+def _machine() -> str:
+    """What tells this machine, whose processes can be asked for, from others that share the folder."""
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
 
 
 @contextmanager
