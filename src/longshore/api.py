@@ -24,19 +24,27 @@ def start(
     run: str | None = None,
     resume: bool = False,
     out: str | None = None,
+    workers: int | None = None,
+    max_depth: int | None = None,
+    max_jobs: int | None = None,
+    profile: str | None = None,
     queue: str | None = None,
 ) -> Queued | Finished:
     """Start a scraper by its name in `longshore.toml`, or one that is made here; the same as `longshore start`.
 
     Distributed: returns when its jobs are in the queue, with the run's id and the workers' command. Single: runs it
-    here and returns when it is over. `urls` is a file, a list or a function of URLs, payloads or jobs, or a source.
+    here, with so many `workers`, and returns when it is over. `urls` is a file, a list or a function of URLs, payloads
+    or jobs, or a source. `max_depth` and `max_jobs` bound follow-on jobs.
     """
     from longshore.cli.start import started
+    from longshore.cli.submit import limits_said
     from longshore.runs.scrapers import find_scraper, source_of
 
     found = find_scraper(scraper) if isinstance(scraper, str) else _checked(scraper)
     source = None if urls is None else source_of(urls)
-    return _wait_for(started(found, {"queue": queue}, source, run, resume=resume, out=out))
+    said = {"workers": workers, "profile": profile, "queue": queue}
+    limits = limits_said(max_depth, max_jobs)
+    return _wait_for(started(found, said, source, run, resume=resume, out=out, limits=limits))
 
 
 def stats(run: str, *, queue: str | None = None) -> Count:

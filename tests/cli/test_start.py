@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -13,10 +14,14 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
+
+from longshore.media import open_queue
+from longshore.notes import KeepsNotes
+from longshore.runs.limits import Limits, limits_of
 
 from .conftest import Shell
 
@@ -245,6 +250,7 @@ def test_from_python_it_is_the_same(scene: Shell) -> None:
         "script.py",
         """
 import asyncio, threading
+from pathlib import Path
 import longshore
 from longshore import Scraper, product
 
@@ -254,17 +260,31 @@ assert "-m longshore work pages.py" in queued.worker_command
 counts = longshore.stats(queued.run_id)
 assert (counts.pending, counts.remaining, counts.completed) == (2, 2, 0)
 
+bounded = longshore.start("India", run="bounded", max_depth=2, max_jobs=50, profile="development")
+assert "--profile development" in bounded.worker_command, bounded
+
 # A scraper of one's own, where a loop runs already, and in a thread that is not the main one.
 own = Scraper("Own", handler="pages.py", source=product(city=["a", "b"], url="https://c.org/{city}"))
 async def within():
-    return longshore.start(own, out="own.jsonl")
+    return longshore.start(own, out="own.jsonl", workers=2)
 finished = asyncio.run(within())
 assert (finished.status, finished.completed, finished.results) == ("completed", 2, "own.jsonl"), finished
 thread = threading.Thread(target=lambda: longshore.start(own, out="thread.jsonl"))
 thread.start(); thread.join()
 assert open("thread.jsonl").read().count("\\n") == 2
 
-for wrong in (lambda: longshore.stats("none"), lambda: longshore.start("none"), lambda: longshore.start(Scraper("X"))):
+logs = Path(".longshore/logs", finished.run_id)
+assert sorted(path.name for path in logs.iterdir()) == ["worker_1.log", "worker_2.log"]
+
+for wrong in (
+    lambda: longshore.stats("none"),
+    lambda: longshore.start("none"),
+    lambda: longshore.start(Scraper("X")),
+    lambda: longshore.start("India", workers=2),
+    lambda: longshore.start("India", max_jobs=0),
+    lambda: longshore.start("Peru", workers=0),
+    lambda: longshore.start("Peru", profile="none"),
+):
     try:
         wrong()
     except longshore.LongshoreError:
@@ -283,6 +303,15 @@ for wrong in (lambda: longshore.stats("none"), lambda: longshore.start("none"), 
         check=False,
     )
     assert done.returncode == 0, done.stderr
+    assert asyncio.run(limits_kept(scene, "bounded")) == Limits(max_depth=2, max_jobs=50)
+
+
+async def limits_kept(scene: Shell, run: str) -> Limits:
+    queue = await open_queue(f"sqlite:///{scene.folder}/.longshore/queue.db")
+    try:
+        return await limits_of(cast("KeepsNotes", queue), run)
+    finally:
+        await queue.close()
 
 
 class TestSubmitting:

@@ -70,10 +70,6 @@ def start(
     scraper = find_scraper(name)
     said = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
     source = None if urls_file is None and jobs_file is None else file_of(urls_file, jobs_file)
-    if scraper.distributed:
-        for flag, value in (("--out", out), ("--workers", workers)):
-            if value is not None:
-                raise UsageError(f"{flag} is for single mode, and {scraper.name} is distributed. Leave it out.")
     limits = limits_said(max_depth, max_jobs)
     done = asyncio.run(started(scraper, said, source, run_id, resume=resume, out=out, limits=limits))
     if out != "-":
@@ -112,6 +108,10 @@ async def started(
     from longshore.settings import export_dotenv
     from longshore.worker.proxying import check_tools
 
+    if scraper.distributed:
+        for flag, value in (("--out", out), ("--workers", said.get("workers"))):
+            if value is not None:
+                raise UsageError(f"{flag} is for single mode, and {scraper.name} is distributed. Leave it out.")
     settings = settings_for(scraper, said)
     if run is not None:
         check_run_id(run)
