@@ -235,6 +235,21 @@ def test_the_workers_command_has_the_scrapers_settings_and_no_password(monkeypat
 
 
 @pytest.mark.usefixtures("nothing_set")
+def test_what_the_environment_says_goes_before_the_scrapers_settings_in_the_workers_command_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scraper = Scraper("India", handler="india.py", settings={"concurrency": 4, "lease_seconds": 20, "host_delay": "8"})
+    monkeypatch.setenv("LONGSHORE_CONCURRENCY", "8")
+    (tmp_path / ".env").write_text("LONGSHORE_HOST_DELAY=2\n")
+    settings = settings_for(scraper, {})
+    command = worker_command("longshore", scraper, "r", settings)
+    assert command == "longshore work india.py --run r --until-done --lease-seconds 20"
+    # Typed here, it is what a worker of single mode would have.
+    typed = resolve({"lease_seconds": "20"})
+    assert [getattr(typed, name) for name in scraper.settings] == [getattr(settings, name) for name in scraper.settings]
+
+
+@pytest.mark.usefixtures("nothing_set")
 def test_the_profile_of_a_start_is_that_of_its_workers() -> None:
     scraper = Scraper("India", handler="india.py", settings={"profile": "testing"})
     command = "longshore work india.py --run r --until-done --profile"

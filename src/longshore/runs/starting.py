@@ -43,7 +43,8 @@ _OPTIONS = (
 )
 """The settings that `longshore work` has options for; the others reach it as variables."""
 _NOT_A_WORKERS = ("workers", "stagger", "strict_partitions")
-_ASKED = ("command line", "environment", ".env")
+_ENVIRONMENT = ("environment", ".env")
+_ASKED = ("command line", *_ENVIRONMENT)
 """Where a person says something about this start rather than about the scraper."""
 _NOT_AGAIN = {"urls": "-"}
 """In the place of a file: the jobs came from a pipe or a program, and cannot be read again from here."""
@@ -93,8 +94,16 @@ def worker_variables(scraper: Scraper, settings: Settings) -> dict[str, str]:
 
 
 def worker_command(program: str, scraper: Scraper, run: str, settings: Settings) -> str:
-    """What starts a worker for a run, as it is typed into a shell in the scraper's folder. Holds no password."""
-    own = {name: value for name, value in scraper.settings.items() if name not in _NOT_A_WORKERS}
+    """What starts a worker for a run, as it is typed into a shell in the scraper's folder. Holds no password.
+
+    It has the settings of the scraper, but for those of which the environment of this start says something else: it
+    goes before them, and a worker that is started in it finds them there.
+    """
+    own = {
+        name: value
+        for name, value in scraper.settings.items()
+        if name not in _NOT_A_WORKERS and settings.source(name).level not in _ENVIRONMENT
+    }
     if settings.source("profile").level == "command line":
         own["profile"] = settings.profile
     variables = [f"{TABLE[name].variable}={shlex.quote(show(own[name]))}" for name in own if name not in _OPTIONS]
