@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
-import socket
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
 
 from longshore.cli import NOBODY_READS
-from longshore.cli.campaign import asked_to_stop, said, worker_environment
-from longshore.cli.fleet_board import Board, ProxyNews, shares_by_name, worker_name
+from longshore.cli.campaign import asked_to_stop
+from longshore.cli.fleet_board import Board, ProxyNews, shares_by_name
+from longshore.cli.fleet_command import command
+from longshore.cli.fleet_log import LOGS, Log
 from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
 from longshore.cli.launch import Launch
 from longshore.cli.notices import notices
 from longshore.cli.output import counted, duration, printable
 from longshore.cli.progress import rate
 from longshore.clock import Clock, SystemClock
-from longshore.errors import NotFoundError, QueueError, UsageError
+from longshore.errors import NotFoundError, QueueError
 from longshore.fleet.autoscale import Load, Scaler
 from longshore.fleet.control import HOME, Control
 from longshore.fleet.footprint import footprints
-from longshore.fleet.limits import write_limits
-from longshore.fleet.membership import Mode
-from longshore.fleet.place import Place
 from longshore.fleet.sizing import Numbered, Sizing
-from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, WorkerCommand, how_it_ended
+from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, how_it_ended
 from longshore.job import State
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
@@ -43,7 +38,6 @@ from longshore.settings import resolve
 from longshore.worker.hangup import Hangup
 from longshore.worker.live import LiveSettings
 
-LOGS = Path("logs")
 LOOK_EVERY = 0.25
 """Seconds between two looks at the workers, and two pictures of them."""
 COUNT_EVERY, ESTIMATE_EVERY = 1.0, 5.0
@@ -82,50 +76,6 @@ class Output(Console):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
-
-
-class Log:
-    """The manager's log: a line for each thing a person may want to look up later.
-
-    A disk that is full, say, does not end a fleet: what cannot be written is missing here, and that is said once.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._whole = True
-        self.complain: Callable[[str], None] | None = None
-        """Told that it cannot be written."""
-
-    def __enter__(self) -> Self:
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what could not be written is not tried again when it is closed.
-            self._file = self._path.open("ab", buffering=0)
-        except OSError as error:
-            raise UsageError(
-                f"{self._path} cannot be written: {error.strerror or error}. The logs of a fleet go there."
-            ) from error
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, text: str) -> None:
-        """Add a line."""
-        text = " ".join(text.split())
-        line = f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n"
-        try:
-            self._file.write(line.encode(errors="replace"))
-        except OSError as error:
-            if self._whole and self.complain is not None:
-                self._whole = False
-                self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")
-
-    def relay(self, entry: dict[str, Any]) -> None:
-        """Add an entry of the process's log, as long as there is one."""
-        if not self._file.closed:
-            error = f" ({entry['error']})" if entry.get("error") else ""
-            self.write(f"{entry['message']}{error}")
 
 
 @dataclass
@@ -387,47 +337,6 @@ class Supervision:
         return False
 
 
-def command(launch: Launch, number: int) -> WorkerCommand:
-    """How to start worker N of a fleet."""
-    order, settings, lineup = launch.order, launch.settings, launch.lineup
-    name = fleet_name(launch)
-    shared = lineup.partitioned and not lineup.trial
-    limits = lineup.limits_of(number)
-    place = Place(
-        fleet=name,
-        number=number,
-        size=lineup.size,
-        mode=(Mode.STRICT if settings.strict_partitions else Mode.HELP) if shared else None,
-        table=None if order.table is None else str(order.table.resolve()),
-        limits=None if limits is None else str(write_limits(_limits_file(number if lineup.trial else None), limits)),
-    )
-    return WorkerCommand(
-        name=worker_name(number),
-        arguments=(
-            *(sys.executable, "-m", "longshore", "work", str(order.file), "--lifeline", "--place", place.encoded()),
-            *(("--run", order.run) if order.run is not None else ()),
-            *(("--until-done",) if order.until_done else ()),
-            *("--worker-id", f"{name}-{number}"),
-            *said(settings, "concurrency", "lease_seconds", "profile"),
-        ),
-        log=LOGS / f"worker_{number}.log",
-        environment=worker_environment(settings),
-    )
-
-
-def _limits_file(number: int | None) -> Path:
-    """Where the limits of one worker are, or those of all."""
-    return (HOME / ("partitions.json" if number is None else f"partitions_{number}.json")).absolute()
-
-
 def _hang_up(pid: int) -> None:
     with suppress(OSError):
         os.kill(pid, signal.SIGHUP)
-
-
-def fleet_name(launch: Launch) -> str:
-    """What tells this fleet from all others, and is the same when it is started again: the host and the folder."""
-    if launch.settings.worker_id is not None:
-        return launch.settings.worker_id
-    folder = hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:4]
-    return f"{socket.gethostname().partition('.')[0]}_{folder}"

@@ -129,7 +129,7 @@ async def prepared(order: Order) -> Launch | None:
 
 def _among_others(launch: Launch, present: Sequence[Present], lined_up: Callable[..., Lineup]) -> Launch:
     """The fleet with what is left to its workers by those of other fleets that are on the run already."""
-    from longshore.cli.fleet_run import fleet_name
+    from longshore.cli.fleet_command import fleet_name
 
     own, others, taken = fleet_name(launch), 0, set[int]()
     for each in present:

@@ -1,0 +1,56 @@
+"""What a fleet writes down: one log of its own, beside those of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from longshore.errors import UsageError
+
+LOGS = Path("logs")
+
+
+class Log:
+    """The manager's log: a line for each thing a person may want to look up later.
+
+    A disk that is full, say, does not end a fleet: what cannot be written is missing here, and that is said once.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._whole = True
+        self.complain: Callable[[str], None] | None = None
+        """Told that it cannot be written."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Unbuffered: what could not be written is not tried again when it is closed.
+            self._file = self._path.open("ab", buffering=0)
+        except OSError as error:
+            raise UsageError(
+                f"{self._path} cannot be written: {error.strerror or error}. The logs of a fleet go there."
+            ) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, text: str) -> None:
+        """Add a line."""
+        text = " ".join(text.split())
+        line = f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n"
+        try:
+            self._file.write(line.encode(errors="replace"))
+        except OSError as error:
+            if self._whole and self.complain is not None:
+                self._whole = False
+                self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")
+
+    def relay(self, entry: dict[str, Any]) -> None:
+        """Add an entry of the process's log, as long as there is one."""
+        if not self._file.closed:
+            error = f" ({entry['error']})" if entry.get("error") else ""
+            self.write(f"{entry['message']}{error}")
