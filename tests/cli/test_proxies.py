@@ -1,7 +1,8 @@
-"""`longshore proxies check`, against real proxies on this machine (B4)."""
+"""`longshore proxies`, and `longshore proxies check` against real proxies on this machine (B4)."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,7 +18,11 @@ from aiohttp import web
 from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer
 
 from longshore.cli import main
+from longshore.clock import SystemClock
 from longshore.loop_thread import LoopThread
+from longshore.scrape.proxies import Limits, ProxyPool, Strategy
+from longshore.scrape.proxies.posted import Poster
+from longshore.scrape.proxy_file import Proxy
 
 linux = sys.platform == "linux"
 
@@ -136,7 +141,74 @@ def test_a_page_over_tls_is_fetched_through_a_tunnel(here: Path, outside: Outsid
 
 def test_what_cannot_be_carried_out_is_refused(here: Path, refused: Callable[..., str]) -> None:
     assert "Give it with --file, or set PROXY_FILE" in refused("proxies", "check")
-    assert "Write `longshore proxies check`" in refused("proxies", "mend")
+    assert "Write `longshore proxies` or with `check`" in refused("proxies", "mend")
+    assert "--file and --url are for `longshore proxies check`" in refused("proxies", "--file", "proxies.txt")
     assert "cannot be read" in refused("proxies", "check", "--file", "nowhere.txt")
     write(here, "10.0.0.1:80")
     assert "not a URL" in refused("proxies", "check", "--file", "proxies.txt", "--url", "nonsense")
+
+
+def pool_of(*proxies: str) -> ProxyPool:
+    # Sticky, so that it is known which of them takes a turn.
+    limits = Limits(threshold=2)
+    return ProxyPool([Proxy(f"http://ann:geheim@{each}") for each in proxies], limits=limits, strategy=Strategy.STICKY)
+
+
+def fail(pool: ProxyPool, proxy: int, host: str, times: int) -> None:
+    async def go() -> None:
+        for _ in range(times):
+            (await pool.acquire(host, prefer=[pool.proxies[proxy].url])).answered(403)
+
+    asyncio.run(go())
+
+
+def serve(pool: ProxyPool, proxy: int, host: str) -> None:
+    async def go() -> None:
+        (await pool.acquire(host, prefer=[pool.proxies[proxy].url])).answered(200)
+
+    asyncio.run(go())
+
+
+def test_the_table_says_who_rests_where_and_why(here: Path, says: Callable[..., str]) -> None:
+    assert "No worker of this folder has had proxies" in says("proxies")
+    pools = [pool_of("10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80") for _ in range(2)]
+    fail(pools[0], 0, "shop.test", 2)
+    serve(pools[1], 0, "shop.test")
+    serve(pools[0], 1, "shop.test")
+    serve(pools[0], 1, "calm.test")
+    for number, pool in enumerate(pools):
+        Poster(here / ".longshore" / "proxies", f"worker-{number}/1", SystemClock()).post(pool)
+
+    calm, _, second, _, title, head, banned, fine, _, left, said = says("proxies").splitlines()
+    assert calm == "At calm.test: 1 serve"
+    assert second.split() == ["http://ann:***@10.0.0.2:80", "serves", "1", "0"]
+    assert title == "At shop.test: 1 rest, 1 serve"
+    assert head.split() == ["proxy", "state", "requests", "failed", "changed", "why"]
+    assert banned.startswith("http://ann:***@10.0.0.1:80  rests ")
+    assert ", for 1 of 2 " in banned
+    assert banned.endswith("2 in a row: answered 403 Forbidden")
+    assert fine.split() == ["http://ann:***@10.0.0.2:80", "serves", "1", "0"]
+    assert left == "1 of the proxies was not used yet."
+    assert said.startswith("As known to 2 workers, ")
+
+    shown = json.loads(says("proxies", "--json"))
+    assert [each["worker"] for each in shown["workers"]] == ["worker-0", "worker-1"]
+    row = next(each for each in shown["proxies"] if each["resting"])
+    assert (row["proxy"], row["host"], row["state"]) == ("http://ann:***@10.0.0.1:80", "shop.test", "resting")
+    assert (row["requests"], row["failed"], row["failures"]) == (3, 2, 2)
+    assert row["until"] - row["since"] == pytest.approx(3600, abs=5)
+    assert shown["unused"] == ["http://ann:***@10.0.0.3:80"]
+    assert "geheim" not in json.dumps(shown)
+
+
+def test_hosts_where_nothing_happens_are_only_counted(here: Path, says: Callable[..., str]) -> None:
+    pool = pool_of("10.0.0.1:80")
+    for host in ("a.test", "b.test", "c.test"):
+        serve(pool, 0, host)
+    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    assert says("proxies").splitlines()[0] == "At 3 hosts all serve."
+    fail(pool, 0, "d.test", 2)
+    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    shown = says("proxies")
+    assert shown.startswith("At d.test: 1 rest\n")
+    assert "\nAt 3 other hosts all serve.\n" in shown

@@ -101,6 +101,8 @@ def test_run_says_once_that_all_rest_and_when_they_serve_again(shell: Shell, pro
     assert rests.startswith(RESTS)
     assert "logs/proxies.log" in rests
     assert serves == SERVES
+    # Also afterwards: whoever comes too late for the lines above asks what became of them.
+    assert "At every host: 1 serve" in shell("proxies").stdout
     # Nothing went out without: there is no such site.
     assert len(Path(shell.folder, "out.jsonl").read_text().splitlines()) == 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
 import random
 from datetime import timedelta
@@ -14,7 +15,8 @@ from longshore.clock import ManualClock
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError
 from longshore.scrape.http import StatusError
 from longshore.scrape.proxies import Change, ChangeLog, Limits, NoProxyError, ProxyPool, Turn, What
-from longshore.scrape.proxies.table import COLUMNS, rows
+from longshore.scrape.proxies.posted import Poster, posted
+from longshore.scrape.proxies.table import rows, unused
 from longshore.scrape.proxy_file import Proxy
 
 HOUR = 3600.0
@@ -311,14 +313,95 @@ async def test_the_table_says_who_rests_where_and_why_without_a_password() -> No
     (await scene.take("a.org")).answered(429)
     turn = await scene.take("b.org")
     turn.blocked("captcha")
-    shown = [dict(zip(COLUMNS, row, strict=True)) for row in rows(scene.pool.standings())]
-    troubles = {(row["host"], row["state"], row["why"]) for row in shown if row["host"]}
-    assert troubles == {
-        ("a.org", "resting", "1 in a row: answered 429 Too Many Requests"),
-        ("b.org", "resting", "1 in a row: captcha"),
-    }
+    shown = rows([scene.pool.standings()], scene.clock.now())
+    assert [(row.host, row.state, row.requests, row.failed, row.why) for row in shown] == [
+        ("a.org", "resting", 1, 1, "answered 429 Too Many Requests"),
+        ("b.org", "resting", 1, 1, "captcha"),
+    ]
+    assert {(row.since, row.until) for row in shown} == {(scene.clock.now(), scene.clock.now() + HOUR)}
     assert "geheim" not in str(shown)
     assert "ann:***@10.0.0" in str(shown)
+
+
+async def test_the_table_says_who_is_on_probation_and_who_came_back() -> None:
+    scene = Scene(1, threshold=2)
+    await scene.fail(2)
+    scene.clock.advance(HOUR)
+    (row,) = rows([scene.pool.standings()], scene.clock.now())
+    assert (row.state, row.failures, row.until) == ("probation", 2, None)
+    (await scene.take()).succeeded()
+    (row,) = rows([scene.pool.standings()], scene.clock.now())
+    assert (row.state, row.requests, row.failed, row.since) == ("serving", 3, 2, scene.clock.now())
+    assert row.why == "a try after its rest went well"
+
+
+async def test_the_table_adds_up_what_workers_know(tmp_path: Path) -> None:
+    first, second = Scene(1, threshold=2), Scene(1, threshold=2)
+    await first.fail(2)
+    for scene in (second, second):
+        (await scene.take()).succeeded()
+    (row,) = rows([first.pool.standings(), second.pool.standings()], first.clock.now())
+    assert (row.state, row.requests, row.failed) == ("resting", 4, 2)
+    assert (row.resting, row.workers) == (1, 2)
+    # The rest may end after it was told, and nobody tells anything new.
+    (row,) = rows([first.pool.standings(), second.pool.standings()], first.clock.now() + HOUR + 1)
+    assert (row.state, row.resting, row.until) == ("probation", 0, None)
+
+
+async def test_of_very_many_hosts_only_those_asked_last_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longshore.scrape.proxies.standing.COUNTED", 3)
+    scene = Scene(1, threshold=1)
+    await scene.fail(1, "banned.org")
+    for n in range(10):
+        (await scene.take(f"{n}.org")).succeeded()
+        (await scene.take("often.org")).succeeded()
+    (standing,) = scene.pool.standings()
+    assert {place.host: place.requests for place in standing.places} == {
+        "8.org": 1,
+        "9.org": 1,
+        "often.org": 10,
+        "banned.org": 0,
+    }
+    assert standing.requests == 21
+
+
+async def test_what_a_worker_posts_another_process_reads_and_only_news_are_written(tmp_path: Path) -> None:
+    scene = Scene(2, threshold=1)
+    poster = Poster(tmp_path, "ann/7", scene.clock)
+    poster.post(scene.pool)
+    (told,) = posted(tmp_path)
+    assert (told.worker, told.at, told.alive) == ("ann", scene.clock.now(), True)
+    assert unused([told.standings]) == [str(proxy) for proxy in scene.pool.proxies]
+    scene.clock.advance(10)
+    poster.post(scene.pool)
+    assert posted(tmp_path) == [told]
+    await scene.fail(1)
+    poster.post(scene.pool)
+    (again,) = posted(tmp_path)
+    assert again.at == scene.clock.now()
+    assert list(again.standings) == scene.pool.standings()
+    assert "geheim" not in (tmp_path / "ann%2F7.json").read_text()
+
+
+async def test_a_worker_that_begins_takes_away_what_ended_ones_have_posted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(1)
+    for worker in ("alive/1", "ended/1"):
+        Poster(tmp_path, worker, scene.clock).post(scene.pool)
+    (tmp_path / "older.json").write_text('{"of": "another version"}')
+    assert [told.worker for told in posted(tmp_path)] == ["alive", "ended"]
+    ended = tmp_path / "ended%2F1.json"
+    ended.write_text(ended.read_text().replace(f'"pid":{os.getpid()}', '"pid":0'))
+    monkeypatch.setattr("psutil.pid_exists", lambda pid: pid == os.getpid())
+    Poster(tmp_path, "new/1", scene.clock).post(scene.pool)
+    assert [told.worker for told in posted(tmp_path)] == ["alive", "new"]
+    assert not (tmp_path / "older.json").exists()
+
+
+async def test_a_folder_that_cannot_be_written_does_not_stop_the_work(tmp_path: Path) -> None:
+    (tmp_path / "proxies").write_text("a file where the folder should be")
+    Poster(tmp_path / "proxies", "ann/1", ManualClock()).post(Scene(1).pool)
 
 
 async def test_the_log_has_a_line_for_each_change(tmp_path: Path) -> None:

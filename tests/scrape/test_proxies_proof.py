@@ -12,7 +12,7 @@ from tests.scrape.proxy_servers import Fetcher, ProxyServer, Site, SocksServer, 
 
 from longshore.clock import ManualClock
 from longshore.scrape.proxies import Change, ProxyPool, Strategy, What
-from longshore.scrape.proxies.table import COLUMNS, rows
+from longshore.scrape.proxies.table import rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8 without setting up")
 
@@ -60,11 +60,16 @@ async def test_the_run_finishes_while_banned_proxies_rest_and_others_serve(serve
             worn = {server.proxy for server in servers if site.turned_away[server.source] >= 10}
             assert resting == worn
             assert len(resting) >= REQUESTS // ALLOWED - 1
-            told = {row[0]: row for row in rows(pool.standings())}
-            for proxy in worn:
-                row = dict(zip(COLUMNS, told[str(proxy)], strict=True))
-                assert (row["host"], row["state"]) == (site.host, "resting")
-                assert row["why"] == "10 in a row: answered 403 Forbidden"
+            told = {row.proxy: row for row in rows([pool.standings()], 0.0)}
+            for server in servers:
+                if server.proxy in worn:
+                    row = told[str(server.proxy)]
+                    assert (row.host, row.state) == (site.host, "resting")
+                    assert (row.failures, row.why) == (10, "answered 403 Forbidden")
+                    assert (row.requests, row.failed) == (
+                        site.seen[server.source] + site.turned_away[server.source],
+                        site.turned_away[server.source],
+                    )
 
             # A proxy that is banned at one site serves the others.
             for _ in range(3):

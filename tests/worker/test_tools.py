@@ -21,6 +21,7 @@ from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
 from longshore.scrape.bundles import read_bundle
 from longshore.scrape.pacing import NoPace
+from longshore.scrape.proxies.posted import posted
 from longshore.scrape.records import Survey
 from longshore.testing import make_job
 from longshore.worker.kit_config import KitConfig, ProxyConfig
@@ -143,6 +144,9 @@ async def test_requests_go_through_the_proxies_of_the_file_and_changes_are_logge
     assert totals(await queue.stats()).completed == 12
     assert all(server.names for server in servers)
     assert "rests" in (tmp_path / "logs" / "proxies.log").read_text()
+    (told,) = posted(tmp_path / ".longshore" / "proxies")
+    assert sum(standing.succeeded for standing in told.standings) >= 12
+    assert [trouble.state for standing in told.standings for trouble in standing.troubles] == ["resting"]
 
 
 async def test_proxies_that_change_are_taken_on_while_the_worker_runs(

@@ -60,7 +60,7 @@ VERBS: Mapping[str, _Listed] = {
     "migrate": _Listed(_SETUP, "Make or update the queue's tables."),
     "config": _Listed(_SETUP, "Every setting, and where it came from."),
     "doctor": _Listed(_SETUP, "What stands in the way of work, and the fix."),
-    "proxies": _Listed(_SETUP, "Which proxies work, and what is wrong with the others."),
+    "proxies": _Listed(_SETUP, "How the proxies stand at each host; with check, which of a file work."),
     "demo": _Listed(_SETUP, "See it work: a bundled site, scraped."),
     "init": _Listed(_SETUP, "Make a folder to start from."),
 }

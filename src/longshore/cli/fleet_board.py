@@ -178,7 +178,7 @@ class ProxyNews:
             self._told = True
             self.say(
                 f"PROXIES: {rest}. Nothing goes out without one: those jobs come back later, at no cost. "
-                "logs/proxies.log says why."
+                "`longshore proxies` shows why, logs/proxies.log has every change."
             )
         elif rest == "" and self._told:
             self._told = False

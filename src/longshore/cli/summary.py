@@ -13,6 +13,7 @@ from longshore.cli.campaign import Campaign, Conducted
 from longshore.cli.output import counted, duration, one_line
 from longshore.cli.program import program
 from longshore.cli.progress import rate
+from longshore.cli.proxies import resting
 from longshore.fleet.supervisor import Ending, how_it_ended
 from longshore.queue import Count, Queue
 from longshore.runs.failures import FailureGroup, failure_groups, subject
@@ -93,6 +94,8 @@ class Summary:
             lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
         if conducted.endings:
             lines.append(f"  logs     {escape(str(self.campaign.logs))}")
+        if rest := resting(self.campaign.settings):
+            lines.append(f"  proxies  {rest} ([cyan]{program()} proxies[/cyan] shows where and why)")
         if count.failed:
             lines += ["", *failures(await failure_groups(queue, self.campaign.run), width)]
             where = f"--state failed --run {self.campaign.run}{queue_flag(self.campaign.settings)}"

@@ -32,6 +32,7 @@ from longshore.scrape.identity import user_agent
 from longshore.scrape.pacing import Pace
 from longshore.scrape.pages import PageStore
 from longshore.scrape.proxies import ProxyPool, Turns
+from longshore.scrape.proxies.posted import Poster
 from longshore.scrape.records import Emission, Emitted, RecordSink, RecordWriter, SegmentSink
 from longshore.scrape.signature import signature_of
 from longshore.scrape.tor import Bootstrap, Tor
@@ -48,6 +49,7 @@ log = structlog.get_logger()
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SAY_AGAIN_SECONDS = 60.0
+_POST_SECONDS = 2.0
 
 _decode_emitted = msgspec.json.Decoder(Emitted | None).decode
 
@@ -150,6 +152,7 @@ class WorkerTools(Attempts):
         self.proxy_news = ProxyNews(tell)
         """Of the proxies that requests go through now."""
         self._pool = proxy_pool(config.proxies, clock, self.proxy_news)
+        self._poster = Poster(Path(config.folder) / "proxies", worker, clock)
         self._tor = Tor(
             Path(config.folder) / "tor",
             torrc=None if config.tor_config is None else Path(config.tor_config),
@@ -191,6 +194,16 @@ class WorkerTools(Attempts):
             self._browsers.retire("the proxies have changed")
             self._left.append(self._browsers)
             self._browsers = None
+
+    async def post_proxies(self) -> None:
+        """Keep what is known of the proxies where `longshore proxies` finds it, until cancelled."""
+        while True:
+            self._post_proxies()
+            await self._clock.sleep(_POST_SECONDS)
+
+    def _post_proxies(self) -> None:
+        if self._pool is not None:
+            self._poster.post(self._pool)
 
     def http(self, kit: Kit) -> Any:
         """As `Kit.http`."""
@@ -262,6 +275,7 @@ class WorkerTools(Attempts):
 
     async def close(self) -> None:
         """End everything. Raises nothing for what could not be written at the last moment; it is said."""
+        self._post_proxies()
         try:
             await self._records.close()
         except (OSError, QueueError) as error:

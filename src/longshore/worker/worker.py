@@ -306,7 +306,7 @@ class _Worker:
         claiming = self._service(self._claimer.run())
         services = [claiming, self._service(self._reaper.run())]
         services += [self._service(self._pace.keep()), self._service(self._limited.keep())]
-        services.append(self._service(self._scheduler.run()))
+        services += [self._service(self._scheduler.run()), self._service(self._tools.post_proxies())]
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
             services += [self._service(self._follow(self._live)), self._service(self._follow_proxies(self._live))]

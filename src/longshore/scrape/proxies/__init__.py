@@ -5,7 +5,8 @@ from __future__ import annotations
 from longshore.scrape.proxies.blame import Blame, blame_of, is_unreachable
 from longshore.scrape.proxies.changes import Change, ChangeLog, What
 from longshore.scrape.proxies.health import Limits
-from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Standing, Trouble, Turn
+from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Turn
+from longshore.scrape.proxies.standing import Place, Standing
 from longshore.scrape.proxies.strategies import Strategy, share
 from longshore.scrape.proxies.turns import TakenTurn, Turns
 
@@ -15,11 +16,11 @@ __all__ = [
     "ChangeLog",
     "Limits",
     "NoProxyError",
+    "Place",
     "ProxyPool",
     "Standing",
     "Strategy",
     "TakenTurn",
-    "Trouble",
     "Turn",
     "Turns",
     "What",

@@ -120,11 +120,11 @@ class Health:
             ailment.trying = False
             ailment.until = now
 
-    def ailments(self, proxy: int) -> Iterator[tuple[str, Ailment]]:
-        """What is wrong with a proxy, place by place; first its own troubles."""
+    def ailments(self) -> Iterator[tuple[str, int, Ailment]]:
+        """What is wrong, place by place, with which proxy; first the proxies' own troubles."""
         for place, ailing in self._places.items():
-            if proxy in ailing:
-                yield place, ailing[proxy]
+            for proxy, ailment in ailing.items():
+                yield place, proxy, ailment
 
     def _at(self, proxy: int, place: str) -> Ailment | None:
         return self._places.get(place, {}).get(proxy)

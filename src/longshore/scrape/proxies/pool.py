@@ -19,17 +19,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-import msgspec
-
 from longshore.clock import Clock, SystemClock
 from longshore.errors import ConnectionFailedError
 from longshore.scrape.proxies.blame import Blame, blame_for_status, blame_of, in_words, status_in_words, status_of
 from longshore.scrape.proxies.changes import Change, What
 from longshore.scrape.proxies.health import EVERYWHERE, Ailment, Health, Limits
+from longshore.scrape.proxies.standing import Place, Standing, Tallies, Tally
 from longshore.scrape.proxies.strategies import Strategy, chooser
 from longshore.scrape.proxy_file import Proxy
 
 _SOON = 60.0
+_CAME_BACK = "a try after its rest went well"
 
 
 class NoProxyError(ConnectionFailedError):
@@ -41,37 +41,6 @@ class NoProxyError(ConnectionFailedError):
 
     def __reduce__(self) -> tuple[type[NoProxyError], tuple[str, timedelta]]:
         return NoProxyError, (str(self), self.retry_in)
-
-
-class Trouble(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a proxy does not serve somewhere, or may soon not."""
-
-    host: str
-    """Empty for every host: it is the proxy's own trouble."""
-    state: str
-    """`serving`, `resting` or `probation`."""
-    failures: int
-    """In a row."""
-    why: str
-    until: float | None = None
-    """When its rest ends, in seconds since 1970."""
-
-
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a proxy has done so far."""
-
-    proxy: str
-    """With its password masked."""
-    requests: int
-    succeeded: int
-    failed: int
-    troubles: tuple[Trouble, ...]
-
-
-class _Tally(msgspec.Struct):
-    requests: int = 0
-    succeeded: int = 0
-    failed: int = 0
 
 
 class ProxyPool:
@@ -99,7 +68,7 @@ class ProxyPool:
         self._clock = clock or SystemClock()
         self._all = tuple(range(len(self.proxies)))
         self._numbers = {proxy.url: number for number, proxy in enumerate(self.proxies)}
-        self._tallies = [_Tally() for _ in self.proxies]
+        self._tallies = Tallies(len(self.proxies))
         self._waiting: set[asyncio.Future[None]] = set()
         self._dry: set[str] = set()
 
@@ -129,18 +98,30 @@ class ProxyPool:
         else:
             turn.succeeded()
 
+    @property
+    def moves(self) -> int:
+        """Rises with every request and every change: while it is the same, so are the standings, but for the time."""
+        return self._tallies.moves
+
     def standings(self) -> list[Standing]:
-        """How every proxy has done, in the order of the list: who rests, where, and why."""
-        return [
-            Standing(
-                proxy=str(proxy),
-                requests=tally.requests,
-                succeeded=tally.succeeded,
-                failed=tally.failed,
-                troubles=tuple(self._trouble(host, ailment) for host, ailment in self._health.ailments(number)),
-            )
-            for number, (proxy, tally) in enumerate(zip(self.proxies, self._tallies, strict=True))
-        ]
+        """How every proxy has done, in the order of the list: at which hosts, who rests there, and why."""
+        ailing: list[dict[str, Ailment]] = [{} for _ in self.proxies]
+        for place, number, ailment in self._health.ailments():
+            ailing[number][place] = ailment
+        return [self._standing(number, ailing[number]) for number in self._all]
+
+    def _standing(self, number: int, ailing: dict[str, Ailment]) -> Standing:
+        tally, at = self._tallies.of(number), dict(self._tallies.places(number))
+        if EVERYWHERE in ailing or tally.since is not None:
+            at = {EVERYWHERE: tally, **at}
+        places = [self._place(host, at.get(host) or Tally(), ailing.get(host)) for host in {**at, **ailing}]
+        return Standing(
+            proxy=str(self.proxies[number]),
+            requests=tally.requests,
+            succeeded=tally.succeeded,
+            failed=tally.failed,
+            places=tuple(places),
+        )
 
     def _take(self, host: str, session: str, prefer: Sequence[str]) -> Turn | None:
         now = self._clock.monotonic()
@@ -152,7 +133,7 @@ class ProxyPool:
         if number is None:
             number = self._chooser.choose(open_ones, host, session)
         tries = self._health.begin(number, host, now)
-        self._tallies[number].requests += 1
+        self._tallies.begun(number, host)
         for place in tries:
             self._say(What.TRIES, number, place)
         if not tries:
@@ -199,10 +180,7 @@ class ProxyPool:
     def _end(self, turn: Turn, blame: Blame | None, why: str) -> None:
         """A verdict: a failure where somebody is to blame, otherwise a success."""
         number, now = turn.number, self._clock.monotonic()
-        if blame is None:
-            self._tallies[number].succeeded += 1
-        else:
-            self._tallies[number].failed += 1
+        self._tallies.ended(number, turn.host, well=blame is None)
         if blame is Blame.PROXY:
             self._fail(turn, EVERYWHERE, now, why)
             if turn.host in turn.tries:
@@ -239,22 +217,33 @@ class ProxyPool:
                 changed.set_result(None)
 
     def _say(self, what: What, number: int | None, host: str, *, until: float | None = None, why: str = "") -> None:
+        now = self._clock.now()
+        if number is not None:
+            self._tallies.changed(number, host, now)
         if self._tell is not None:
             proxy = None if number is None else self.proxies[number]
-            self._tell(Change(at=self._clock.now(), what=what, proxy=proxy, host=host, until=until, why=why))
+            self._tell(Change(at=now, what=what, proxy=proxy, host=host, until=until, why=why))
 
     def _wall(self, instant: float | None) -> float | None:
         return None if instant is None else self._clock.now() + instant - self._clock.monotonic()
 
-    def _trouble(self, host: str, ailment: Ailment) -> Trouble:
-        resting = ailment.shut(self._clock.monotonic()) and not ailment.trying
-        state = "serving" if ailment.until is None else "resting" if resting else "probation"
-        return Trouble(
+    def _place(self, host: str, tally: Tally, ailment: Ailment | None) -> Place:
+        if ailment is None:
+            state, failures, why, until = "serving", 0, "" if tally.since is None else _CAME_BACK, None
+        else:
+            resting = ailment.shut(self._clock.monotonic()) and not ailment.trying
+            state = "serving" if ailment.until is None else "resting" if resting else "probation"
+            failures, why = ailment.failures, ailment.why
+            until = self._wall(ailment.until) if resting else None
+        return Place(
             host=host,
             state=state,
-            failures=ailment.failures,
-            why=ailment.why,
-            until=self._wall(ailment.until) if resting else None,
+            requests=tally.requests,
+            failed=tally.failed,
+            failures=failures,
+            why=why,
+            since=tally.since,
+            until=until,
         )
 
 

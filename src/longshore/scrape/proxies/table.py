@@ -1,26 +1,79 @@
-"""How the proxies stand, as a table: who rests, where, until when, and why."""
+"""How the proxies stand at each host, put together from what several workers know: who rests, until when, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
-from longshore.scrape.proxies.pool import Standing, Trouble
+import msgspec
 
-COLUMNS = ("proxy", "requests", "succeeded", "failed", "host", "state", "until", "why")
+from longshore.scrape.proxies.standing import Place, Standing
 
-
-def rows(standings: Iterable[Standing]) -> list[Sequence[str]]:
-    """A row for each proxy, and one more for each further host it has trouble with."""
-    made: list[Sequence[str]] = []
-    for each in standings:
-        counts = (each.proxy, f"{each.requests:,}", f"{each.succeeded:,}", f"{each.failed:,}")
-        troubles = [_cells(trouble) for trouble in each.troubles] or [("", "serving", "", "")]
-        made.append((*counts, *troubles[0]))
-        made += [("", "", "", "", *cells) for cells in troubles[1:]]
-    return made
+_WORST_FIRST = ("resting", "probation", "serving")
 
 
-def _cells(trouble: Trouble) -> tuple[str, str, str, str]:
-    until = "" if trouble.until is None else f"{datetime.fromtimestamp(trouble.until, UTC).astimezone():%H:%M:%S}"
-    return trouble.host or "every host", trouble.state, until, f"{trouble.failures} in a row: {trouble.why}"
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A proxy at a host, for all workers."""
+
+    proxy: str
+    """With its password masked."""
+    host: str
+    """Empty for every host: it is the proxy's own trouble."""
+    state: str
+    """`resting`, `probation` or `serving`: the worst that it is for any of them."""
+    requests: int
+    failed: int
+    failures: int
+    """In a row, of the worker where those are most."""
+    why: str
+    since: float | None
+    """When that worker last changed its mind, in seconds since 1970."""
+    until: float | None
+    """When the first of the rests ends, in seconds since 1970."""
+    workers: int
+    """How many have used it there."""
+    resting: int
+    """For how many of them it rests."""
+
+
+def rows(told: Iterable[Sequence[Standing]], now: float) -> list[Row]:
+    """A row for each proxy at each host it was used at, by host; of one host, those that rest come first."""
+    met: dict[tuple[str, str], list[Place]] = {}
+    for standings in told:
+        for standing in standings:
+            for place in standing.places:
+                met.setdefault((place.host, standing.proxy), []).append(_as_of(place, now))
+    made = [_row(proxy, host, places) for (host, proxy), places in met.items()]
+    return sorted(made, key=lambda row: (row.host, _WORST_FIRST.index(row.state)))
+
+
+def unused(told: Iterable[Sequence[Standing]]) -> list[str]:
+    """The proxies that no worker has used yet."""
+    used: dict[str, int] = {}
+    for standings in told:
+        for each in standings:
+            used[each.proxy] = used.get(each.proxy, 0) + each.requests
+    return [proxy for proxy, requests in used.items() if not requests]
+
+
+def _row(proxy: str, host: str, places: Sequence[Place]) -> Row:
+    worst = min(places, key=lambda place: (_WORST_FIRST.index(place.state), -place.failures, -(place.since or 0)))
+    rests = [place.until for place in places if place.state == "resting" and place.until is not None]
+    return Row(
+        proxy=proxy,
+        host=host,
+        state=worst.state,
+        requests=sum(place.requests for place in places),
+        failed=sum(place.failed for place in places),
+        failures=worst.failures,
+        why=worst.why,
+        since=worst.since,
+        until=min(rests, default=None),
+        workers=len(places),
+        resting=len(rests),
+    )
+
+
+def _as_of(place: Place, now: float) -> Place:
+    """As it is by now: a rest may have ended since it was told."""
+    over = place.until is not None and place.until <= now
+    return msgspec.structs.replace(place, state="probation", until=None) if over else place
