@@ -182,11 +182,10 @@ def test_the_table_says_who_rests_where_and_why(here: Path, says: Callable[..., 
     calm, _, second, _, title, head, banned, fine, _, left, said = says("proxies").splitlines()
     assert calm == "At calm.test: 1 serve"
     assert second.split() == ["http://ann:***@10.0.0.2:80", "serves", "1", "0"]
-    assert title == "At shop.test: 1 rest, 1 serve"
+    assert title == "At shop.test: 1 rest (answered 403 Forbidden), 1 serve"
     assert head.split() == ["proxy", "state", "requests", "failed", "changed", "why"]
-    assert banned.startswith("http://ann:***@10.0.0.1:80  rests ")
-    assert ", for 1 of 2 " in banned
-    assert banned.endswith("2 in a row: answered 403 Forbidden")
+    assert banned.startswith("http://ann:***@10.0.0.1:80  rests 60 min, for 1 of 2 ")
+    assert banned.endswith("2 × answered 403 Forbidden")
     assert fine.split() == ["http://ann:***@10.0.0.2:80", "serves", "1", "0"]
     assert left == "1 of the proxies was not used yet."
     assert said.startswith("As known to 2 workers, ")
@@ -210,5 +209,5 @@ def test_hosts_where_nothing_happens_are_only_counted(here: Path, says: Callable
     fail(pool, 0, "d.test", 2)
     Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
     shown = says("proxies")
-    assert shown.startswith("At d.test: 1 rest\n")
+    assert shown.startswith("At d.test: 1 rest (answered 403 Forbidden)\n")
     assert "\nAt 3 other hosts all serve.\n" in shown

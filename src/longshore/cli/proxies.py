@@ -111,37 +111,50 @@ def resting(settings: Settings) -> str:
 
 
 def _show_host(found: Sequence[Row], now: float) -> None:
-    from longshore.cli.output import since, write, write_table
+    from longshore.cli.output import write, write_table
 
-    states = [row.state for row in found]
-    counts = [f"{states.count(state):,} {word}" for state, word in _WORDS.items() if state in states]
-    write(f"At {found[0].host or 'every host'}: {', '.join(counts)}")
+    write(f"At {found[0].host or 'every host'}: {_counts(found)}")
     cells = [
         (
             row.proxy,
             _state(row, now),
             f"{row.requests:,}",
             f"{row.failed:,}",
-            "" if row.since is None else since(row.since),
-            f"{row.failures:,} in a row: {row.why}" if row.failures else row.why,
+            "" if row.since is None else f"{_about(now - row.since)} ago",
+            f"{row.failures:,} × {row.why}" if row.failures else row.why,
         )
         for row in found
     ]
     columns = ("proxy", "state", "requests", "failed", "changed", "why")
-    write_table(columns, cells, right=("requests", "failed"), cut=("proxy", "why"))
+    write_table(columns, cells, right=("requests", "failed"), cut=("why",))
     write("")
+
+
+def _counts(found: Sequence[Row]) -> str:
+    """How many are in which state; and why the others rest, where it is for one reason."""
+    counts = []
+    for state, word in _WORDS.items():
+        if count := sum(row.state == state for row in found):
+            reasons = {row.why for row in found if row.state == state == "resting"}
+            counts.append(f"{count:,} {word}" + (f" ({reasons.pop()})" if len(reasons) == 1 else ""))
+    return ", ".join(counts)
+
+
+def _about(seconds: float) -> str:
+    """A short time in one figure, for a narrow column."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
 
 
 _WORDS = {"resting": "rest", "probation": "on probation", "serving": "serve"}
 
 
 def _state(row: Row, now: float) -> str:
-    from longshore.cli.output import duration
-
     if row.until is None:
         return {"probation": "on probation", "serving": "serves"}[row.state]
     some = "" if row.resting == row.workers else f", for {row.resting} of {row.workers}"
-    return f"rests {duration(row.until - now)}{some}"
+    return f"rests {_about(row.until - now)}{some}"
 
 
 def _who_says_so(told: Sequence[Posted]) -> str:
