@@ -2,16 +2,63 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.services.postgres import PostgresServer, ServiceMissingError
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("longshore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("longshore")
 
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+"""Bytes that must be free there: all tests at once need a fraction of it."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="the long form of the proofs: more jobs, more kills")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the files of tests lie in memory where there is room: half of their time they would wait for the disk.
+
+    What is synced and in which order is the same there, and what a killed process wrote is there as well; what a
+    machine without power has kept, no test can see. With TMPDIR or --basetemp they lie where that says.
+    """
+    # Where that is set, each of the thousands of processes that tests start would compile the package anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    if config.getoption("basetemp") or os.environ.get("TMPDIR"):
+        return
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
+        folder = MEMORY / f"longshore-tests-{os.getuid()}"
+        # Others may pass through: a server that refuses root runs as somebody else.
+        folder.mkdir(mode=0o711, exist_ok=True)
+        # The environment is for the processes that run the tests, and those that tests start.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL for all tests of a process, each with a schema of its own; who stops it needs one of its own.
+
+    Where there are no binaries the tests are skipped on a laptop, and fail in CI.
+    """
+    try:
+        running = PostgresServer()
+    except ServiceMissingError as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    with running:
+        yield running
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 from tests.waiting import wait_until
 
 from longshore.fleet.us_states import US_STATES
@@ -36,18 +36,6 @@ async def target(job):
     return {"state": job.partition}
 """
 _numbers = count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    try:
-        running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with running:
-        yield running
 
 
 class Field:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
-import pytest
 from tests.services.postgres import PostgresServer
 
 from .conftest import Shell
@@ -31,12 +29,6 @@ async def page(job, kit):
         raise ConnectionError("not yet")
     return [{"number": number, "name": "Zoë", "half": number / 2}, [number, None, True], "", None][number % 4]
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as running:
-        yield running
 
 
 def test_a_run_with_two_workers_gives_the_same_results_on_every_medium(

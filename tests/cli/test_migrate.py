@@ -5,16 +5,15 @@ describes are enough.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import asyncpg
 import pytest
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 
 from longshore.media.postgres.schema import VERSION
 from longshore.media.sqlite import schema
@@ -57,19 +56,6 @@ def test_where_there_is_no_schema_there_is_nothing_to_do(here: Path, says: Says,
 def test_what_is_no_queue_for_commands_is_refused(here: Path, refused: Callable[..., str], queue: str) -> None:
     refused("migrate", "--queue", queue)
     assert list(here.iterdir()) == []
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    """A running server. Where there are no binaries the tests are skipped on a laptop, and fail in CI."""
-    try:
-        running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with running:
-        yield running
 
 
 def execute(url: str, statements: str) -> None:

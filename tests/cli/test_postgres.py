@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -13,12 +12,6 @@ from tests.services.postgres import PASSWORD, PostgresServer, free_port
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as running:
-        yield running
 
 
 def execute(server: PostgresServer, statements: str) -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -36,12 +35,6 @@ async def page(job, kit):
 def plain(job, kit):
     return found(job, kit)
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as running:
-        yield running
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
@@ -30,12 +30,6 @@ from longshore.worker.kit_config import KitConfig
 
 Says = Callable[..., str]
 LEASE = timedelta(hours=1)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as running:
-        yield running
 
 
 def url_of(tmp_path: Path, scheme: str, server: PostgresServer | None = None) -> str:

@@ -6,11 +6,10 @@ import csv
 import gzip
 import io
 import json
-import os
 import random
 import sqlite3
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 import zstandard
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 
 from longshore.errors import NotFoundError, UsageError
 from longshore.handlers.handler import Handler
@@ -417,18 +416,6 @@ async def test_records_that_are_not_there_are_an_error_that_says_which_are(tmp_p
             with pytest.raises(NotFoundError, match=why):
                 await export(rows, str(tmp_path / "x"), format_, Order.AGE, progress=lambda _: None)
     assert files_in(tmp_path) == [tmp_path / "records"]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    try:
-        running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with running:
-        yield running
 
 
 AWKWARD: list[Any] = [

@@ -8,14 +8,14 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
 import msgspec
 import pytest
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 
 from longshore.clock import SystemClock
 from longshore.media import open_queue
@@ -51,18 +51,6 @@ async def main(url, who, step):
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    try:
-        running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "dir", "git", "postgres"])

@@ -1,31 +1,17 @@
-"""One PostgreSQL for the session; each test has a schema of its own in it."""
+"""Each test has a schema of its own in the PostgreSQL of the session."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from itertools import count
 
 import pytest
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 
 from longshore.clock import SystemClock
 from longshore.media.postgres import PostgresQueue
 
 _numbers = count()
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    """A running server. Where there are no binaries the tests are skipped on a laptop, and fail in CI."""
-    try:
-        running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
-    with running:
-        yield running
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def by_segment(
             continue
         found = dict(scattered.get(segment, {}))
         for root in rooted.get(segment, ()):
-            found.update((file.number, path) for file, path in _files(journal, f"{root}/{segment}"))
+            found.update((file.number, path) for file, path in _files(journal, f"{root}/{segment}", only))
         yield {
             number: path
             for number, path in sorted(found.items())
@@ -233,8 +233,11 @@ def _called(journal: Journal, folder: str, fits: Callable[[str], bool]) -> list[
     return found
 
 
-def _files(journal: Journal, folder: str) -> Iterator[tuple[File, str]]:
+def _files(journal: Journal, folder: str, only: frozenset[int] | None = None) -> Iterator[tuple[File, str]]:
     for name in _names(journal, folder):
+        # Of a segment's thousand names, one or two may be wanted: the others need not be understood.
+        if only is not None and int(name.partition(".")[0]) not in only:
+            continue
         file = file_of(name)
         if file is None:
             set_aside(journal.root, f"{folder}/{name}", NO_NAME)
