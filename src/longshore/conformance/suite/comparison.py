@@ -14,6 +14,8 @@ from longshore.conformance.suite.scene import Scene
 
 LONG = bool(os.environ.get("LONGSHORE_LONG"))
 """Set to spend minutes rather than seconds."""
+PHASES = [Phase.explicit, Phase.generate, Phase.shrink]
+"""Walks are made, and one that fails is made as short as it goes, for whoever has to read it."""
 
 
 class ComparisonTests(Scene):
@@ -29,7 +31,7 @@ class ComparisonTests(Scene):
             # The short walks are the same each time, so that a change that breaks nothing is never red by chance.
             derandomize=not LONG,
             suppress_health_check=list(HealthCheck),
-            phases=[Phase.explicit, Phase.generate, Phase.shrink],
+            phases=PHASES,
             print_blob=LONG,
         )
         # The machine runs a loop of its own for each walk, which cannot be done inside this one.
