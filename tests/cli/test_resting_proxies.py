@@ -79,8 +79,9 @@ def watched(command: subprocess.Popen[str], stream: Any, proxy: Proxy) -> list[s
     """What it says of the proxies, which begin to serve when it has said that they rest."""
     said = []
     for line in stream:
-        if "PROXIES" in line:
+        if "proxies" in line.lower():
             said.append(line.strip())
+        if "PROXIES" in line:
             if proxy.server is None:
                 proxy.start()
             else:
@@ -97,10 +98,11 @@ def test_run_says_once_that_all_rest_and_when_they_serve_again(shell: Shell, pro
     run = shell.start("run", "pages.py", "--urls-file", "urls.txt", "--workers", "1", "--out", "out.jsonl")
     said = watched(run, run.stderr, proxy)
     assert run.returncode == 0
-    rests, serves = said
+    rests, serves, summary = said
     assert rests.startswith(RESTS)
     assert "logs/proxies.log" in rests
     assert serves == SERVES
+    assert summary.startswith("proxies  0 of 1 rest ")
     # Also afterwards: whoever comes too late for the lines above asks what became of them.
     assert "At every host: 1 serve" in shell("proxies").stdout
     # Nothing went out without: there is no such site.
@@ -112,6 +114,8 @@ def test_a_fleet_says_it_too(shell: Shell, proxy: Proxy) -> None:
     fleet = shell.start("fleet", "pages.py", "--run", "r", "--workers", "1", "--stagger", "0", "--until-done", "--yes")
     said = watched(fleet, fleet.stdout, proxy)
     assert fleet.returncode == 0
-    assert [line.startswith(RESTS) for line in said] == [True, False]
-    assert said[1] == SERVES
+    rests, serves = (line for line in said if "PROXIES" in line)
+    assert rests.startswith(RESTS)
+    assert serves == SERVES
+    assert said[-1].startswith("Of the proxies, 0 of 1 rest: ")
     wait_until(lambda: SERVES in Path(shell.folder, "logs", "fleet.log").read_text())

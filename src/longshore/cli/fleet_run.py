@@ -23,6 +23,7 @@ from longshore.cli.launch import Launch
 from longshore.cli.notices import notices
 from longshore.cli.output import counted, duration, printable
 from longshore.cli.progress import rate
+from longshore.cli.proxies import resting
 from longshore.clock import Clock, SystemClock
 from longshore.errors import NotFoundError, QueueError
 from longshore.fleet.autoscale import Load, Scaler
@@ -323,6 +324,8 @@ class Supervision:
             ]
         elif count.total:
             lines.append(f"  Nothing is left to do: {counted(count.total, 'job')} in all{bad}.")
+        if rest := resting(self.launch.settings):
+            lines.append(f"  Of the proxies, {rest}: `longshore proxies` shows where and why.")
         return [*lines, f"  The logs are in {LOGS}/."]
 
     def _tell(self, text: str) -> None:

@@ -28,7 +28,7 @@ DEFAULT_URL = "https://api.ipify.org"
 def proxies(
     action: Annotated[
         str,
-        typer.Argument(metavar="[check]", help="Fetch a page through every proxy of a file.", show_default=False),
+        typer.Argument(metavar="check", help="Fetch a page through every proxy of a file.", show_default=False),
     ] = "",
     file: Annotated[
         Path | None,
