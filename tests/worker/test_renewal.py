@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+from longshore.errors import QueueError
 from longshore.handlers.handler import handler
 from longshore.job import State, new_job
 from longshore.lease import Held, Want, WorkerId
@@ -145,3 +146,40 @@ async def test_what_is_still_ours_after_a_sleep_is_begun_once_the_queue_has_said
     assert not waiting.done()
     hand.renewed(clock.monotonic())
     assert await waiting is not None
+
+
+class Gone(MemoryQueue):
+    """Is there no more from the moment that it is told so."""
+
+    there = True
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        if not self.there:
+            raise QueueError("The queue is gone.")
+        return list(await super().renew(worker, lease))
+
+
+async def test_attempts_do_not_outlast_their_leases_on_a_queue_that_is_lost_for_good(
+    run_worker: Any, advance: Any, clock: Any
+) -> None:
+    queue = Gone(clock)
+    await queue.submit([new_job("waits", {})])
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @handler("waits", timeout=36_000)
+    async def waits(job: Any) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(run_worker(queue, waits, clock=clock, lease=timedelta(seconds=30)))
+    await begun.wait()
+    queue.there = False
+    clock.advance(11)
+    await turns_of_the_loop()
+    assert not ended.is_set(), "the lease is still ours: the queue may be put back"
+    report = await advance(task, clock, step=5, limit=300)
+    assert ended.is_set()
+    assert (report.exit_code, report.reason) == (1, "The queue is gone.")

@@ -452,6 +452,9 @@ class _Worker:
         """The queue is lost for good."""
         self._progress.queue_error = str(error)
         self._ending.fail(str(error))
+        if self._hand.unsure:
+            # Nobody will take their outcomes, and nobody can say that they are still ours.
+            self.lost(list(self._hand.held.values()))
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The settler has written these."""
