@@ -35,6 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Where that is set, each of the thousands of processes that tests start would compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # Users have buffers, and what cannot be flushed from them is noticed last.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     if config.getoption("basetemp") or os.environ.get("TMPDIR"):
         return
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:

@@ -110,7 +110,7 @@ def urls(tmp_path: Path, pages: int) -> Iterator[Path]:
         assert site.stdout is not None
         assert b"Serving" in site.stdout.readline()
         yield file
-        site.send_signal(signal.SIGINT)
+        site.terminate()
 
 
 def test_killed_workers_and_a_killed_run_lose_nothing_and_repeat_nothing(

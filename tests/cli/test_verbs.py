@@ -117,6 +117,16 @@ def test_ctrl_c_ends_a_submission_that_waits_for_its_input(shell: Shell) -> None
     assert error == "longshore: interrupted\n"
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_without_room_is_one_message(shell: Shell, fill: Callable[[], None]) -> None:
+    fill()
+    command = [sys.executable, "-m", "longshore", "status"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, cwd=shell.folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "longshore: Standard output cannot be written to: No space left on device.\n"
+
+
 def test_status_counts_every_run_and_one(fill: Callable[[], None], says: Says) -> None:
     fill()
     whole = json.loads(says("status", "--json"))

@@ -34,8 +34,10 @@ _PATIENCE_SECONDS = 240
 _SHARED = """
 TestingTorNetwork 1
 AssumeReachable 1
-PathsNeededToBuildCircuits 0.67
+PathsNeededToBuildCircuits {paths}
 """
+_RELAYS_KNOW, _CLIENTS_KNOW = "0.67", "0.95"
+"""Which share of all paths must be known: a client that began with fewer exits would always come out of the same."""
 _RELAY = """
 SocksPort 0
 # A child of nobody: whoever started it may end before those who still use it.
@@ -144,7 +146,8 @@ def start_network(folder: Path, owner: int, tor: str, gencert: str) -> TorNetwor
     authorities, exits = relays[:3], relays[3:]
     for relay in authorities:
         relay.make_keys(tor, gencert)
-    shared = _SHARED + "".join(f"{relay.line}\n" for relay in authorities)
+    known = "".join(f"{relay.line}\n" for relay in authorities)
+    shared = _SHARED.format(paths=_RELAYS_KNOW) + known
     guards = ",".join(f"${relay.fingerprint}" for relay in authorities)
     for relay in relays:
         role = _AUTHORITY if relay in authorities else _EXIT
@@ -157,7 +160,7 @@ def start_network(folder: Path, owner: int, tor: str, gencert: str) -> TorNetwor
         stop_network(pids)
         raise
     client = place / "client.torrc"
-    client.write_text(shared)
+    client.write_text(_SHARED.format(paths=_CLIENTS_KNOW) + known)
     return TorNetwork(str(client), pids)
 
 

@@ -123,6 +123,9 @@ async def test_the_pause_is_one_for_the_whole_worker_however_many_it_runs_at_onc
     task = yard.work(concurrency=3, min_delay_seconds=10.0)
     await yard.until(lambda: len(yard.begun) == 1)
     for begun in (2, 3):
+        # Whoever waits has looked at the clock before he sleeps by it.
+        for _ in range(20):
+            await _a_moment()
         yard.clock.advance(10.0)
         await yard.until(lambda begun=begun: len(yard.begun) == begun)  # type: ignore[misc]
     yard.let_go()

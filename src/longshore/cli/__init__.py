@@ -16,7 +16,7 @@ from types import FrameType
 from typing import NoReturn
 
 from longshore.cli.streams import make_usable
-from longshore.errors import LongshoreError, SettingsError
+from longshore.errors import LongshoreError, SettingsError, UsageError
 
 INTERRUPTED = 130
 NOBODY_READS = 141
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _end(given)
     finally:
         signal.signal(signal.SIGINT, before)
+        _let_go_of_output()
         if supervised:
             # The interpreter takes handlers down before it is gone, and leaves this one standing.
             _hear_no_hangup(signal.SIG_IGN)
@@ -50,11 +51,9 @@ def _end(given: list[str]) -> int:
         # Not through its `main`, which has ends of its own for Ctrl-C and a closed pipe.
         with whole.make_context("longshore", given or ["--help"]) as context:
             code = whole.invoke(context)
-        sys.stdout.flush()
+        _flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        # The interpreter would complain when it flushes once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NOBODY_READS
     except (KeyboardInterrupt, typer.Abort):
         return _say("interrupted", INTERRUPTED, given)
@@ -68,6 +67,23 @@ def _end(given: list[str]) -> int:
     except Exception as error:  # noqa: BLE001  the last boundary: an error nobody expected still ends in one message
         hint = "" if _debugging(given) else " This is a fault of Longshore; --debug shows where it came from."
         return _say(f"{type(error).__name__}: {error}.{hint}", 1, given)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"Standard output cannot be written to: {error.strerror}.") from error
+
+
+def _let_go_of_output() -> None:
+    """What could not be written is not tried once more by the interpreter at its end, which would complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str, code: int, given: list[str]) -> int:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,8 +49,9 @@ async def test_a_page_that_crashes_is_an_outcome_and_the_next_gets_a_new_browser
         await page.open(f"{site.url}/plain")
         old = browsers.pids
         for each in members(old[0]):
-            if "--type=renderer" in each.cmdline():
-                each.kill()
+            with suppress(psutil.NoSuchProcess):
+                if "--type=renderer" in each.cmdline():
+                    each.kill()
         with pytest.raises(CrashedError, match=r"the browser died.*The next job gets a new one") as caught:
             await page.html()
     assert caught.value.retryable
