@@ -48,15 +48,6 @@ def test_the_burst_of_a_host_is_learned_with_its_ceiling() -> None:
     assert fold(known, refused(), NOW + 4, Policy()).burst == pytest.approx(20, abs=6)
 
 
-def test_a_ceiling_that_fell_is_looked_into_sooner_than_one_that_was_confirmed() -> None:
-    def held(passed: int) -> float:
-        known = msgspec.structs.replace(unknown(NOW, Policy()), rate=10.5, ceiling=10.0, overshot=14.0, passed=passed)
-        return fold(known, refused(), NOW + 40, Policy()).hold_until - NOW - 40
-
-    assert held(400) > 30
-    assert held(300) == pytest.approx(held(400) / 3, rel=0.1)
-
-
 def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:
     _, instants = reserve(unknown(NOW, Policy()), NOW, 200, Policy(jitter=0.3))
     put_off = [instant - NOW - number for number, instant in enumerate(instants)]

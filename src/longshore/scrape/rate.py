@@ -46,9 +46,6 @@ _TOO_FEW = 3
 """So few answers since the last refusal measure nothing."""
 _ENOUGH = 10
 """So many are worth relying on for a while."""
-_LONG, _AS_BEFORE, _IN_DOUBT = 100, 0.95, 1 / 3
-"""After so many good answers, a ceiling below this share of the one before is not certain, and relied on for this share
-of the time."""
 _WORTH_CATCHING_UP = 2.0
 """A burst of fewer may be a mistake."""
 _LONGEST_SLACK = 0.5
@@ -273,9 +270,6 @@ def _measured(standing: Standing, now: float) -> Standing:
             # A great fall that a handful of answers are to blame for may be a mistake, which waiting would not mend.
             if standing.passed >= _ENOUGH or ceiling > 0.9 * rate:
                 hold = max(_HOLD_SECONDS, _HOLD_ANSWERS / rate)
-            # So may any fall after long (requests that were late came together): it is looked into sooner.
-            if ceiling < _AS_BEFORE * standing.ceiling and standing.passed >= _LONG:
-                hold *= _IN_DOUBT
         begin = _SAFE * ceiling
     elif not overshot:
         # How much of this was the burst? The more passed, the more it may have been. Below the limit is where to begin.
