@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.needing import needed
+from tests.services.postgres import PostgresServer
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("longshore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -49,16 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
-    """A PostgreSQL for all tests of a process, each with a schema of its own; who stops it needs one of its own.
-
-    Where there are no binaries the tests are skipped on a laptop, and fail in CI.
-    """
-    try:
+    """A PostgreSQL for all tests of a process, each with a schema of its own; who stops it needs one of its own."""
+    with needed():
         running = PostgresServer()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
     with running:
         yield running
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
-import pytest
+from tests.services.needing import needed
 from tests.services.postgres import ServiceMissingError
 
 from longshore.scrape.browser import BrowserMissingError, find_browser
@@ -15,12 +14,8 @@ MISSING = "No {} was found. Fix: install it (Debian: apt-get install chromium ch
 
 def need_chromium() -> None:
     """Skip the test where there is no Chromium or no driver for it; in CI, fail."""
-    try:
+    with needed():
         _look()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 def _look() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.services.postgres import ServiceMissingError
+from tests.services.needing import needed
 from tests.services.sshd import SshServer
 
 from longshore.clock import SystemClock
@@ -22,12 +22,8 @@ from longshore.queue import totals
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshServer]:
-    try:
+    with needed():
         running = SshServer(tmp_path)
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
     monkeypatch.setenv("PATH", str(running.bin), prepend=os.pathsep)
     with running:
         yield running

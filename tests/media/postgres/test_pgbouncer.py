@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from tests.services.needing import needed
 from tests.services.pgbouncer import PgBouncer
-from tests.services.postgres import PostgresServer, ServiceMissingError
+from tests.services.postgres import PostgresServer
 
 from longshore.clock import SystemClock
 from longshore.job import new_job
@@ -21,12 +21,8 @@ from longshore.queue import totals
 
 @pytest.fixture
 def bouncer(server: PostgresServer) -> Iterator[PgBouncer]:
-    try:
+    with needed():
         running = PgBouncer(server)
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
     with running:
         yield running
 

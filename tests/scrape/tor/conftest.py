@@ -9,7 +9,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from tests.services.postgres import ServiceMissingError
+from tests.services.needing import needed
 from tests.services.tor import TorNetwork, find_programs, private_network, site_address
 
 from longshore.scrape.proxies.connection import connector_for
@@ -21,12 +21,8 @@ Visit = Callable[[str], Awaitable[str]]
 
 def _needs_tor() -> None:
     """Where there is no Tor the tests are skipped on a laptop, and fail in CI."""
-    try:
+    with needed():
         find_programs()
-    except ServiceMissingError as missing:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")
