@@ -110,7 +110,7 @@ def test_a_closed_host_is_said_in_a_line(says: Says) -> None:
         queue = await open_queue("sqlite:///.longshore/queue.db")
         assert isinstance(queue, SqliteQueue)
         now = (await queue.notes("pace", frozenset())).now
-        standing = Standing(rate=5.0, since=now, grown_at=now, closed_until=now + 3600, why="429")
+        standing = Standing(rate=5.0, grown_at=now, closed_until=now + 3600, why="429")
         await queue.note("pace", [Note("b.org", ABSENT, msgspec.to_builtins(standing))])
         await queue.close()
 

@@ -44,8 +44,60 @@ def test_whoever_was_late_for_a_slot_still_waited_for_the_rate() -> None:
 
 
 def test_the_burst_of_a_host_is_learned_with_its_ceiling() -> None:
-    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=110.0, overshot=164.0, passed=400)
-    assert fold(known, refused(), NOW + 4, Policy()).burst == pytest.approx(20, abs=6)
+    known = msgspec.structs.replace(unknown(NOW, Policy()), rate=133.0, overshot=160.0, used=273.0, spent=4.7)
+    learned = fold(known, refused(), NOW, Policy())
+    assert learned.ceiling == pytest.approx(100, rel=0.1)
+    assert learned.burst == pytest.approx(20, abs=6)
+
+
+def on_a_tooth(used: float, spent: float, rate: float) -> Standing:
+    return msgspec.structs.replace(
+        unknown(NOW, Policy()), rate=rate, overshot=30.0, ceiling=10.0, width=0.1, used=used, spent=spent, next=NOW
+    )
+
+
+def test_what_came_through_since_the_last_refusal_is_what_the_host_allows() -> None:
+    learned = fold(on_a_tooth(used=96, spent=8.0, rate=13.2), refused(), NOW, Policy())
+    assert learned.ceiling == pytest.approx(12, rel=0.02)
+    assert 0.9 * learned.ceiling < learned.rate < learned.ceiling
+
+
+def test_a_host_that_allows_no_burst_allows_the_rate_at_which_it_refused() -> None:
+    known = msgspec.structs.replace(on_a_tooth(used=60, spent=6.2, rate=10.4), overshot=10.3)
+    assert fold(known, refused(), NOW, Policy()).ceiling == pytest.approx(10.3, rel=0.02)
+
+
+def test_the_better_a_ceiling_is_known_the_flatter_is_the_next_climb() -> None:
+    widths = [fold(on_a_tooth(used, used / 12, rate=13.2), refused(), NOW, Policy()).width for used in (7, 12, 200)]
+    assert widths == sorted(widths, reverse=True)
+    assert widths[0] > widths[-1]
+
+
+def test_slots_of_a_rate_that_was_hardly_too_high_are_kept_where_the_host_allows_bursts() -> None:
+    ahead = msgspec.structs.replace(on_a_tooth(used=98, spent=8.2, rate=12.5), next=NOW + 0.2, plan=((NOW, 12.5),))
+    kept = fold(ahead, refused(), NOW + 0.05, Policy())
+    assert (kept.voided_at, kept.next) == (0.0, NOW + 0.2)
+    void = fold(msgspec.structs.replace(ahead, rate=25.0), refused(), NOW + 0.05, Policy())
+    assert void.voided_at == NOW + 0.05
+    assert void.next < NOW + 0.2
+
+
+def test_what_is_refused_before_there_is_anything_to_count_measures_nothing() -> None:
+    known = on_a_tooth(used=2, spent=0.2, rate=9.0)
+    again = fold(known, refused(), NOW, Policy())
+    assert (again.rate, again.ceiling, again.refused) == (known.rate, known.ceiling, 1)
+
+
+def test_a_host_that_answers_429_to_everything_is_closed() -> None:
+    standing, now = unknown(NOW, Policy()), NOW
+    for _ in range(30):
+        standing, (instant,) = reserve(standing, now, 1, Policy())
+        now = max(now, instant) + 0.3
+        standing = fold(standing, refused(sent=now - 0.05), now, Policy())
+        if standing.closed_until > now:
+            break
+    assert standing.closed_until >= now + 60
+    assert standing.refusals <= 8
 
 
 def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:

@@ -15,7 +15,7 @@ NOW = 1000.0
 
 
 def standing(rate: float = 1.0, **given: Any) -> Standing:
-    return Standing(rate=rate, since=0.0, grown_at=0.0, **given)
+    return Standing(rate=rate, grown_at=0.0, **given)
 
 
 def tally(**hosts: int) -> PendingTally:

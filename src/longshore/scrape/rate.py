@@ -1,51 +1,64 @@
 """The rate of one host: how it is learned from answers. Pure: what is known and what happened make what is known next.
 
 How it is learned
-    A site lets through so many requests a second, and a burst on top of them when it was left alone for a while.
-    Neither is known. The rate climbs while answers are good, and every refusal is a measurement:
+    The rate climbs while answers are good, and every refusal is a measurement of what the site allows: `climbs` says
+    how it climbs, and what two refusals tell that one does not. Answers come late and from several processes, so what
+    is counted are slots: how many there were since the last refusal until the one that was refused, and in how many
+    seconds. From the second refusal on the rate stays near what was measured, and looks above it now and then, in case
+    the site allows more by now; the better the measurement, the less often.
 
-    - What passed since the refusal before, by the time since then, is never more than the site allows, for it had
-      nothing to give when it refused. Where its burst is large, that is the limit itself.
-    - Where the burst is small, the rate at the moment of the refusal is the limit, a little overshot. How far a climb
-      overshoots goes with the root of its steepness, so two climbs of different steepness tell where one of no
-      steepness at all would have ended.
-
-    The greater of the two is the ceiling. So there are three climbs: a fast one until the first refusal, a slow one
-    until the second, and from then on the rate stays just below the ceiling, and creeps above it now and then, in case
-    the site allows more by now. One that does is climbed fast again.
-
-    A climb is counted in answers where they are few and in seconds where they are many, and only while the rate is what
-    holds requests back: nothing is learned from a rate that nobody uses.
+    A climb goes on only while the rate is what holds requests back: nothing is learned from a rate that nobody uses.
 
 Refusals
     429 and whatever comes with Retry-After are refusals. 403 and 503 may have other reasons, so they halve the rate and
     leave the ceiling: it is soon reached again if that was all. Requests that were under way when the rate was lowered
-    do not lower it again. A host that refuses and refuses is closed for a while, and each time for longer.
+    do not lower it again, nor does what is refused before there is something to count. A host that refuses and refuses
+    is closed for a while, and each time for longer.
 """
 
 from __future__ import annotations
 
-import math
 import random
+from functools import partial
 
 import msgspec
 
-ANSWERS_TO_DOUBLE = 5.0
-"""The fast climb doubles the rate with so many answers, but not within less than a second."""
-SLOW, CREEP = 3.0, 48.0
-"""How many times less steep the slow climb and the creeping are."""
-_SLOW_FROM = 0.6
-"""From which share of the rate that was refused first the climb is slow."""
-_LIFTED = 1.5
-"""So far above the ceiling without a refusal, and it is none any more."""
-_SAFE, _CRUISE = 0.98, 0.99
-"""Shares of the ceiling: where the rate begins after a refusal, and where it stays."""
-_HOLD_SECONDS, _HOLD_ANSWERS = 30.0, 400.0
-"""How long it stays there, whichever is longer, before it creeps on: each attempt costs a refusal."""
-_TOO_FEW = 3
-"""So few answers since the last refusal measure nothing."""
-_ENOUGH = 10
-"""So many are worth relying on for a while."""
+from longshore.scrape.climbs import (
+    ANSWERS_TO_DOUBLE,
+    SLOW,
+    SLOW_FROM,
+    agreed,
+    before_the_step,
+    spilled,
+    spilled_on_tooth,
+    spilled_twice,
+    tooth,
+)
+
+_LIFTED = 2.0
+"""So far above where it was refused first without a second refusal, and that says nothing any more."""
+_WIDEST, _WIDEST_WHEN_FEW, _NARROWEST = 0.2, 0.15, 0.03
+"""How far below the ceiling a tooth begins, as a share of it, by how well the ceiling is known. Where there are few
+answers, each refusal is a larger share of them, so teeth are longer."""
+_FEW_A_SECOND = 5.0
+_BELOW_REFUSED, _BELOW_MEASURED = 0.97, 0.99
+"""How far below what was refused, and what was measured, the ceiling is at the most."""
+_NO_BURST = 0.25
+"""Two climbs that spilled less than this ended at the limit itself."""
+_FIRST_COUNTS = 0.75
+"""The share of the burst by the fast climb that is counted on: a rate that rises so fast is easily taken for more."""
+_CERTAIN = 0.4
+"""A tooth that spilled less than this share of the burst cannot have filled it."""
+_TOO_FEW, _FEW = 3, 6
+"""So few slots since the last refusal measure nothing; so few, hardly."""
+_GRACE_SECONDS = 0.25
+"""So long after their time slots may still be used, by processes that do not know yet that they are void."""
+_CLEARING_SECONDS = 0.1
+"""So long nobody is given a slot when those that were given are void: in most cases the others know by then."""
+_TOO_FAST = 0.8
+"""A rate that falls below this share makes the slots of the old one void."""
+_PLAN = 8
+"""How many reservations are remembered: those of as long as an answer may take to be known, where there are many."""
 _WORTH_CATCHING_UP = 2.0
 """A burst of fewer may be a mistake."""
 _LONGEST_SLACK = 0.5
@@ -92,6 +105,11 @@ class Tally(msgspec.Struct, kw_only=True):
     def __bool__(self) -> bool:
         return bool(self.passed or self.refused or self.crawl_delay)
 
+    def moved(self, seconds: float) -> Tally:
+        """The same by a clock so many seconds ahead: answers may come before it is known what time all share."""
+        until = self.closed_until + seconds if self.closed_until else 0.0
+        return msgspec.structs.replace(self, sent=self.sent + seconds, closed_until=until)
+
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a host, as all who ask it share it. Instants are seconds since 1970 by the clock they share."""
@@ -103,14 +121,23 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rate at which the climb before this one was refused; 0 before the first refusal."""
     burst: float = 0.0
     """How many the host seems to let through at once beyond the ceiling, when it was left alone; 0 where unknown."""
-    since: float
-    """When the host last had nothing to give; before the first refusal, when it was first asked."""
+    width: float = 0.0
+    """How far below the ceiling the tooth begins, as a share of it."""
+    since: float = 0.0
+    """From when on refusals are counted in `refused`."""
     passed: int = 0
-    """What passed since then."""
+    """What passed since the last refusal, while requests were waiting for the rate."""
+    used: float = 0.0
+    """How many slots were handed out since then."""
+    spent: float = 0.0
+    """How many seconds they took up."""
+    refused: int = 0
+    """How many of them were refused, which were too few to measure."""
     grown_at: float
     lowered_at: float = 0.0
-    """From when on requests are sent at the rate to which it was last lowered."""
-    hold_until: float = 0.0
+    """From when on requests are surely sent at the rate to which it was last lowered."""
+    voided_at: float = 0.0
+    """Slots that were reserved before this are void: the rate was far too high."""
     pressed: bool = True
     """Whether requests are waiting for the rate, rather than the rate for requests."""
     next: float = 0.0
@@ -127,13 +154,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refusals: int = 0
     slots: int = 0
     """How many were ever handed out."""
-    spaced: tuple[float, float] = (0.0, 0.0)
-    """The rates of the last two reservations: requests on their way were spaced by the first of them."""
+    plan: tuple[tuple[float, float], ...] = ()
+    """The last reservations: from when on slots were spaced by which rate."""
 
 
 def unknown(now: float, policy: Policy) -> Standing:
     """A host that was never asked."""
-    return Standing(rate=policy.first, since=now, grown_at=now)
+    return Standing(rate=policy.first, grown_at=now)
 
 
 def worth_keeping(standing: Standing, now: float) -> bool:
@@ -149,13 +176,18 @@ def gap(standing: Standing, policy: Policy) -> float:
     return max(1 / standing.rate, standing.crawl_delay)
 
 
+def forgiving(standing: Standing) -> bool:
+    """Whether the host seems to allow bursts that are worth relying on."""
+    return standing.burst >= _WORTH_CATCHING_UP
+
+
 def slack(standing: Standing, policy: Policy) -> float:
     """How many seconds late a slot may be used as if nothing had happened.
 
     A site that allows a burst has kept what was not asked of it meanwhile: the half of that is safe to ask for. One
     that allows none has not.
     """
-    if policy.delay is not None or standing.crawl_delay or standing.burst < _WORTH_CATCHING_UP:
+    if policy.delay is not None or standing.crawl_delay or not forgiving(standing):
         return 0.0
     return min(standing.burst / 2 / standing.rate, _LONGEST_SLACK)
 
@@ -170,15 +202,21 @@ def reserve(
     since = now if waiting_since is None else waiting_since
     begin = max(standing.next, standing.closed_until, min(max(since, now - slack(standing, policy)), now))
     pressed = standing.next >= min(since, now) - gap(standing, policy) / 2
-    instants = []
+    apart, first, instants = gap(standing, policy), begin, []
     for _ in range(count):
         instants.append(begin)
         begin += _draw(standing, policy)
-    apart = gap(standing, policy)
     put_off = [instant + random.uniform(0, policy.jitter) * apart for instant in instants]  # noqa: S311
-    slots = standing.slots + count
-    spaced = (standing.spaced[1], standing.rate)
-    return msgspec.structs.replace(standing, next=begin, pressed=pressed, slots=slots, spaced=spaced), put_off
+    reserved = msgspec.structs.replace(
+        standing,
+        next=begin,
+        pressed=pressed,
+        slots=standing.slots + count,
+        plan=(*standing.plan[-_PLAN + 1 :], (first, 1 / apart)),
+        used=standing.used + count,
+        spent=standing.spent + begin - first,
+    )
+    return reserved, put_off
 
 
 def _draw(standing: Standing, policy: Policy) -> float:
@@ -201,6 +239,8 @@ def fold(standing: Standing, tally: Tally, now: float, policy: Policy) -> Standi
         standing = msgspec.structs.replace(standing, last_refusal=now, last_status=tally.status)
         if tally.sent >= standing.lowered_at:
             standing = _lowered(standing, tally, now, policy)
+        elif tally.sent > standing.since:
+            standing = msgspec.structs.replace(standing, refused=standing.refused + tally.refused)
         standing = _closed(standing, tally.closed_until, f"it answered {tally.status} and asked to be left alone", now)
     return standing
 
@@ -209,26 +249,22 @@ def fold(standing: Standing, tally: Tally, now: float, policy: Policy) -> Standi
 
 
 def _climbed(standing: Standing, passed: int, now: float, policy: Policy) -> Standing:
-    rate, ceiling, overshot, burst = standing.rate, standing.ceiling, standing.overshot, standing.burst
-    doublings = min(max(now - standing.grown_at, 0.0), passed / ANSWERS_TO_DOUBLE) if standing.pressed else 0.0
-    if not ceiling:
-        slow = overshot and rate >= _SLOW_FROM * overshot
+    rate, overshot = standing.rate, standing.overshot
+    counted = passed if standing.pressed else 0
+    doublings = min(max(now - standing.grown_at, 0.0), counted / ANSWERS_TO_DOUBLE)
+    if standing.ceiling:
+        goal = tooth(standing.ceiling, standing.width, standing.passed + counted)
+        rate = max(rate, min(rate * 2 ** (doublings / SLOW), goal))
+    else:
+        slow = overshot and rate >= SLOW_FROM * overshot
         rate *= 2 ** (doublings / SLOW if slow else doublings)
         if rate > _LIFTED * overshot:
             overshot = 0.0
-    elif rate < _SAFE * ceiling:
-        rate = min(rate * 2 ** (doublings / SLOW), _SAFE * ceiling)
-    elif rate < _CRUISE * ceiling or now >= standing.hold_until:
-        rate *= 2 ** (doublings / CREEP)
-        if rate > _LIFTED * ceiling:
-            ceiling = overshot = burst = 0.0
     return msgspec.structs.replace(
         standing,
         rate=min(max(rate, policy.slowest), policy.fastest),
-        ceiling=ceiling,
         overshot=overshot,
-        burst=burst,
-        passed=standing.passed + passed,
+        passed=standing.passed + counted,
         grown_at=now,
         rounds=0,
     )
@@ -238,80 +274,101 @@ def _climbed(standing: Standing, passed: int, now: float, policy: Policy) -> Sta
 
 
 def _lowered(standing: Standing, tally: Tally, now: float, policy: Policy) -> Standing:
-    learned = _measured(standing, now) if tally.hard else msgspec.structs.replace(standing, rate=standing.rate / 2)
-    rate = max(learned.rate, policy.slowest)
+    if not tally.hard:
+        lowered = _slower(standing, standing.rate / 2, now, policy)
+    elif standing.overshot and _counted(standing, tally)[1] < _TOO_FEW:
+        lowered = msgspec.structs.replace(standing, refused=standing.refused + tally.refused)
+    else:
+        lowered = _begun_anew(standing, _measured(standing, tally), tally, now, policy)
     rounds = standing.rounds + 1
-    lowered = msgspec.structs.replace(
-        learned,
-        rate=rate,
-        # Other processes have slots of the old rate: they come first, and what becomes of them says nothing of the new.
-        next=max(standing.next, now + max(1 / rate, standing.crawl_delay)),
-        lowered_at=max(standing.next, now),
-        spaced=(rate, rate),
-        grown_at=now,
-        rounds=rounds,
-    )
+    lowered = msgspec.structs.replace(lowered, rounds=rounds)
     if rounds < _ROUNDS_TO_CLOSE:
         return lowered
     seconds = min(_FIRST_CLOSURE * 2 ** (rounds - _ROUNDS_TO_CLOSE), _LONGEST_CLOSURE)
     return _closed(lowered, now + seconds, f"it answered {tally.status}, and {rounds} times in a row refused", now)
 
 
-def _measured(standing: Standing, now: float) -> Standing:
+def _slower(standing: Standing, rate: float, now: float, policy: Policy) -> Standing:
+    rate = max(rate, policy.slowest)
+    return msgspec.structs.replace(
+        standing,
+        rate=rate,
+        next=max(standing.next, now + max(1 / rate, standing.crawl_delay)),
+        lowered_at=max(standing.next, now) + _GRACE_SECONDS,
+        voided_at=now,
+        grown_at=now,
+    )
+
+
+def _begun_anew(standing: Standing, learned: Standing, tally: Tally, now: float, policy: Policy) -> Standing:
+    """A new climb, which begins with the slots that are handed out already, or, where they are void, after them."""
+    rate = max(learned.rate, policy.slowest)
+    begun = msgspec.structs.replace(
+        learned,
+        rate=rate,
+        since=tally.sent,
+        used=_counted(standing, tally)[3],
+        spent=max(standing.next - tally.sent, 0.0),
+        lowered_at=max(standing.next, now) + _GRACE_SECONDS,
+        grown_at=now,
+    )
+    if rate >= _TOO_FAST * standing.rate and forgiving(learned):
+        return begun
+    after = max(now + max(1 / rate, standing.crawl_delay), min(standing.next, now + _CLEARING_SECONDS))
+    return msgspec.structs.replace(
+        begun, next=after, plan=(), since=begun.lowered_at, used=0.0, spent=after - now, voided_at=now
+    )
+
+
+def _counted(standing: Standing, tally: Tally) -> tuple[float, float, float, float]:
+    """The rate by which the refused request was spaced, the slots until then, their seconds, and the slots after."""
+    rate, after, end = standing.rate, 0.0, standing.next
+    for begin, spacing in reversed(standing.plan):
+        rate = spacing
+        after += max(end - max(begin, tally.sent), 0.0) * spacing
+        end = begin
+        if begin + 0.9 / spacing <= tally.sent:  # the first slot of a reservation was spaced by the one before
+            break
+    return rate, standing.used - after, max(standing.spent - max(standing.next - tally.sent, 0.0), 1e-3), after
+
+
+def _measured(standing: Standing, tally: Tally) -> Standing:
     """The ceiling and the rate after a refusal that is meant as one."""
-    rate = min(standing.spaced[0] or standing.rate, standing.rate)
-    ceiling, overshot, burst, hold = standing.ceiling, standing.overshot, standing.burst, 0.0
-    mean = standing.passed / max(now - standing.since, 1e-3)
-    if ceiling:
-        if standing.passed < _TOO_FEW:
-            ceiling = 0.7 * rate
-        else:
-            ceiling = min(max(mean, _level(rate, overshot, CREEP / SLOW), 0.7 * rate), rate)
-            # A great fall that a handful of answers are to blame for may be a mistake, which waiting would not mend.
-            if standing.passed >= _ENOUGH or ceiling > 0.9 * rate:
-                hold = max(_HOLD_SECONDS, _HOLD_ANSWERS / rate)
-        begin = _SAFE * ceiling
-    elif not overshot:
+    rate, used, spent, _ = _counted(standing, tally)
+    ceiling, overshot, width = standing.ceiling, standing.overshot, standing.width
+    mean = min(max((used - standing.refused) / spent, rate / (2 if used < _FEW else 16)), rate)
+    if not overshot:
         # How much of this was the burst? The more passed, the more it may have been. Below the limit is where to begin.
-        overshot = _before_the_step(rate, 1.0, 1.0)
         begin = min(max(mean / min(3.0, 2.0 + standing.passed / 28), rate / 16), rate / 2)
-    elif standing.passed < _TOO_FEW:
-        begin = 0.7 * rate
+        overshot = before_the_step(rate)
+    elif not ceiling:
+        first = partial(spilled, overshot, gentleness=1.0)
+        second = partial(spilled_twice, rate, SLOW_FROM * overshot)
+        limit = agreed(second, first, mean, rate)
+        ceiling = _BELOW_REFUSED * rate if first(limit) < _NO_BURST else min(limit, _BELOW_REFUSED * rate)
+        width = _WIDEST if ceiling >= _FEW_A_SECOND else _WIDEST_WHEN_FEW
+        begin = (1 - width) * ceiling
     else:
-        ceiling = min(max(mean, _level(_before_the_step(rate, SLOW, 0.5), overshot, SLOW)), 0.97 * rate)
-        burst = _burst(overshot, ceiling)
-        overshot = _before_the_step(rate, SLOW, 1.0)
-        begin = _SAFE * ceiling
+        first = partial(spilled, overshot, gentleness=1.0)
+        last = partial(spilled_on_tooth, rate, ceiling=ceiling, width=width)
+        limit = agreed(last, lambda level: _FIRST_COUNTS * first(level), mean, rate)
+        doubt = 0.5 / used
+        if last(mean) > _CERTAIN * first(mean):
+            doubt = max(doubt, (rate / mean - 1) / 8)
+        if abs(limit / ceiling - 1) < width:
+            doubt = min(doubt, width / 2)
+        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), _WIDEST)
+        begin = (1 - width) * limit
     return msgspec.structs.replace(
         standing,
         rate=begin,
         ceiling=ceiling,
         overshot=overshot,
-        burst=burst,
-        hold_until=now + hold,
-        since=now,
+        burst=spilled(overshot, ceiling, 1.0) if ceiling else 0.0,
+        width=width,
         passed=0,
+        refused=0,
     )
-
-
-def _level(flat: float, steep: float, times: float) -> float:
-    """Where a climb of no steepness is refused, if one was at `flat`, and one so many times as steep at `steep`."""
-    root = math.sqrt(times)
-    return (root * flat - steep) / (root - 1)
-
-
-def _burst(climbed_to: float, ceiling: float) -> float:
-    """What came through beyond the ceiling while the fast climb went on from there."""
-    times = max(climbed_to / ceiling, 1.0)
-    doublings = math.log2(times)
-    by_answers = ANSWERS_TO_DOUBLE * (doublings - (1 - 1 / times) / math.log(2))
-    by_seconds = ceiling * ((times - 1) / math.log(2) - doublings)
-    return max(by_answers, by_seconds)
-
-
-def _before_the_step(rate: float, gentleness: float, share: float) -> float:
-    """A rate from the middle of the step that was refused: at low rates each answer is a large one."""
-    return rate / 2 ** (share * min(1 / rate, 1 / ANSWERS_TO_DOUBLE) / gentleness / 2)
 
 
 def _closed(standing: Standing, until: float, why: str, now: float) -> Standing:

@@ -19,11 +19,11 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
 from longshore.scrape.pace_shelf import PaceShelf, line_name
 from longshore.scrape.pacing import HostClosedError
-from longshore.scrape.rate import REFUSALS, Policy, Standing, Tally, fold, gap, reserve, slack, unknown
+from longshore.scrape.rate import REFUSALS, Policy, Standing, Tally, fold, forgiving, gap, reserve, slack, unknown
 
 _AHEAD_SECONDS, _FAR_AHEAD_SECONDS = 0.1, 0.25
-"""How far ahead slots are reserved, and how many in one go: those of so many seconds. Further where it is known what
-the host allows, for then they are not planned in vain, and a busy machine is in time for them."""
+"""How far ahead slots are reserved, and how many in one go: those of so many seconds. Further where the host allows
+bursts and the rate is below what it allows, for then they are not planned in vain, and a busy machine is in time."""
 _STOCK_SECONDS = 0.2
 """For so long the slots are to last where the rate holds nobody back: busy event loops are late, and disks are slow."""
 _LATE_SECONDS = 0.25
@@ -132,7 +132,7 @@ class Turnstile:
         if status is None or (status >= 500 and status not in REFUSALS and retry_after is None):
             return  # it says nothing about the rate
         if status in REFUSALS or retry_after is not None:
-            now = self._shared_now()
+            now = self._clock.monotonic()
             tally.refused += 1
             tally.hard |= status == 429 or retry_after is not None
             tally.status = status
@@ -352,7 +352,7 @@ class Turnstile:
                     await self._read()
                 policy, now = self._policy(), self._shared_now()
                 known = self.standing or unknown(now, policy)
-                new = fold(known, tally, now, policy) if tally else known
+                new = fold(known, tally.moved(self._offset), now, policy) if tally else known
                 instants: list[float] = []
                 if wanted and max(new.next, new.closed_until) <= now + self._ahead + 2 * _EARLY_SECONDS:
                     since = min((self._waiters[0].since + self._offset, now)) if self._waiters else now
@@ -384,12 +384,13 @@ class Turnstile:
             self._see(kept.standing, self._policy())
 
     def _see(self, standing: Standing, policy: Policy) -> None:
-        if self.standing is not None and standing.lowered_at > self.standing.lowered_at:
-            self._slots.clear()  # of a rate that was too high
+        if self.standing is not None and standing.voided_at > self.standing.voided_at:
+            self._slots.clear()
         self.standing = standing
         self._gap, self._slack = gap(standing, policy), slack(standing, policy)
         self._late = max(self._slack or _LATE_SECONDS, _LATE_GAPS * self._gap)
-        self._ahead = _FAR_AHEAD_SECONDS if standing.ceiling else _AHEAD_SECONDS
+        known = forgiving(standing) and standing.rate <= standing.ceiling
+        self._ahead = _FAR_AHEAD_SECONDS if known else _AHEAD_SECONDS
 
     def _take_back(self, tally: Tally) -> None:
         later, self._tally = self._tally, msgspec.structs.replace(tally)
