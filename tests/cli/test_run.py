@@ -406,3 +406,20 @@ def test_where_there_are_no_records_none_are_counted(shell: Shell) -> None:
     done = shell("run", "pages.py", "--urls-file", "urls.txt", "--run", "monday", "--workers", "1")
     assert "records" not in done.stderr
     assert shell("records", "monday").stdout == "Run monday has no records.\n"
+
+
+CRAWL = """
+from longshore import Result, handler, new_job
+
+@handler("page")
+async def page(url: str):
+    return Result(url, [new_job("page", {"url": f"{url}/{n}"}) for n in (1, 2)])
+"""
+
+
+def test_a_crawl_ends_at_the_depth_that_is_given(shell: Shell) -> None:
+    shell.write("crawl.py", CRAWL)
+    shell.urls(1)
+    command = ("run", "crawl.py", "--urls-file", "urls.txt", "--run", "small", "--workers", "1", "--max-depth", "2")
+    assert shell(*command, "--out", "deep.jsonl").returncode == 0
+    assert len(results(shell.folder / "deep.jsonl")) == 1 + 2 + 4

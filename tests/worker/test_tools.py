@@ -31,7 +31,7 @@ from longshore.worker.proxying import check_tools, own_proxies
 from longshore.worker.tools import WorkerTools
 
 HANDLERS = """
-from longshore import handler
+from longshore import Worker, handler
 from longshore.errors import SnoozeError
 
 @handler("async")
@@ -62,6 +62,20 @@ async def fails_late(job, kit):
     kit.emit({"n": 1})
     raise ValueError("late")
 
+class Shop(Worker):
+    kinds = ("class",)
+
+    def process_task(self, task):
+        task.kit.emit({"text": task.kit.http.get(task.params["url"]).text}, kind="item")
+        return {"length": 5}
+
+class AsyncShop(Worker):
+    kinds = ("async class",)
+
+    async def process_task(self, task):
+        task.kit.emit({"text": (await task.kit.http.get(task.params["url"])).text}, kind="item")
+        return {"length": 5}
+
 @handler("filtered", keep=lambda record, kind: "too small" if record["n"] < 3 else True)
 async def filtered(job, kit):
     return [kit.emit({"n": n}) for n in range(5)]
@@ -86,7 +100,7 @@ def records(folder: Path) -> list[Any]:
     return [record.data for record in Survey(folder / ".longshore" / "records").records()]
 
 
-@pytest.mark.parametrize("kind", ["async", "plain"])
+@pytest.mark.parametrize("kind", ["async", "plain", "class", "async class"])
 async def test_a_handler_fetches_and_its_records_are_kept(
     run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
 ) -> None:
