@@ -135,11 +135,11 @@ def _show_host(found: Sequence[Row], now: float) -> None:
 
 
 def _counts(found: Sequence[Row]) -> str:
-    """How many are in which state; and why those that rest do."""
+    """How many are in which state; and why others do not serve."""
     counts = []
     for state, word in _WORDS.items():
         if count := sum(row.state == state and not row.everywhere for row in found):
-            reasons = Counter(row.why for row in found if row.state == state == "resting" and not row.everywhere)
+            reasons = Counter(row.why for row in found if row.state == state != "serving" and not row.everywhere)
             counts.append(f"{count:,} {word}{_reasons(reasons)}")
     if gone := sum(row.everywhere for row in found):
         counts.append(f"{gone:,} rest at every host")
