@@ -21,6 +21,7 @@ PUBLIC = {
     "Scraper",
     "Snooze",
     "SnoozeError",
+    "StatusError",
     "TimedOutError",
     "ValidationError",
     "Worker",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from longshore.observe.logs import log_context
     from longshore.runs.scrapers import Scraper
     from longshore.runs.sources import product
+    from longshore.scrape.answers import StatusError
     from longshore.worker.stop import stop_condition
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Scraper",
     "Snooze",
     "SnoozeError",
+    "StatusError",
     "TimedOutError",
     "ValidationError",
     "Worker",
@@ -72,6 +74,7 @@ if not TYPE_CHECKING:  # a type checker is to know each name
             "Result": "handlers.result",
             "Scraper": "runs.scrapers",
             "Snooze": "handlers.result",
+            "StatusError": "scrape.answers",
             "Worker": "handlers.worker_class",
             "handler": "handlers.handler",
             "log_context": "observe.logs",

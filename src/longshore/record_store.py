@@ -25,6 +25,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     data: Any
 
 
+class Tally(msgspec.Struct, frozen=True):
+    """How many records were kept, by kind, and rejected, by kind and reason."""
+
+    kept: dict[str, int]
+    rejected: dict[str, dict[str, int]]
+
+
 class Undecided(msgspec.Struct, frozen=True):
     """An attempt of which only the queue knows whether it counts: it does if the job is completed at this epoch."""
 
@@ -78,6 +85,9 @@ class RecordStore(Protocol):
 
     def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
         """Every record of a run that counts, of one kind or of all, by the kind and key of their jobs."""
+
+    async def tally(self, run: str) -> Tally:
+        """How many records of a run count, and how many were rejected for which reason."""
 
     async def close(self) -> None:
         """Keep what is left and let go of the connections."""

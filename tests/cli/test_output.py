@@ -41,6 +41,27 @@ def test_on_a_narrow_terminal_long_columns_give_way_and_short_names_stay(
     assert "2026-11-16 2" in out
 
 
+def test_on_a_narrow_terminal_what_tells_rows_apart_stays_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    names = [f"http://ann:***@127.0.0.1:{port}" for port in (9001, 9002)]
+    rows = [(name, "rests 60 min", "6", "6", "", "23 s ago", f"3 × {'x' * 40}") for name in names]
+    columns = ("proxy", "state", "requests", "failed", "closed until", "changed", "why")
+
+    write_table(columns, rows, right=("requests",), cut=("why",), keep=("proxy",), drop=("why",))
+    out = Text.from_ansi(capsys.readouterr().out).plain
+    assert max(map(len, out.splitlines())) <= 80
+    assert all(f"{name}  rests 60 min" in out for name in names)
+    assert "why" not in out, "little would be left of it"
+    assert "closed until" not in out, "nothing is in it"
+
+    monkeypatch.setenv("COLUMNS", "110")
+    write_table(columns, rows, right=("requests",), cut=("why",), keep=("proxy",), drop=("why",))
+    assert "3 × xxxxxxxxxxxx" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "command", ["jobs", "status r", "show 1", "assign --run r", "fleet pages.py --run r --workers 1 --until-done --yes"]
 )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from aiohttp_socks import ProxyConnectionError
 from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer
 
 from longshore.cli import main
@@ -154,10 +155,19 @@ def pool_of(*proxies: str) -> ProxyPool:
     return ProxyPool([Proxy(f"http://ann:geheim@{each}") for each in proxies], limits=limits, strategy=Strategy.STICKY)
 
 
-def fail(pool: ProxyPool, proxy: int, host: str, times: int) -> None:
+def fail(pool: ProxyPool, proxy: int, host: str, times: int, status: int = 403) -> None:
     async def go() -> None:
         for _ in range(times):
-            (await pool.acquire(host, prefer=[pool.proxies[proxy].url])).answered(403)
+            (await pool.acquire(host, prefer=[pool.proxies[proxy].url])).answered(status)
+
+    asyncio.run(go())
+
+
+def unreachable(pool: ProxyPool, proxy: int, host: str, times: int) -> None:
+    async def go() -> None:
+        for _ in range(times):
+            turn = await pool.acquire(host, prefer=[pool.proxies[proxy].url])
+            turn.failed(ProxyConnectionError("Connection refused"))
 
     asyncio.run(go())
 
@@ -198,6 +208,33 @@ def test_the_table_says_who_rests_where_and_why(here: Path, says: Callable[..., 
     assert row["until"] - row["since"] == pytest.approx(3600, abs=5)
     assert shown["unused"] == ["http://ann:***@10.0.0.3:80"]
     assert "geheim" not in json.dumps(shown)
+
+
+def test_a_proxy_that_rests_at_every_host_does_not_serve_at_one(here: Path, says: Callable[..., str]) -> None:
+    pool = pool_of("10.0.0.1:80", "10.0.0.2:80")
+    unreachable(pool, 0, "shop.test", 2)
+    serve(pool, 1, "shop.test")
+    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+
+    everywhere, _, gone, _, title, _, fine, *_ = says("proxies").splitlines()
+    assert everywhere == "At every host: 1 rest (Connection refused)"
+    assert gone.startswith("http://ann:***@10.0.0.1:80  rests 60 min")
+    assert title == "At shop.test: 1 serve, 1 rest at every host"
+    assert fine.split() == ["http://ann:***@10.0.0.2:80", "serves", "1", "0"]
+
+    rows = {(row["host"], row["proxy"][-12:]): row for row in json.loads(says("proxies", "--json"))["proxies"]}
+    there = rows["shop.test", "@10.0.0.1:80"]
+    assert (there["state"], there["everywhere"]) == ("resting", True)
+    assert not rows["shop.test", "@10.0.0.2:80"]["everywhere"]
+
+
+def test_several_reasons_to_rest_are_counted(here: Path, says: Callable[..., str]) -> None:
+    pool = pool_of("10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
+    for proxy, status in enumerate((403, 403, 429)):
+        fail(pool, proxy, "shop.test", 2, status)
+    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    title = says("proxies").splitlines()[0]
+    assert title == "At shop.test: 3 rest (2 answered 403 Forbidden, 1 answered 429 Too Many Requests)"
 
 
 def test_hosts_where_nothing_happens_are_only_counted(here: Path, says: Callable[..., str]) -> None:

@@ -27,6 +27,10 @@ def found(job, kit):
         kit.emit({"n": n, "url": job.payload["url"]}, kind="item")
     return {"ok": True}
 
+@handler("choosy", timeout=60, keep=lambda record, kind: ["odd\\0one", True, "too many"][record["n"]])
+async def choosy(job, kit):
+    return found(job, kit)
+
 @handler("page", timeout=60)
 async def page(job, kit):
     return found(job, kit)
@@ -54,6 +58,15 @@ def exported(shell: Shell, run: str) -> list[tuple[str, int]]:
 
 
 ALL = sorted((f"https://a.org/{number}", n) for number in range(8) for n in range(3))
+
+
+@pytest.mark.usefixtures("place")
+def test_what_was_kept_and_what_was_rejected_is_counted(shell: Shell) -> None:
+    done = shell("run", "handlers.py", "--kind", "choosy", "--urls-file", "urls.txt", "--run", "one", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "  records  8 item, 16 rejected (8 odd" in done.stderr
+    tally = json.loads(shell("records", "one", "--json").stdout)
+    assert tally == {"kept": {"item": 8}, "rejected": {"item": {"odd\0one": 8, "too many": 8}}}
 
 
 @pytest.mark.usefixtures("place")

@@ -78,7 +78,7 @@ def test_what_still_fails_stays_as_it_is_and_is_told(here: Path, capsys: pytest.
     assert main(["reparse", RUN, "pages.py"]) == 1
     out = capsys.readouterr().out
     assert "2  still failing" in out
-    assert "2 × ValueError: invalid literal for int() with base 10: 'x'" in out
+    assert "Why those that fail do:\n        2  ValueError: invalid literal for int() with base 10: 'x'\n" in out
     assert [(job.state, job.epoch, job.attempts) for job in jobs(here)] == [
         (job.state, job.epoch, job.attempts) for job in before
     ]

@@ -362,3 +362,64 @@ def test_the_second_ctrl_c_gives_everything_back(gated: Shell) -> None:
     assert (status["pending"], status["claimed"], status["completed"]) == (COUNT, 0, 0)
     [job, *_] = gated.json("jobs", "--json")
     assert job["attempts"] == 0
+
+
+SHOP = """
+from longshore import handler
+
+@handler("page", retries=0, keep=lambda record, kind: "too dear" if record["price"] > 2 else None)
+async def page(url: str, kit):
+    number = int(url.rpartition("/")[2])
+    kit.emit({"price": number}, kind="item")
+    if number == 5:
+        raise KeyError("price")
+"""
+
+
+def test_it_ends_with_the_records_and_with_how_to_run_a_failure_again(shell: Shell) -> None:
+    shell.write("shop.py", SHOP)
+    shell.urls(6)
+    done = shell("run", "shop.py", "--urls-file", "urls.txt", "--run", "monday", "--workers", "1")
+    assert done.returncode == 1
+    assert "  records  3 item, 2 rejected (2 too dear)\n" in done.stderr
+    (command,) = re.findall(r"Run offline: .* (replay .longshore/bundles/monday-KeyError-\S+ shop.py)", done.stderr)
+    assert shell(*command.split()).returncode == 1
+    assert shell("records", "monday").stdout.split() == [
+        "kind",
+        "kept",
+        "rejected",
+        "why",
+        "item",
+        "3",
+        "2",
+        "2",
+        "too",
+        "dear",
+    ]
+    assert json.loads(shell("records", "monday", "--json").stdout)["rejected"] == {"item": {"too dear": 2}}
+    assert shell("records", "tuesday").returncode == 2
+
+
+def test_where_there_are_no_records_none_are_counted(shell: Shell) -> None:
+    shell.write("pages.py", "from longshore import handler\n\n@handler('page')\nasync def page(url: str): return url\n")
+    shell.urls(1)
+    done = shell("run", "pages.py", "--urls-file", "urls.txt", "--run", "monday", "--workers", "1")
+    assert "records" not in done.stderr
+    assert shell("records", "monday").stdout == "Run monday has no records.\n"
+
+
+CRAWL = """
+from longshore import Result, handler, new_job
+
+@handler("page")
+async def page(url: str):
+    return Result(url, [new_job("page", {"url": f"{url}/{n}"}) for n in (1, 2)])
+"""
+
+
+def test_a_crawl_ends_at_the_depth_that_is_given(shell: Shell) -> None:
+    shell.write("crawl.py", CRAWL)
+    shell.urls(1)
+    command = ("run", "crawl.py", "--urls-file", "urls.txt", "--run", "small", "--workers", "1", "--max-depth", "2")
+    assert shell(*command, "--out", "deep.jsonl").returncode == 0
+    assert len(results(shell.folder / "deep.jsonl")) == 1 + 2 + 4

@@ -10,7 +10,9 @@ How a fenced block is treated is said by its first line:
     ```sh exit=1                the same, but every line must end with this code
     ```sh by-hand               is not run: it needs a network, a service or a person. Its `make` targets must exist.
 
-Other languages (text, json, toml …) show output and are not run.
+    ```toml                     is read as a longshore.toml, which must hold nothing unknown
+
+Other languages (text, json …) show output and are not run.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from longshore.settings import resolve
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -88,6 +92,11 @@ def test_every_snippet_runs(page: Path, tmp_path: Path) -> None:
         elif block.language == "python":
             done = run([sys.executable, "-W", "error", "-c", block.body], tmp_path)
             assert done.returncode == 0, f"{where}:\n{done.stdout}\n{done.stderr}"
+        elif block.language == "toml":
+            place = tmp_path / f"settings-{block.line}"
+            place.mkdir()
+            (place / "longshore.toml").write_text(block.body)
+            resolve({}, environ={}, folder=place)
         elif block.language == "sh":
             for command in commands(block.body):
                 if "by-hand" in block.options:

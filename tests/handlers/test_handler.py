@@ -219,6 +219,10 @@ async def _yields(job: Job):  # type: ignore[no-untyped-def]
         (lambda: handler("a", retries=-1)(lambda job: None), "retries=-1"),
         (lambda: handler("a", retries=1.5)(lambda job: None), "retries=1.5"),  # type: ignore[arg-type]
         (lambda: handler("a", backoff=-1)(lambda job: None), "backoff=-1"),
+        (lambda: handler("a", emits=Filing)(lambda job: None), 'emits={"item": Item}'),  # type: ignore[arg-type]
+        (lambda: handler("a", emits={"item": dict})(lambda job: None), "pydantic model of each kind"),  # type: ignore[dict-item]
+        (lambda: handler("a", keep="cheap")(lambda job: None), "keep='cheap'"),  # type: ignore[arg-type]
+        (lambda: handler("a", robots="no")(lambda job: None), "robots='no'"),  # type: ignore[arg-type]
         (lambda: handler("a")(lambda *rest: None), r"\*rest"),
         (lambda: handler("a")(lambda **rest: None), r"\*\*rest"),
         (lambda: handler("a")(_yields), "yields"),

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -198,6 +198,22 @@ def test_a_validation_error_is_not_retried(queue: Watched) -> None:
     submit(queue, {"n": 1})
     assert Refusing(queue, max_runs=1).run() == 0
     assert jobs(queue)[0].state is State.FAILED
+
+
+@pytest.mark.parametrize("use", [lambda kit: kit.http, lambda kit: kit.emit({"n": 1})])
+def test_a_tool_that_run_does_not_have_is_missed_for_good_rather_than_a_record_lost(
+    queue: Watched, use: Callable[[Any], Any]
+) -> None:
+    class Fetches(Numbers):
+        def process_task(self, task: Task) -> Any:
+            return use(task.kit)
+
+    submit(queue, {"n": 1})
+    assert Fetches(queue, max_runs=1).run() == 0
+    [job] = jobs(queue)
+    assert job.state is State.FAILED
+    assert job.failure is not None
+    assert "outside a worker (job 1). `longshore work FILE` has one." in job.failure.message
 
 
 def test_parameters_are_checked_against_the_declared_model(queue: Watched) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import pickle
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -114,6 +115,28 @@ async def test_a_page_that_is_no_json_says_so(site: Site, http: Http) -> None:
 async def test_the_charset_of_the_server_counts(site: Site, http: Http) -> None:
     assert (await http.get(f"{site.url}/latin")).text == "é"
     assert (await http.get(f"{site.url}/strange")).text == "ok"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        ("text/html", '<meta charset="windows-1251">Привет'.encode("cp1251"), '<meta charset="windows-1251">Привет'),
+        ("", b'<meta http-equiv=content-type content="text/html; charset=latin1">\xe9', None),
+        ("application/xml", '<?xml version="1.0" encoding="Shift_JIS"?><a>日本</a>'.encode("shift_jis"), None),
+        ("text/html; charset=utf-8", '<meta charset="latin1">é'.encode(), '<meta charset="latin1">é'),
+        ("text/html; charset=latin1", codecs.BOM_UTF8 + "é".encode(), "é"),
+        ("text/html", "é".encode("utf-16"), "é"),
+        ("application/json", '{"a": "<meta charset=latin1>é"}'.encode(), '{"a": "<meta charset=latin1>é"}'),
+        ("text/html", b'<meta charset="no-such">ok', '<meta charset="no-such">ok'),
+    ],
+)
+def test_a_page_is_decoded_as_a_browser_decodes_it(kind: str, body: bytes, text: str | None) -> None:
+    found = Response(url="u", headers={"Content-Type": kind}, body=body).text
+    assert found == text if text is not None else found.endswith(("é", "日本</a>"))
+
+
+def test_json_may_begin_with_a_byte_order_mark() -> None:
+    assert Response(url="u", body=codecs.BOM_UTF8 + b'{"a": 1}').json() == {"a": 1}
 
 
 def test_bytes_that_do_not_fit_are_replaced() -> None:

@@ -127,8 +127,45 @@ async def test_a_cookie_that_a_redirect_sets_is_sent_to_where_it_leads(site: Scr
         return Answer(status=302, headers={"Set-Cookie": "seen=1", "Location": "/page"})
 
     site.script["/page"] = consent
-    # A name: cookies of bare addresses are not kept.
     assert (await http.get(f"http://localhost:{site.port}/page")).text == "the page"
+
+
+@pytest.mark.parametrize("kind", ["aiohttp", "curl"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+async def test_who_logs_in_stays_logged_in_also_at_a_site_without_a_name(
+    site: ScriptedSite, kind: Literal["aiohttp", "curl"], host: str
+) -> None:
+    def account(request: web.Request) -> Answer:
+        return Answer("Hello Ann") if request.cookies.get("sid") == "1" else Answer(status=401)
+
+    site.script["/login"] = [Answer(status=302, headers={"Set-Cookie": "sid=1; Path=/", "Location": "/account"})]
+    site.script["/account"] = account
+    http = Http(robots=False, transport=kind)
+    await http.post(f"http://{host}:{site.port}/login", data={"user": "ann", "password": "secret"})
+    assert (await http.get(f"http://{host}:{site.port}/account")).text == "Hello Ann"
+    await http.close()
+
+
+async def test_an_option_that_there_is_not_is_refused_for_good(site: ScriptedSite, http: Http) -> None:
+    mistyped: Any = {"chek": False, "timeout": 3}
+    with pytest.raises(ValidationError, match=r"A request takes no chek\. It takes: check, data, headers"):
+        await http.get(f"{site.url}/x", **mistyped)
+    assert not site.requests
+
+
+async def test_an_error_behind_a_redirect_names_both_ends(site: ScriptedSite, http: Http) -> None:
+    site.script["/item"] = [Answer(status=302, headers={"Location": "/login"})]
+    site.script["/login"] = [Answer(status=401)]
+    with pytest.raises(StatusError) as caught:
+        await http.get(f"{site.url}/item")
+    assert str(caught.value) == f"{site.url}/item led to {site.url}/login, which answered 401 Unauthorized"
+    assert (caught.value.url, caught.value.final_url) == (f"{site.url}/item", f"{site.url}/login")
+
+
+async def test_another_spelling_of_a_page_is_no_redirect(site: ScriptedSite, http: Http) -> None:
+    site.script["/a b"] = [Answer(status=404)]
+    with pytest.raises(StatusError, match=r"/a b\?q=ä#top answered 404 Not Found"):
+        await http.get(f"{site.url}/a b?q=ä#top")
 
 
 @pytest.mark.parametrize("kind", ["aiohttp", "curl"])

@@ -13,9 +13,10 @@ from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
 from longshore.clock import SystemClock
-from longshore.errors import InputFileError
+from longshore.errors import InputFileError, SettingsError
 from longshore.handlers.kit import Kit
 from longshore.job import new_job
+from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
@@ -23,13 +24,14 @@ from longshore.scrape.bundles import read_bundle
 from longshore.scrape.pacing import NoPace
 from longshore.scrape.proxies.posted import posted
 from longshore.scrape.records import Survey
+from longshore.settings import resolve
 from longshore.testing import make_job
 from longshore.worker.kit_config import KitConfig, ProxyConfig
-from longshore.worker.proxying import own_proxies
+from longshore.worker.proxying import check_tools, own_proxies
 from longshore.worker.tools import WorkerTools
 
 HANDLERS = """
-from longshore import handler
+from longshore import Worker, handler
 from longshore.errors import SnoozeError
 
 @handler("async")
@@ -60,6 +62,20 @@ async def fails_late(job, kit):
     kit.emit({"n": 1})
     raise ValueError("late")
 
+class Shop(Worker):
+    kinds = ("class",)
+
+    def process_task(self, task):
+        task.kit.emit({"text": task.kit.http.get(task.params["url"]).text}, kind="item")
+        return {"length": 5}
+
+class AsyncShop(Worker):
+    kinds = ("async class",)
+
+    async def process_task(self, task):
+        task.kit.emit({"text": (await task.kit.http.get(task.params["url"])).text}, kind="item")
+        return {"length": 5}
+
 @handler("filtered", keep=lambda record, kind: "too small" if record["n"] < 3 else True)
 async def filtered(job, kit):
     return [kit.emit({"n": n}) for n in range(5)]
@@ -84,7 +100,7 @@ def records(folder: Path) -> list[Any]:
     return [record.data for record in Survey(folder / ".longshore" / "records").records()]
 
 
-@pytest.mark.parametrize("kind", ["async", "plain"])
+@pytest.mark.parametrize("kind", ["async", "plain", "class", "async class"])
 async def test_a_handler_fetches_and_its_records_are_kept(
     run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
 ) -> None:
@@ -93,6 +109,48 @@ async def test_a_handler_fetches_and_its_records_are_kept(
     await run_worker(queue, handler_file=file)
     assert [job.result for job in await queue.jobs(Selection())] == [{"length": 5}] * 3
     assert records(tmp_path) == [{"text": "hello"}] * 3
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_the_user_agent_is_the_one_that_is_set(
+    run_worker: Any, file: Path, site: ScriptedSite, kind: str
+) -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/1"})])
+    await run_worker(queue, handler_file=file, kit=KitConfig(user_agent="harbour/2 (me@example.org)"))
+    assert {asked.headers["User-Agent"] for asked in site.requests} == {"harbour/2 (me@example.org)"}
+
+
+async def test_browsers_are_made_as_the_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class NotingBrowsers(Browsers):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            made.append((*args, options["blocked"], options["user_agent"]))
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
+    settings = resolve({}, environ={"LONGSHORE_BROWSER": "selenium", "LONGSHORE_BROWSER_BLOCKED": "image, font"})
+    tools = WorkerTools(KitConfig.of(settings, WorkerId.new("tester")), "tester/1", NoPace(), SystemClock())
+    assert Kit(None, tools, make_job({})).browser is not None
+    await tools.close()
+    assert made == [("selenium", ("image", "font"), None)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"LONGSHORE_BROWSER_BLOCKED": "images"}, "'images' cannot be blocked in a browser. Choose of image, media"),
+        ({"LONGSHORE_TOR": "true", "PROXY_FILE": "proxies.txt"}, "tor is on and proxy_file is set"),
+    ],
+)
+def test_settings_that_tools_cannot_go_by_are_refused_before_anything_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "proxies.txt").write_text("127.0.0.1:9")
+    with pytest.raises(SettingsError, match=message):
+        check_tools(resolve({}, environ=variables))
 
 
 @pytest.mark.parametrize("kind", ["async broken", "plain broken"])

@@ -46,6 +46,7 @@ VERBS: Mapping[str, _Listed] = {
     "hosts": _Listed(_JOBS, "How fast each host is asked, and which are closed."),
     "jobs": _Listed(_JOBS, "List jobs."),
     "show": _Listed(_JOBS, "Everything about one job."),
+    "records": _Listed(_JOBS, "How many records a run has, and why others were rejected."),
     "retry": _Listed(_JOBS, "Try failed jobs again."),
     "replay": _Listed(_JOBS, "Run a kept failure again, offline."),
     "reparse": _Listed(_JOBS, "Parse the kept pages of a run again."),

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 from longshore.cli.fleet_board import Board, ProxyNews
+from longshore.cli.host_news import HostNews
 from longshore.cli.options import LOCAL
 from longshore.cli.progress import RunProgress
 from longshore.errors import QueueUnavailableError
@@ -116,6 +117,7 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
     fleet = Fleet(campaign.commands(), progress.say, heard=lambda *said: board.hear(*said))  # noqa: PLW0108
     board = Board(fleet.clock, fleet.posts, None, campaign.run, campaign.settings.workers)
     proxies = ProxyNews(board, progress.say)
+    hosts = HostNews(queue, campaign.run, fleet.clock, progress.say)
     working = asyncio.create_task(fleet.run())
     stops = 0
 
@@ -137,6 +139,8 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
                 with suppress(QueueUnavailableError):
                     count = totals(await queue.stats(campaign.run))
                     pace.note(clock.monotonic(), count.total - count.remaining)
+                    if (opens := await hosts.look(count)) is not None:
+                        pace.wait_until(opens)
                     progress.show(count, pace)
                 proxies.look()
                 await asyncio.wait({working}, timeout=LOOK_EVERY)

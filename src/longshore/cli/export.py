@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,9 +14,8 @@ from longshore.cli.options import meaning
 from longshore.cli.verb import Verb
 
 if TYPE_CHECKING:
-    from longshore.queue import Count, Queue
+    from longshore.queue import Count
     from longshore.runs.export import Exported, Format, Order
-    from longshore.runs.records import RunRecords
     from longshore.settings import Settings
 
 _RECORDS = "--records"
@@ -108,22 +106,15 @@ async def _export(
     from longshore.cli.opened import counts_of, opened_existing
     from longshore.queue import totals
     from longshore.runs.export import RecordRows, ResultRows, Rows, export
+    from longshore.runs.records import kept_records
 
     async with opened_existing(settings) as queue:
         count = totals(await counts_of(queue, run, settings))
         rows: Rows = ResultRows(queue, run)
         if records is not None:
-            rows = RecordRows(run, _kept(settings, queue, run), records or None)
+            rows = RecordRows(run, kept_records(settings, queue, run), records or None)
         with _reading(run) as progress:
             return await export(rows, out, format_, order, progress=progress), count
-
-
-def _kept(settings: Settings, queue: Queue, run: str) -> RunRecords:
-    from longshore.runs.records import InDatabase, InFolder
-
-    if settings.records_database is not None:
-        return InDatabase(queue, run, settings.records_database)
-    return InFolder(queue, run, Path(settings.data_folder) / "records")
 
 
 @contextmanager

@@ -58,7 +58,7 @@ def _as_json(name: str, standing: Standing, now: float) -> dict[str, Any]:
 
 
 def _show(known: dict[str, Standing], now: float) -> None:
-    from longshore.cli.output import moment, since, write, write_table
+    from longshore.cli.output import about, moment, write, write_table
 
     if not known:
         write("No host was asked yet.")
@@ -67,7 +67,7 @@ def _show(known: dict[str, Standing], now: float) -> None:
     for name in sorted(known):
         it = known[name]
         closed = it.closed_until > now
-        refused = f"{it.last_status}, {since(it.last_refusal)}" if it.refusals else ""
+        refused = f"{it.last_status}, {about(now - it.last_refusal)} ago" if it.refusals else ""
         rows.append(
             (
                 name,
@@ -82,7 +82,7 @@ def _show(known: dict[str, Standing], now: float) -> None:
             )
         )
     columns = ("host", "rate", "ceiling", "answers", "refused", "last refusal", "closed until", "why")
-    write_table(columns, rows, right=("rate", "ceiling", "answers", "refused"), cut=("host", "why"))
+    write_table(columns, rows, right=("rate", "ceiling", "answers", "refused"), cut=("why",), keep=("host",))
     if sys.stdout.isatty():
         # A narrow terminal leaves the table little room for the reasons.
         for row in rows:

@@ -80,7 +80,7 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
 async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
     from longshore.cli.output import note, one_line, write, write_table
     from longshore.cli.status import NO_RUN
-    from longshore.runs.failures import subject
+    from longshore.runs.failures import complaint, subject
 
     rows: list[tuple[str, ...]] = []
     more = False
@@ -88,7 +88,8 @@ async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
         if limit and len(rows) == limit:
             more = True
             break
-        failure = one_line(f"{job.failure.error_type}: {job.failure.message}", 100) if job.failure else ""
+        failed = job.failure
+        failure = one_line(f"{failed.error_type}: {complaint(job, failed)}", 100) if failed else ""
         tries = f"{job.attempts}/{job.max_attempts}"
         rows.append((job.id, job.run or NO_RUN, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
     if not rows:

@@ -28,11 +28,19 @@ def write_json(value: Any) -> None:
 
 
 def write_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = (), cut: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    cut: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    drop: Sequence[str] = (),
 ) -> None:
-    """A table; the columns in `right` are numbers, those in `cut` give way on a narrow terminal.
+    """A table; the columns in `right` are numbers.
 
-    In a pipe: plain columns, whole and uncut.
+    On a narrow terminal those in `cut` give way first, and those in `keep`, by which rows are told apart, last; columns
+    that are empty are left out, and so are those in `drop`, which are said elsewhere, where little would be left of
+    them. In a pipe: plain columns, whole and uncut.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
@@ -43,7 +51,9 @@ def write_table(
         from rich.text import Text
 
         console = Console(highlight=False)
-        widths = _narrowed(columns, widths, cut, console.width)
+        shown = _shown(columns, rows, widths, drop, console.width)
+        columns, rows = [columns[i] for i in shown], [[row[i] for i in shown] for row in rows]
+        widths = _narrowed(columns, [widths[i] for i in shown], cut, keep, console.width)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
         for column, width in zip(columns, widths, strict=True):
             justify: Any = "right" if column in right else "left"
@@ -61,7 +71,26 @@ def write_table(
         write("  ".join(cells).rstrip())
 
 
-def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], screen: int) -> list[int]:
+def _shown(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], drop: Sequence[str], screen: int
+) -> list[int]:
+    """The places of the columns there is room for."""
+    shown = list(range(len(columns)))
+
+    def over() -> int:
+        return sum(widths[i] + 2 for i in shown) - screen
+
+    if over() > 0:
+        shown = [i for i in shown if any(row[i] for row in rows)]
+    for i, column in enumerate(columns):
+        if column in drop and i in shown and widths[i] - max(over(), 0) < min(widths[i], _WORTHWHILE):
+            shown.remove(i)
+    return shown
+
+
+def _narrowed(
+    columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], keep: Sequence[str], screen: int
+) -> list[int]:
     """The widths with which the table fits the screen: those in `cut` share what the others leave.
 
     Where that is not enough, the widest give way: a short name is worth more than the end of a long text.
@@ -73,13 +102,18 @@ def _narrowed(columns: Sequence[str], widths: Sequence[int], cut: Sequence[str],
         narrowed[i] = max(min(widths[i], spare // (len(giving) - place)), _NARROWEST)
         spare -= narrowed[i]
     over = sum(narrowed) + 2 * len(columns) - screen
-    while over > 0 and max(narrowed) > _NARROWEST:
-        narrowed[narrowed.index(max(narrowed))] -= 1
-        over -= 1
+    others = [i for i, column in enumerate(columns) if column not in keep]
+    for those in (others, list(range(len(columns)))):
+        while over > 0 and (widest := max(those, key=lambda i: narrowed[i], default=-1)) >= 0:
+            if narrowed[widest] <= _NARROWEST:
+                break
+            narrowed[widest] -= 1
+            over -= 1
     return narrowed
 
 
 _NARROWEST = 8
+_WORTHWHILE = 16
 _STYLES = {"failed": "red", "completed": "green", "claimed": "cyan", "cancelled": "dim"}
 
 
@@ -105,6 +139,15 @@ def moment(instant: float | None) -> str:
     if instant is None:
         return ""
     return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def about(seconds: float) -> str:
+    """A duration in one figure, for a narrow column: `42 s`, `3 min`, `5 h`, `2 days`."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
 
 
 def since(instant: float) -> str:

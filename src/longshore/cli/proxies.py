@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -111,7 +112,7 @@ def resting(settings: Settings) -> str:
 
 
 def _show_host(found: Sequence[Row], now: float) -> None:
-    from longshore.cli.output import write, write_table
+    from longshore.cli.output import about, write, write_table
 
     write(f"At {found[0].host or 'every host'}: {_counts(found)}")
     cells = [
@@ -120,41 +121,50 @@ def _show_host(found: Sequence[Row], now: float) -> None:
             _state(row, now),
             f"{row.requests:,}",
             f"{row.failed:,}",
-            "" if row.since is None else f"{_about(now - row.since)} ago",
+            "" if row.since is None else f"{about(now - row.since)} ago",
             f"{row.failures:,} × {row.why}" if row.failures else row.why,
         )
         for row in found
+        # Those stand above, under every host.
+        if not row.everywhere
     ]
     columns = ("proxy", "state", "requests", "failed", "changed", "why")
-    write_table(columns, cells, right=("requests", "failed"), cut=("why",))
+    if cells:
+        write_table(columns, cells, right=("requests", "failed"), cut=("why",), keep=("proxy",), drop=("why",))
     write("")
 
 
 def _counts(found: Sequence[Row]) -> str:
-    """How many are in which state; and why the others rest, where it is for one reason."""
+    """How many are in which state; and why others do not serve."""
     counts = []
     for state, word in _WORDS.items():
-        if count := sum(row.state == state for row in found):
-            reasons = {row.why for row in found if row.state == state == "resting"}
-            counts.append(f"{count:,} {word}" + (f" ({reasons.pop()})" if len(reasons) == 1 else ""))
+        if count := sum(row.state == state and not row.everywhere for row in found):
+            reasons = Counter(row.why for row in found if row.state == state != "serving" and not row.everywhere)
+            counts.append(f"{count:,} {word}{_reasons(reasons)}")
+    if gone := sum(row.everywhere for row in found):
+        counts.append(f"{gone:,} rest at every host")
     return ", ".join(counts)
 
 
-def _about(seconds: float) -> str:
-    """A short time in one figure, for a narrow column."""
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.0f} h"
+def _reasons(counted: Counter[str]) -> str:
+    """The most frequent ones, with their numbers where there are several."""
+    if len(counted) <= 1:
+        return "".join(f" ({why})" for why in counted if why)
+    told = [f"{number:,} {why}" for why, number in counted.most_common(_REASONS)]
+    return f" ({', '.join(told)}{', …' if len(counted) > _REASONS else ''})"
 
 
+_REASONS = 3
 _WORDS = {"resting": "rest", "probation": "on probation", "serving": "serve"}
 
 
 def _state(row: Row, now: float) -> str:
+    from longshore.cli.output import about
+
     if row.until is None:
         return {"probation": "on probation", "serving": "serves"}[row.state]
     some = "" if row.resting == row.workers else f", for {row.resting} of {row.workers}"
-    return f"rests {_about(row.until - now)}{some}"
+    return f"rests {about(row.until - now)}{some}"
 
 
 def _who_says_so(told: Sequence[Posted]) -> str:
@@ -200,7 +210,7 @@ def _show_checked(checked: Sequence[Checked], working: int, page: str) -> None:
         )
         for each in checked
     ]
-    write_table(("proxy", "state", "took", "comes out as", "why"), rows, right=("took",), cut=("proxy", "why"))
+    write_table(("proxy", "state", "took", "comes out as", "why"), rows, right=("took",), cut=("why",), keep=("proxy",))
     exits = len({each.exit_address for each in checked if each.exit_address})
     told = (
         f", with {exits} different addresses"

@@ -110,7 +110,9 @@ def _print(done: Reparsed) -> None:
             write(f"{number:>9,}  {what}")
     if not any(number for number, _ in lines):
         write("There is no failed or completed job of a kind that this file handles.")
+    if done.reasons:
+        write("Why those that fail do:")
     for reason, number in done.reasons.items():
-        write(f"           {number:,} × {one_line(reason, 150)}")
+        write(f"{number:>9,}  {one_line(reason, 150)}")
     follow_ons = f", {counted(done.follow_ons, 'new job')} to come" if done.follow_ons else ""
     write(f"{counted(done.records, 'record')}{follow_ons}. No request was made.")

@@ -14,6 +14,7 @@ from longshore.errors import InputFileError, UnknownKindError, UsageError
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.bookmark import Bookmark
+    from longshore.runs.limits import Limits
     from longshore.runs.sources import Source
     from longshore.settings import Settings
 
@@ -49,6 +50,8 @@ def run(
             show_default=False,
         ),
     ] = None,
+    max_depth: options.MaxDepth = None,
+    max_jobs: options.MaxJobs = None,
     concurrency: options.Concurrency = None,
     lease_seconds: options.LeaseSeconds = None,
     profile: options.Profile = None,
@@ -64,7 +67,7 @@ def run(
     from longshore.cli.local_run import HOME
     from longshore.cli.opened import check_shared
     from longshore.cli.progress import submitting
-    from longshore.cli.submit import file_of
+    from longshore.cli.submit import file_of, limits_said
     from longshore.handlers.load import load_handlers
     from longshore.runs.bookmark import Bookmark
     from longshore.runs.export.whole import check_out
@@ -100,7 +103,8 @@ def run(
         input=source.path if source.path == "-" else str(Path(source.path).resolve()),
         kind=handler.kind,
     )
-    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark))
+    limits = limits_said(max_depth, max_jobs)
+    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark, limits))
 
 
 def pick(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
@@ -122,6 +126,7 @@ async def _run(
     out: str | None,
     run_id: str | None,
     bookmark: Bookmark,
+    limits: Limits | None,
 ) -> int:
     from longshore.cli.local_run import LocalRun, work_through
     from longshore.cli.opened import opened
@@ -140,6 +145,10 @@ async def _run(
         run = run_id or unfinished or await new_run_id(queue, clock)
         if run_id is None and unfinished is None:
             bookmark.note(run)
+        if limits is not None:
+            from longshore.runs.limits import set_limits
+
+            await set_limits(queue, run, limits)
         attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
         plan = Plan(run=run, kind=handler.kind, max_attempts=attempts)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,13 +15,20 @@ from longshore.cli.output import counted, duration, one_line
 from longshore.cli.program import program
 from longshore.cli.progress import rate
 from longshore.cli.proxies import resting
+from longshore.cli.records import why
+from longshore.errors import LongshoreError
 from longshore.fleet.supervisor import Ending, how_it_ended
 from longshore.queue import Count, Queue
 from longshore.runs.failures import FailureGroup, failure_groups, subject
+from longshore.runs.records import kept_records
 from longshore.runs.results import DEFAULT_OUT, Delivered
 from longshore.runs.submission import Submission
+from longshore.scrape.bundles import bundles_of
 from longshore.settings import Settings
 from longshore.url import mask_url, mask_urls
+
+COUNTED_BYTES = 64 * 1024 * 1024
+"""Of packed records, which are counted in seconds."""
 
 
 def tell(to: Console, lines: Iterable[str]) -> None:
@@ -92,19 +100,59 @@ class Summary:
             lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")
         if delivered.evaded:
             lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
+        lines += await self._records(queue)
         if conducted.endings:
             lines.append(f"  logs     {escape(str(self.campaign.logs))}")
         if rest := resting(self.campaign.settings):
             lines.append(f"  proxies  {rest} ([cyan]{program()} proxies[/cyan] shows where and why)")
         if count.failed:
-            lines += ["", *failures(await failure_groups(queue, self.campaign.run), width)]
+            groups = await failure_groups(queue, self.campaign.run)
+            lines += ["", *failures(groups, width)]
             where = f"--state failed --run {self.campaign.run}{queue_flag(self.campaign.settings)}"
             lines += [
                 "",
                 f"Look closer:  [cyan]{escape(f'{program()} jobs {where}')}[/cyan]",
+                *self._replays(groups),
                 f"Try again:    [cyan]{escape(f'{program()} retry {where}')}[/cyan]",
                 f"              then {self._with_run()}",
             ]
+        return lines
+
+    async def _records(self, queue: Queue) -> list[str]:
+        """How many records there are. Very many are not counted while somebody waits."""
+        settings, run = self.campaign.settings, self.campaign.run
+        if settings.records_database is None:
+            folder = Path(settings.data_folder) / "records"
+            size = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+            if not size:
+                return []
+            if size > COUNTED_BYTES:
+                command = f"{program()} records {run}{queue_flag(settings)}"
+                return [f"  records  {escape(str(folder))} ([cyan]{escape(command)}[/cyan] counts them)"]
+        try:
+            tally = await kept_records(settings, queue, run).tally()
+        except (LongshoreError, OSError) as error:
+            # The run is over, and its records are where they are: that they cannot be counted now undoes nothing.
+            return [f"  records  could not be counted: {escape(one_line(str(error), 160))}"]
+        lines: list[str] = []
+        for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
+            reasons = tally.rejected.get(kind, {})
+            rejected = f", {sum(reasons.values()):,} rejected ({one_line(why(reasons), 80)})" if reasons else ""
+            head = "  records  " if not lines else " " * 11
+            lines.append(escape(f"{head}{tally.kept.get(kind, 0):,} {kind}{rejected}"))
+        return lines
+
+    def _replays(self, groups: list[FailureGroup]) -> list[str]:
+        """How to run a failure again that was kept whole: one of the handler's own, if there is one."""
+        folder = Path(self.campaign.settings.data_folder) / "bundles"
+        own_first = sorted(groups, key=lambda group: group.error_type != "unknown")
+        kept = [path for group in own_first for path in bundles_of(folder, self.campaign.run, group.exception)]
+        if not kept:
+            return []
+        command = f"{program()} replay {shlex.quote(str(kept[0]))} {shlex.quote(str(self.campaign.handler_file))}"
+        lines = [f"Run offline:  [cyan]{escape(command)}[/cyan]"]
+        if more := len(kept) - 1:
+            lines.append(f"              {more:,} more in {escape(str(folder))}")
         return lines
 
     def _with_run(self) -> str:

@@ -78,8 +78,12 @@ class Handler:
         self.timeout = _checked_timeout(kind, timeout)
         self.retries = _checked_retries(kind, retries)
         self._backoff = _checked_backoff(kind, backoff)
-        self.emits = dict(emits or {})
+        self.emits = _checked_emits(kind, emits)
+        if keep is not None and not callable(keep):
+            raise HandlerFileError(f"The handler of '{kind}' has keep={keep!r}. Give it a function of record and kind.")
         self.keep = keep
+        if robots is not None and not isinstance(robots, bool):
+            raise HandlerFileError(f"The handler of '{kind}' has robots={robots!r}. Give it True or False.")
         self.robots = robots
         self._params = params
         self._names = names
@@ -202,6 +206,21 @@ def _checked_backoff(kind: str, backoff: float) -> float:
     if not isinstance(backoff, int | float) or isinstance(backoff, bool) or not backoff >= 0:
         raise HandlerFileError(f"The handler of '{kind}' has backoff={backoff!r}. Give it seconds from 0 up.")
     return float(backoff)
+
+
+def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> dict[str, type[BaseModel]]:
+    if emits is None:
+        return {}
+    # By what it can do: most handlers have none, and pydantic takes a while to import.
+    if not isinstance(emits, Mapping) or not all(
+        isinstance(name, str) and isinstance(model, type) and hasattr(model, "model_validate")
+        for name, model in emits.items()
+    ):
+        raise HandlerFileError(
+            f"The handler of '{kind}' has emits={emits!r}. Give it the pydantic model of each kind of record: "
+            'emits={"item": Item}.'
+        )
+    return dict(emits)
 
 
 def _checked_signature(kind: str, function: Callable[..., Any]) -> dict[str, inspect.Parameter]:

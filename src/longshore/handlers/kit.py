@@ -107,9 +107,8 @@ class JustHttp:
 
     def http(self, kit: Kit) -> Any:
         """What it was given."""
-        del kit
         if self._http is None:
-            raise ProcessingError("There is no kit.http here.", retryable=False)
+            raise self._missing(kit, "http")
         return self._http
 
     def browser(self, kit: Kit) -> Any:
@@ -132,4 +131,14 @@ class JustHttp:
 
     @staticmethod
     def _missing(kit: Kit, name: str) -> ProcessingError:
-        return ProcessingError(f"There is no kit.{name} outside a worker (job {kit.job.id}).", retryable=False)
+        message = f"There is no kit.{name} outside a worker (job {kit.job.id}). `longshore work FILE` has one."
+        return ProcessingError(message, retryable=False)
+
+
+class NoTools(JustHttp):
+    """Those of a task that a `Worker` class runs by itself: none. Records would have nowhere to go, either."""
+
+    def emit(self, kit: Kit, record: Any, kind: str) -> bool:
+        """None here."""
+        del record, kind
+        raise self._missing(kit, "emit")

@@ -43,7 +43,7 @@ from longshore.errors import (
     UsageError,
 )
 from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
-from longshore.handlers.kit import JustHttp, Kit
+from longshore.handlers.kit import Kit, NoTools
 from longshore.handlers.lease_keeper import LeaseKeeper
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
@@ -69,6 +69,8 @@ class Task(msgspec.Struct, frozen=True):
     """The job's kind."""
     params: Any
     """The job's payload, or the model the class declares in `params`."""
+    kit: Any = None
+    """The tools of a handler, `task.kit.http` say. Under `longshore work`; `run` has none but `kit.log`."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,7 +288,7 @@ class Worker:
         self.log.info("Claimed work", job_id=task.id, kind=task.type)
         job = self._held(task).job
         handler = self._handler(task.type)
-        kit = Kit(self.log, JustHttp(), job)
+        kit = Kit(self.log, NoTools(), job)
         try:
             value = handler.invoke(job, kit)
             if handler.is_async:
@@ -373,17 +375,17 @@ def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str
 
 
 def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) -> Handler:
-    def process(job: Job, params: Any) -> Any:
-        return instance().process_task(Task(job.id, job.kind, params))
+    def process(job: Job, kit: Kit, params: Any) -> Any:
+        return instance().process_task(Task(job.id, job.kind, params, kit))
 
-    async def process_async(job: Job, params: Any) -> Any:
-        return await process(job, params)
+    async def process_async(job: Job, kit: Kit, params: Any) -> Any:
+        return await process(job, kit, params)
 
-    async def process_async_bare(job: Job) -> Any:
-        return await process(job, job.payload)
+    async def process_async_bare(job: Job, kit: Kit) -> Any:
+        return await process(job, kit, job.payload)
 
-    def process_bare(job: Job) -> Any:
-        return process(job, job.payload)
+    def process_bare(job: Job, kit: Kit) -> Any:
+        return process(job, kit, job.payload)
 
     function: Callable[..., Any]
     if inspect.iscoroutinefunction(worker.process_task):

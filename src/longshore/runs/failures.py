@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from longshore.errors import Failure
 from longshore.job import Job, State, payload_key
 from longshore.queue import Queue, Selection, each_job
+from longshore.url import mask_url
 
 EXAMPLES = 3
 SUBJECT, VALUE = 60, 24
@@ -33,7 +35,7 @@ async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
     groups: dict[tuple[str, str], FailureGroup] = {}
     async for job in each_job(queue, Selection(run=run, states=frozenset({State.FAILED}))):
         error_type = job.failure.error_type if job.failure else "unknown"
-        exception = job.failure.exception.rpartition(".")[2] if job.failure else ""
+        exception = short_name(job.failure.exception) if job.failure else ""
         if (error_type, exception) not in groups and len(groups) >= KEPT_GROUPS:
             exception = ""
         group = groups.setdefault((error_type, exception), FailureGroup(error_type, exception))
@@ -50,6 +52,20 @@ def subject(job: Job) -> str:
         return url
     chosen = [] if job.key == payload_key(job.payload) else [job.key]
     return _cut(" ".join([*chosen, *_fields(job)]) or "{}", SUBJECT)
+
+
+def complaint(job: Job, failure: Failure) -> str:
+    """What a failure says, without the URL that the job is about anyway: `answered 404 Not Found`."""
+    about = mask_url(subject(job))
+    for joint in (" ", ": "):
+        if failure.message.startswith(about + joint):
+            return failure.message[len(about + joint) :]
+    return failure.message
+
+
+def short_name(exception: str) -> str:
+    """The name of an error without that of its module."""
+    return exception.rpartition(".")[2]
 
 
 def _fields(job: Job) -> Iterator[str]:

@@ -23,6 +23,11 @@ class Pace:
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
+        self._not_before = 0.0
+
+    def wait_until(self, instant: float) -> None:
+        """Nothing more will be done before this time."""
+        self._not_before = instant
 
     def note(self, now: float, done: int) -> None:
         """So many jobs are done at this time."""
@@ -41,4 +46,8 @@ class Pace:
 
     def seconds_left(self, remaining: int) -> float | None:
         """How long the rest takes at this pace; None where that cannot be said."""
+        waits = self._not_before - self._seen[-1][0] if self._seen else 0.0
+        if waits > 0:
+            # How fast it went before says nothing about a rest that waits.
+            return waits
         return remaining / self.per_second if self.per_second > 0 else None

@@ -10,8 +10,9 @@ from typing import Protocol
 from longshore.job import State
 from longshore.media import open_records
 from longshore.queue import Queue, Selection
-from longshore.record_store import Record, RecordStore, Undecided
+from longshore.record_store import Record, RecordStore, Tally, Undecided
 from longshore.scrape.records import Survey
+from longshore.settings import Settings
 from longshore.url import mask_url
 
 _AT_ONCE = 1000
@@ -27,6 +28,9 @@ class RunRecords(Protocol):
 
     def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """Those that count, of one kind or of all, each once."""
+
+    async def tally(self) -> Tally:
+        """How many count, and how many were rejected for which reason."""
 
 
 class InFolder:
@@ -46,6 +50,11 @@ class InFolder:
         """See `RunRecords`."""
         for record in (await surveyed(self._queue, self._folder, run=self._run)).records(kind):
             yield record
+
+    async def tally(self) -> Tally:
+        """See `RunRecords`."""
+        survey = await surveyed(self._queue, self._folder, run=self._run)
+        return await asyncio.to_thread(survey.tally)
 
 
 class InDatabase:
@@ -67,6 +76,22 @@ class InDatabase:
                 yield record
         finally:
             await store.close()
+
+    async def tally(self) -> Tally:
+        """See `RunRecords`."""
+        store = await open_records(self._url)
+        try:
+            await mark_settled(self._queue, store)
+            return await store.tally(self._run)
+        finally:
+            await store.close()
+
+
+def kept_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
+    """The records of a run, where the settings say they are."""
+    if settings.records_database is not None:
+        return InDatabase(queue, run, settings.records_database)
+    return InFolder(queue, run, Path(settings.data_folder) / "records")
 
 
 async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> Survey:

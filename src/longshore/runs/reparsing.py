@@ -20,6 +20,7 @@ from longshore.job import Job, State
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, each_job
+from longshore.runs.failures import complaint, short_name
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emitted, RecordSink
 
@@ -138,13 +139,14 @@ class _Pass:
                 continue
             attempt = await run_offline(self._handlers[job.kind], job, exchanges, f"job {job.id}")
             if isinstance(attempt.outcome, Failed):
-                self._note(attempt.outcome.failure)
+                self._note(job, attempt.outcome.failure)
             elif not isinstance(attempt.outcome, Completed):
                 self._done.not_now += 1
             yield job, attempt
 
-    def _note(self, failure: Failure) -> None:
-        reason = f"{failure.exception or failure.error_type}: {failure.message}"
+    def _note(self, job: Job, failure: Failure) -> None:
+        # Without the URL, or there would be a reason for each.
+        reason = f"{short_name(failure.exception) or failure.error_type}: {complaint(job, failure)}"
         if reason in self._reasons or len(self._reasons) < _KNOWN_REASONS:
             self._reasons[reason] += 1
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from collections.abc import Mapping
-from email.message import Message
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
+from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
 from longshore.errors import ProcessingError
-from longshore.url import mask_url
+from longshore.url import canonical_url, mask_url
 
 _PASSING = frozenset({408, 425, 429})
 _PHRASES = {known.value: f" {known.phrase}" for known in HTTPStatus}
@@ -36,18 +37,25 @@ class StatusError(ProcessingError):
     Unless it is said otherwise: where a pool of proxies is used a 403 is too, for another proxy may be let in.
     """
 
-    def __init__(self, url: str, status: int, *, retryable: bool | None = None) -> None:
+    def __init__(self, url: str, status: int, *, final_url: str = "", retryable: bool | None = None) -> None:
         again = passes(status) if retryable is None else retryable
-        super().__init__(f"{mask_url(url)} answered {in_words(status)}", retryable=again)
+        # A page that is gone, and a redirect to one that wants a login, are two different troubles. The same page in
+        # another spelling is none.
+        moved = final_url not in ("", url) and canonical_url(final_url) != canonical_url(url)
+        way = f" led to {mask_url(final_url)}, which" if moved else ""
+        super().__init__(f"{mask_url(url)}{way} answered {in_words(status)}", retryable=again)
         self.url = url
+        """What was asked for."""
         self.status = status
+        self.final_url = final_url or url
+        """What answered, after redirects."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _status_error, (self.url, self.status, self.retryable)
+        return _status_error, (self.url, self.status, self.final_url, self.retryable)
 
 
-def _status_error(url: str, status: int, retryable: bool) -> StatusError:
-    return StatusError(url, status, retryable=retryable)
+def _status_error(url: str, status: int, final_url: str, retryable: bool) -> StatusError:
+    return StatusError(url, status, final_url=final_url, retryable=retryable)
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,18 +70,25 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The body as text, by the charset the server named, or UTF-8; what does not fit is replaced."""
-        header = Message()
-        header["Content-Type"] = self.headers.get("Content-Type", "")
-        try:
-            return self.body.decode(header.get_content_charset("utf-8"), errors="replace")
-        except LookupError:
-            return self.body.decode(errors="replace")
+        """The body as text, decoded as a browser does it; what does not fit is replaced.
+
+        What the body begins with (a byte order mark) says how, or else the server, or else the page itself
+        (`<meta charset>`, `<?xml encoding>`); where nobody does, it is UTF-8.
+        """
+        named, mark = read_bom(self.body)
+        if named is not None and mark is not None:
+            return self.body[len(mark) :].decode(named, errors="replace")
+        kind = self.headers.get("Content-Type", "")
+        encoding = http_content_type_encoding(kind)
+        # Only markup declares: what looks like it in a text, or in a string of JSON, is about something else.
+        if encoding is None and (not kind or "html" in kind.lower() or "xml" in kind.lower()):
+            encoding = html_body_declared_encoding(self.body)
+        return self.body.decode(encoding or "utf-8", errors="replace")
 
     def json(self) -> Any:
         """The body read as JSON. Raises `ProcessingError` where it is none."""
         try:
-            return msgspec.json.decode(self.body)
+            return msgspec.json.decode(self.body.removeprefix(codecs.BOM_UTF8))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProcessingError(f"{mask_url(self.url)} did not answer with JSON: {error}") from error
 

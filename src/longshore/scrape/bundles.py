@@ -161,6 +161,13 @@ class Bundles:
         return number < MOST and size + needed <= MOST_BYTES
 
 
+def bundles_of(folder: Path, run: str, error: str = "") -> list[Path]:
+    """The bundles of a run in a folder, of one error or of any, the oldest first."""
+    beginning = f"{_slug(run)}-" + (f"{_slug(error)}-" if error else "")
+    kept = sorted(_stamped(folder)) if folder.is_dir() else []
+    return [path for _, path in kept if path.name.startswith(beginning)]
+
+
 def read_bundle(path: Path) -> tuple[Bundle, list[Exchange]]:
     """A bundle and its exchanges, the answers' bodies read. `InputFileError` for a path where there is none."""
     folder = path.parent if path.name == _NAME else path

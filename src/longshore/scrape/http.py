@@ -26,7 +26,7 @@ from longshore.scrape.identity import PRODUCT, robot_name
 from longshore.scrape.identity import user_agent as default_user_agent
 from longshore.scrape.pacing import NoPace, Pace
 from longshore.scrape.proxy_file import SCHEMES, Proxy
-from longshore.scrape.request import BodyOptions, Options, Request, make_request
+from longshore.scrape.request import BodyOptions, Options, Request, check_options, make_request
 from longshore.scrape.robots import Robots
 from longshore.scrape.transport import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -99,7 +99,8 @@ class AttemptHttp:
         answer = await fetch.run(request)
         if answer.status >= 400 and call.check:
             status = answer.status
-            raise StatusError(request.url, status, retryable=True if fetch.another_proxy_may(status) else None)
+            again = True if fetch.another_proxy_may(status) else None
+            raise StatusError(request.url, status, final_url=answer.url, retryable=again)
         return answer
 
     async def permit(self, url: str) -> None:
@@ -243,6 +244,7 @@ def _transport(named: Literal["aiohttp", "curl"] | Transport, bounds: Bounds, ag
 
 
 def _with(call: Call, options: BodyOptions) -> Call:
+    check_options(options)
     timeout, proxy = options.get("timeout"), options.get("proxy")
     total = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if total is not None and not 0 < total < math.inf:

@@ -12,7 +12,7 @@ from longshore.scrape.answers import Response, StatusError, passes
 from longshore.scrape.batch import AT_ONCE, fetch_all
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.masking import mask_address, mask_body
-from longshore.scrape.request import BodyOptions, Options, Request, make_request
+from longshore.scrape.request import BodyOptions, Options, Request, check_options, make_request
 from longshore.url import canonical_url
 
 _LISTED = 5
@@ -129,12 +129,15 @@ class OfflineSyncHttp:
 
 
 def _answered(answers: Answers, method: str, url: str, options: BodyOptions) -> Response:
+    check_options(options)
     request = make_request(
         method, url, params=options.get("params"), data=options.get("data"), json=options.get("json")
     )
     response = answers.answer(request)
     if response.status >= 400 and options.get("check", True):
-        raise StatusError(request.url, response.status)
+        # What is kept is masked: that alone makes it no other page.
+        moved = _known_as(response.url) != _known_as(request.url)
+        raise StatusError(request.url, response.status, final_url=response.url if moved else "")
     return response
 
 

@@ -51,6 +51,15 @@ class BodyOptions(Options, total=False):
     """The body, sent as JSON."""
 
 
+def check_options(options: BodyOptions) -> None:
+    """`ValidationError` for an option that there is not: `chek=False` would else be the same as nothing."""
+    known = BodyOptions.__optional_keys__
+    if unknown := options.keys() - known:
+        raise ValidationError(
+            f"A request takes no {', '.join(sorted(unknown))}. It takes: {', '.join(sorted(known))}.",
+        )
+
+
 class Request(msgspec.Struct, frozen=True):
     """What is sent."""
 

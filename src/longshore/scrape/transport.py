@@ -204,7 +204,9 @@ class AiohttpTransport:
     def _session(self, connector: aiohttp.TCPConnector, *, owned: bool) -> aiohttp.ClientSession:
         import aiohttp
 
-        return aiohttp.ClientSession(connector=connector, connector_owner=owned, headers=self._headers)
+        # "Unsafe" is what the library calls cookies of sites without a name (192.0.2.7). Browsers keep them.
+        jar = aiohttp.CookieJar(unsafe=True)
+        return aiohttp.ClientSession(connector=connector, connector_owner=owned, headers=self._headers, cookie_jar=jar)
 
     def _timeout(self, total: float | None = None) -> aiohttp.ClientTimeout:
         import aiohttp

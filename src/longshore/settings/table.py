@@ -145,6 +145,10 @@ class Settings:
     contact: str | None = _setting(
         None, "Whom a site's owner may write to: an address or a page, said in the user agent."
     )
+    user_agent: str | None = _setting(
+        None,
+        "The user agent of every request, in place of our own. Rules in robots.txt are looked up by its first word.",
+    )
     robots: bool = _setting(True, "Obey robots.txt. A handler may say otherwise for itself.")
     host_delay: Span = _setting(  # noqa: RUF009 - a field like the others
         Span(0.0, 0.0),
@@ -214,6 +218,10 @@ class Settings:
         "MAX_TARGETS_PER_BROWSER",
         at_least=1,
         at_most=_MANY,
+    )
+    browser_blocked: str | None = _setting(
+        None,
+        "What `kit.browser` does not load, separated by commas: image, media, font, stylesheet, script, xhr, fetch.",
     )
     tor: bool = _setting(False, "Send all requests through Tor; each worker has a Tor of its own.")
     tor_config: str | None = _setting(None, "A file of Tor's own configuration: bridges, the country of the exit.")

@@ -38,6 +38,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where records go in place of the folder."""
     contact: str = ""
     """Whom a site's owner may write to; part of the user agent."""
+    user_agent: str = ""
+    """In place of our own."""
     robots: bool = True
     """Whether robots.txt is obeyed, where a handler does not say otherwise."""
     transport: str = "aiohttp"
@@ -52,6 +54,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     proxies: ProxyConfig = ProxyConfig()
     browser: str = "playwright"
     targets_per_browser: int = 100
+    browser_blocked: tuple[str, ...] = ()
+    """Types of resources that browsers do not load."""
     tor: bool = False
     """Whether requests go through a Tor of the worker's own."""
     tor_config: str | None = None
@@ -72,6 +76,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             folder=settings.data_folder,
             records_database=settings.records_database,
             contact=settings.contact or "",
+            user_agent=settings.user_agent or "",
             robots=settings.robots,
             transport=settings.transport,
             cache_hours=settings.cache_hours,
@@ -90,6 +95,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             ),
             browser=settings.browser,
             targets_per_browser=settings.max_targets_per_browser,
+            browser_blocked=blocked_types(settings.browser_blocked),
             tor=settings.tor,
             tor_config=settings.tor_config,
             keep_pages=settings.keep_pages,
@@ -97,6 +103,11 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             worker=worker.label,
             settings={name: settings.shown(name) for name in TABLE},
         )
+
+
+def blocked_types(said: str | None) -> tuple[str, ...]:
+    """The types that a text names, separated by commas."""
+    return tuple(word for word in (part.strip() for part in (said or "").split(",")) if word)
 
 
 def _stamp(file: str | None) -> tuple[int, int, int] | None:

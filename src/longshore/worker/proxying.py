@@ -13,7 +13,7 @@ from longshore.scrape.proxies.blame import blame_for_status, blame_of, status_of
 from longshore.scrape.proxy_file import Proxy, read_proxies
 from longshore.scrape.tor import Tor
 from longshore.settings import Settings
-from longshore.worker.kit_config import ProxyConfig
+from longshore.worker.kit_config import ProxyConfig, blocked_types
 
 LOG = Path("logs/proxies.log")
 
@@ -26,6 +26,12 @@ def check_tools(settings: Settings) -> None:
         read_proxies(Path(settings.proxy_file))
     if settings.tor_config is not None and not Path(settings.tor_config).is_file():
         raise SettingsError(f"tor_config names {settings.tor_config}, which is not there.")
+    if settings.tor and settings.proxy_file is not None:
+        raise SettingsError("tor is on and proxy_file is set, and a request goes one way. Switch one of them off.")
+    if settings.browser_blocked is not None:
+        from longshore.scrape.browser.command import checked_blocked
+
+        checked_blocked(blocked_types(settings.browser_blocked))
 
 
 def proxy_pool(config: ProxyConfig, clock: Clock, tell: Callable[[Change], None] | None = None) -> ProxyPool | None:

@@ -349,7 +349,7 @@ def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | Non
         else None
     )
     return Http(
-        user_agent=user_agent(config.contact),
+        user_agent=config.user_agent or user_agent(config.contact),
         robots=config.robots,
         pace=pace,
         proxies=turns,
@@ -365,6 +365,8 @@ def _browsers(config: KitConfig, pace: Pace, turns: Turns | None) -> Browsers:
     return Browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
         targets=config.targets_per_browser,
+        blocked=config.browser_blocked,
+        user_agent=config.user_agent or None,
         # Browsers cannot log in to Tor's proxy, as sessions would have to.
         proxy=config.tor_proxy or None,
         proxies=None if config.tor else turns,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -63,6 +65,21 @@ def test_no_browser_is_one_clear_message_with_the_fix(bare_machine: Path) -> Non
     with pytest.raises(BrowserMissingError, match=r"no browser.*Fix: install one \(Debian: apt-get install") as caught:
         find_browser()
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize("kind", ["playwright", "selenium"])
+async def test_a_library_that_is_not_installed_is_one_message_with_the_fix(
+    monkeypatch: pytest.MonkeyPatch, kind: Literal["playwright", "selenium"]
+) -> None:
+    monkeypatch.setitem(sys.modules, kind, None)
+    monkeypatch.setattr("longshore.scrape.browser.finding.find_spec", lambda _: None)
+    browsers = Browsers(kind)
+    with pytest.raises(
+        BrowserMissingError, match=rf"needs {kind}, which is not installed. Fix: pip install '.\[browser"
+    ):
+        async with browsers.page():
+            pass
+    await browsers.close()
 
 
 def test_a_driver_of_another_version_is_not_used(bare_machine: Path) -> None:

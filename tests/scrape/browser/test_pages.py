@@ -96,6 +96,16 @@ def test_the_drivers_own_page_is_at_hand(browsers: SyncBrowsers, site: Site, kin
         assert page.do(lambda native: native.title() if kind == "playwright" else native.title) == "Plain"
 
 
+def test_the_window_is_that_of_a_desk_and_not_of_a_telephone(browsers: SyncBrowsers, site: Site, kind: str) -> None:
+    def width(native: Any) -> Any:
+        script = "window.innerWidth"
+        return native.evaluate(script) if kind == "playwright" else native.execute_script(f"return {script}")
+
+    with browsers.page() as page:
+        page.open(f"{site.url}/plain")
+        assert page.do(width) >= 1024
+
+
 def test_an_error_of_ones_own_passes_through_and_the_page_serves_on(browsers: SyncBrowsers, site: Site) -> None:
     with pytest.raises(KeyError, match="mine"), browsers.page() as page:
         raise KeyError("mine")

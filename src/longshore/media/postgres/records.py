@@ -8,6 +8,7 @@ one queue, for the ids of jobs are a queue's own.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from longshore.media.postgres.connections import Connections, Session, open_sess
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import Location, locate
 from longshore.media.postgres.schema import statements
-from longshore.record_store import NewRecords, Record, Undecided
+from longshore.record_store import NewRecords, Record, Tally, Undecided
 
 _ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
 _RECORDS = ("text[]", "json[]")
@@ -118,6 +119,30 @@ class PostgresRecords:
             for run_, job_kind, key, epoch, n, kind_, data in rows:
                 yield Record(run=run_, job_kind=job_kind, key=key, epoch=epoch, n=n, kind=kind_, data=_decode(data))
             after = (job_kind, key, n)
+
+    async def tally(self, run: str) -> Tally:
+        """See `RecordStore`."""
+        counted = f"select kind, count(*) from {self._location.quoted_schema}.record where run = $1 group by kind"  # noqa: S608 - it is quoted
+        kept = {row["kind"]: row["count"] for row in await self._connections.fetch(counted, run, repeatable=True)}
+        # Added up here: the database does not look into JSON, see the table.
+        page = f"""
+            select kind, key, job, rejected from {self._location.quoted_schema}.emitted e
+            where run = $1 and settled and rejected::text <> '[]' and (kind, key, job) > ($2, $3, $4)
+                and not exists (
+                    select from {self._location.quoted_schema}.emitted l
+                    where l.run = e.run and l.kind = e.kind and l.key = e.key and l.settled
+                        and l.written_at > e.written_at
+                )
+            order by kind, key, job limit $5
+        """  # noqa: S608 - it is quoted
+        rejected: dict[str, Counter[str]] = {}
+        after = ("", "", "")
+        while rows := await self._connections.fetch(page, run, *after, _PAGE, repeatable=True):
+            for *name, found in rows:
+                for kind, reason, number in _decode(found):
+                    rejected.setdefault(kind, Counter())[reason] += number
+                after = tuple(name)
+        return Tally(kept, {kind: dict(reasons) for kind, reasons in rejected.items()})
 
     async def close(self) -> None:
         """See `RecordStore`."""

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -51,6 +52,15 @@ INSTALL = (
 
 class BrowserMissingError(ProcessingError):
     """This machine has no browser. Worth another try: another machine may have one."""
+
+
+def needs(kind: Kind) -> None:
+    """Raise `BrowserMissingError` where the library that drives browsers is not installed."""
+    if find_spec(kind) is None:
+        raise BrowserMissingError(
+            f"kit.browser needs {kind}, which is not installed. "
+            f"Fix: pip install '.[browser]' where Longshore was cloned."
+        )
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -87,7 +87,7 @@ class Page:
             # Where it was led to was not known before; what must not be asked for is not handed out either.
             await manners.permit(opened.url)
         if check and opened.status >= 400:
-            raise StatusError(url, opened.status)
+            raise StatusError(url, opened.status, final_url=opened.url)
         return opened
 
     async def _ask(self, url: str, identity: str, turn: TakenTurn | None) -> Opened:

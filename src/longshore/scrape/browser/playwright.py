@@ -19,6 +19,7 @@ from longshore.scrape.browser.command import NEVER_SENT, RESOURCE_TYPES, argumen
 from longshore.scrape.browser.driver import Opened, Plan
 from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
 from longshore.scrape.browser.fetching import browser_for_playwright
+from longshore.scrape.browser.finding import needs
 from longshore.scrape.browser.folders import new_folder, remove_folder
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
 from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
@@ -51,6 +52,7 @@ class PlaywrightLauncher:
 
     async def start(self, proxy: str | None) -> PlaywrightBrowser:
         """As `Launcher.start`."""
+        needs("playwright")
         from playwright import async_api as api
 
         if self._program is None:

@@ -21,6 +21,7 @@ from longshore.scrape.browser.command import RESOURCE_TYPES, arguments
 from longshore.scrape.browser.driver import Opened, Plan
 from longshore.scrape.browser.faults import death, download, first_line, is_death, navigation_fault
 from longshore.scrape.browser.fetching import browser_for_selenium
+from longshore.scrape.browser.finding import needs
 from longshore.scrape.browser.folders import new_folder, remove_folder
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
 from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
@@ -55,6 +56,7 @@ class SeleniumLauncher:
 
     async def start(self, proxy: str | None) -> SeleniumBrowser:
         """As `Launcher.start`."""
+        needs("selenium")
         from selenium.common.exceptions import WebDriverException
         from urllib3.exceptions import HTTPError
 
@@ -270,7 +272,8 @@ def _options(plan: Plan, program: str, folder: str, server: str | None) -> Chrom
     options = ChromeOptions()
     options.binary_location = program
     options.unhandled_prompt_behavior = "dismiss"
-    own = ["--headless", "--hide-scrollbars", f"--user-data-dir={folder}/profile"]
+    # Sites show a narrow window what they show a telephone.
+    own = ["--headless", "--hide-scrollbars", "--window-size=1280,900", f"--user-data-dir={folder}/profile"]
     for argument in (*own, *arguments(blocked=plan.blocked, proxy_server=server, user_agent=plan.user_agent)):
         options.add_argument(argument)
     return options

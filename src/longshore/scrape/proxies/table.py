@@ -33,6 +33,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """How many have used it there."""
     resting: int
     """For how many of them it rests."""
+    everywhere: bool = False
+    """It rests here because it rests at every host."""
 
 
 def rows(told: Iterable[Sequence[Standing]], now: float) -> list[Row]:
@@ -43,7 +45,17 @@ def rows(told: Iterable[Sequence[Standing]], now: float) -> list[Row]:
             for place in standing.places:
                 met.setdefault((place.host, standing.proxy), []).append(_as_of(place, now))
     made = [_row(proxy, host, places) for (host, proxy), places in met.items()]
+    gone = {row.proxy: row for row in made if not row.host and row.resting == row.workers}
+    made = [_gone(row, gone[row.proxy]) if row.host and row.proxy in gone else row for row in made]
     return sorted(made, key=lambda row: (row.host, _WORST_FIRST.index(row.state)))
+
+
+def _gone(row: Row, everywhere: Row) -> Row:
+    """A proxy at a host, when it rests at every host."""
+    if row.state == "resting":
+        return row
+    rest = {name: getattr(everywhere, name) for name in ("state", "failures", "why", "since", "until")}
+    return msgspec.structs.replace(row, **rest, resting=row.workers, everywhere=True)
 
 
 def unused(told: Iterable[Sequence[Standing]]) -> list[str]:

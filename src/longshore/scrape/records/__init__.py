@@ -8,10 +8,10 @@ that are marked; of those that are not, because their worker died in between, th
 its lease changes nothing, and no record is ever seen twice or in part.
 """
 
-from longshore.record_store import Record, Undecided
+from longshore.record_store import Record, Tally, Undecided
 from longshore.scrape.records.emission import Emission, Emitted, EmittedRecord, Keep, RecordError, Rejected
 from longshore.scrape.records.sink import RecordSink, SegmentSink
-from longshore.scrape.records.survey import Survey, Tally
+from longshore.scrape.records.survey import Survey
 from longshore.scrape.records.writer import RecordWriter, next_revision
 
 __all__ = [

@@ -20,7 +20,7 @@ import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
-from longshore.record_store import Record, Undecided
+from longshore.record_store import Record, Tally, Undecided
 from longshore.scrape.records.lines import SUFFIX, AttemptHead, AttemptLine, SettledLine
 
 T = TypeVar("T")
@@ -30,13 +30,6 @@ _CHUNK = 1 << 20
 _heads = msgspec.json.Decoder(AttemptHead | SettledLine)
 _lines = msgspec.json.Decoder(AttemptLine | SettledLine)
 _value = msgspec.json.Decoder()
-
-
-class Tally(msgspec.Struct, frozen=True):
-    """How many records were kept, by kind, and rejected, by kind and reason."""
-
-    kept: dict[str, int]
-    rejected: dict[str, dict[str, int]]
 
 
 class _Found(NamedTuple):
