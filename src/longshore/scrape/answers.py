@@ -67,7 +67,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         header["Content-Type"] = self.headers.get("Content-Type", "")
         try:
             return self.body.decode(header.get_content_charset("utf-8"), errors="replace")
-        except LookupError:
+        except (LookupError, UnicodeError):
+            # No such charset; or one that is none for pages, such as that of domain names.
             return self.body.decode(errors="replace")
 
     def json(self) -> Any:
