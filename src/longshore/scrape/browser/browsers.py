@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import structlog
 
@@ -21,7 +20,7 @@ from longshore.scrape.browser.picture import Picture, attach
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import NoPace, Pace
 from longshore.scrape.proxies.turns import Turns
-from longshore.scrape.proxy_file import SCHEMES
+from longshore.scrape.proxy_file import checked_proxy
 from longshore.url import mask_url
 
 DEFAULT_TARGETS = 100
@@ -158,14 +157,12 @@ class Browsers(AttemptBrowsers):
 
 
 def _check_proxy(proxy: str) -> None:
-    # A browser that cannot read its proxy's address goes without, and shows its own.
-    parts = urlsplit(proxy)
     try:
-        known = parts.scheme.lower() in SCHEMES and parts.hostname and parts.port
-    except ValueError:
-        known = None
-    if not known:
-        raise SettingsError(f"'{mask_url(proxy)}' is no proxy. Write it as http://user:password@address:port.")
+        checked_proxy(proxy)
+    except ValueError as error:
+        raise SettingsError(
+            f"What is given is no proxy: it {error}. Write it as http://user:password@address:port."
+        ) from error
 
 
 def _launcher(kind: Kind, plan: Plan) -> Launcher:
