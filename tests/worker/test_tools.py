@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
@@ -19,7 +20,7 @@ from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
-from longshore.scrape.bundles import read_bundle
+from longshore.scrape.bundles import Bundles, read_bundle
 from longshore.scrape.pacing import NoPace
 from longshore.scrape.proxies.posted import posted
 from longshore.scrape.records import Survey
@@ -107,6 +108,33 @@ async def test_failures_of_one_kind_leave_one_bundle_with_the_page(
     bundle, exchanges = read_bundle(place)
     assert bundle.signature.function == "parse"
     assert [(exchange.url, exchange.body) for exchange in exchanges] == [(bundle.job.payload["url"], b"hello")]
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_pages_that_cannot_be_kept_cost_no_job(
+    run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
+) -> None:
+    (tmp_path / ".longshore").mkdir()
+    (tmp_path / ".longshore" / "pages").write_text("a file where a folder should be")
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/{n}"}) for n in range(3)])
+    await run_worker(queue, handler_file=file, kit=KitConfig(keep_pages=True))
+    assert [job.result for job in await queue.jobs(Selection())] == [{"length": 5}] * 3
+
+
+async def test_a_bundle_that_cannot_be_made_costs_neither_the_job_nor_the_worker(
+    run_worker: Any, file: Path, site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("half a character")
+
+    monkeypatch.setattr(Bundles, "keep", broken)
+    queue = MemoryQueue()
+    await queue.submit([new_job("async broken", {"url": f"{site.url}/{n}"}) for n in range(3)])
+    with capture_logs() as said:
+        await run_worker(queue, handler_file=file)
+    assert totals(await queue.stats()).failed == 3
+    assert [entry["event"] for entry in said].count("No bundle of this failure could be kept") == 3
 
 
 async def test_a_failed_attempt_leaves_no_records(run_worker: Any, file: Path, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
 import msgspec
+import structlog
 
-from longshore.errors import Failure
+from longshore.errors import Failure, InputFileError
 from longshore.handlers.handler import Handler
 from longshore.handlers.offline import OfflineAttempt, run_offline
 from longshore.job import Job, State
@@ -22,6 +23,8 @@ from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, each_job
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emitted, RecordSink
+
+log = structlog.get_logger()
 
 _CHUNK = 100
 _MOST_IN_FRONT = 20_000
@@ -132,7 +135,11 @@ class _Pass:
         """Every job in this state that has pages, and what its handler makes of them."""
         selection = Selection(run=self._run, kinds=frozenset(self._handlers), states=frozenset({state}))
         async for job in each_job(self._queue, selection):
-            exchanges = self._pages.exchanges(job)
+            try:
+                exchanges = self._pages.exchanges(job)
+            except InputFileError as error:
+                log.warning(f"Job {job.id} counts as one without pages: {error}")
+                exchanges = []
             if not exchanges:
                 self._done.without_pages += 1
                 continue

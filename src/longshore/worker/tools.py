@@ -91,6 +91,9 @@ class Attempts:
                 kit.trail.close()
             except OSError as fault:
                 log.warning("The pages of this job could not be kept", error=str(fault))
+            except Exception:
+                # What is kept for later must never cost the job, or the worker and all it holds.
+                log.exception("The pages of this job could not be kept")
         if kit.emission is None or not isinstance(outcome, Completed):
             return None
         return cast("Emission", kit.emission).emitted()
@@ -120,6 +123,10 @@ class Attempts:
             place = self._bundles.keep(job, outcome.failure, signature, trail)
         except OSError as fault:
             log.warning("No bundle of this failure could be kept", error=str(fault))
+            return
+        except Exception:
+            # As above: the failure itself is worth more than the bundle of it.
+            log.exception("No bundle of this failure could be kept")
             return
         if place is not None:
             code = getattr(handler.function, "__code__", None)
