@@ -14,7 +14,7 @@ from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
 from longshore.clock import SystemClock
-from longshore.errors import InputFileError
+from longshore.errors import InputFileError, SettingsError
 from longshore.handlers.kit import Kit
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
@@ -197,6 +197,8 @@ async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
     await fetch()
     with pytest.raises(InputFileError):
         tools.change(KitConfig(proxies=ProxyConfig(file="missing.txt")))
+    with pytest.raises(SettingsError, match="this machine's own address"):
+        tools.change(KitConfig())
     await fetch()
     await tools.close()
     for server in (first, second):

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import ProcessingError, QueueError, SnoozeError
+from longshore.errors import ProcessingError, QueueError, SettingsError, SnoozeError
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import Kit
 from longshore.job import Job
@@ -186,10 +186,17 @@ class WorkerTools(Attempts):
     def change(self, config: KitConfig) -> None:
         """Take on what may change while a worker runs: its proxies. What is under way goes on as it began.
 
-        Raises `InputFileError` where their file cannot be read; then nothing has changed.
+        Raises `InputFileError` where their file cannot be read, and `SettingsError` where none is named any more; then
+        nothing has changed.
         """
         if config.proxies == self.config.proxies:
             return
+        if config.proxies.file is None and self.config.proxies.file is not None:
+            # A .env that was emptied or moved away looks the same as one that says so on purpose.
+            raise SettingsError(
+                f"no proxy file is named any more, in place of {self.config.proxies.file}, and without one all would "
+                "go out from this machine's own address. To work without proxies, start the worker anew"
+            )
         news = ProxyNews(self._tell)
         self._pool = proxy_pool(config.proxies, self._clock, news)
         self.proxy_news = news
