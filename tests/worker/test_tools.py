@@ -234,6 +234,25 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
     assert made == [None, ["http://127.0.0.1:9"]]
 
 
+async def test_a_browser_asks_before_each_page_where_the_tor_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have died and been started again, and without it a browser would show the machine's own address (D3)."""
+    monkeypatch.chdir(tmp_path)
+    asked: list[Any] = []
+
+    class NotingBrowsers(Browsers):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            asked.append(options["way"])
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
+    tools = WorkerTools(KitConfig(tor=True), "tester/1", NoPace(), SystemClock())
+    assert Kit(None, tools, make_job({})).browser is not None
+    assert asked == [tools.own_tor().plain_proxy]
+    await tools.close()
+
+
 async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rotate(tmp_path: Path) -> None:
     file = tmp_path / "proxies.txt"
     file.write_text("\n".join(f"10.0.0.{n}:80" for n in range(10)))

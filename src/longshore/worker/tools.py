@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -180,8 +180,7 @@ class WorkerTools(Attempts):
 
     async def start_tor(self) -> None:
         """See to it that Tor runs before the first attempt. Raises `TorError`."""
-        endpoint = await self._tor.start()
-        self.config = msgspec.structs.replace(self.config, tor_proxy=endpoint.plain_proxy)
+        await self._tor.start()
 
     def change(self, config: KitConfig) -> None:
         """Take on what may change while a worker runs: its proxies. What is under way goes on as it began.
@@ -226,7 +225,7 @@ class WorkerTools(Attempts):
     def browser(self, kit: Kit) -> Any:
         """As `Kit.browser`."""
         if self._browsers is None:
-            self._browsers = _browsers(self.config, self.pace, self._pool)
+            self._browsers = _browsers(self.config, self.pace, self._pool, self._tor.plain_proxy)
         permit = self._http.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
 
@@ -334,11 +333,14 @@ class ChildTools(Attempts):
             from longshore.scrape.browser import SyncBrowsers
 
             turns = None if self._config.proxies.file is None else RelayedPool(self._line)
-            self._browsers = SyncBrowsers(_browsers(self._config, self._pace, turns))
+            self._browsers = SyncBrowsers(_browsers(self._config, self._pace, turns, self._plain_tor))
             # One of its own: this one is used in the browser's event loop.
             self._permits = self._new_http()
         permit = self._permits.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
+
+    async def _plain_tor(self) -> str:
+        return str(await self._line.call("plain_tor"))
 
     def _new_http(self) -> Http:
         config = self._config
@@ -373,15 +375,15 @@ def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | Non
     )
 
 
-def _browsers(config: KitConfig, pace: Pace, turns: Turns | None) -> Browsers:
+def _browsers(config: KitConfig, pace: Pace, turns: Turns | None, tor: Callable[[], Awaitable[str]]) -> Browsers:
     from longshore.scrape.browser import Browsers
 
     return Browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
         targets=config.targets_per_browser,
-        # Browsers cannot log in to Tor's proxy, as sessions would have to.
-        proxy=config.tor_proxy or None,
         proxies=None if config.tor else turns,
+        # Without a session: one for each host would be a browser for each host.
+        way=tor if config.tor else None,
         pace=pace,
         wants_picture=lambda _: config.bundles > 0,
     )

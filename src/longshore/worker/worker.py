@@ -290,7 +290,6 @@ class _Worker:
             self._ending.fail(str(error))
         else:
             starting.result()
-            self._children.change(self._tools.config)
 
     async def _open_records(self, url: str) -> None:
         """Nothing begins where its records could not be kept."""

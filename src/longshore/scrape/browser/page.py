@@ -39,8 +39,6 @@ class Manners:
     """Told of every URL that was opened, or could not be. The body of the answer is not among it."""
     ends_at: float | None = None
     """When the attempt will be ended (`time.monotonic`)."""
-    identity: str = ""
-    """As whom pages are asked for: the proxy, without its password."""
 
     def waits(self) -> float:
         """Seconds there are for waiting now."""
@@ -76,7 +74,7 @@ class Page:
             await manners.permit(url)
         turn = await self._seat.turn(host_of(url), manners.waits())
         if turn is None:
-            opened = await self._ask(url, manners.identity, None)
+            opened = await self._ask(url, self._seat.identity, None)
         else:
             try:
                 opened = await self._ask(url, str(turn.proxy), turn)
