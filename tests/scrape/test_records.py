@@ -318,15 +318,17 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(tmp_path: Path, monkeypat
     writer.put(job(2), emitted("b"))
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            writer.flush()
+        for _ in range(5):
+            with pytest.raises(OSError, match="No space left"):
+                writer.flush()
+    assert len(list(tmp_path.iterdir())) == 1, "a try that failed leaves no segment"
     writer.flush()
     for number in ("1", "2"):
         writer.settled(number, 1)
     writer.close()
     survey = Survey(tmp_path)
     assert data(survey) == ["a", "b"]
-    assert list(survey.torn.values()) == [20]
+    assert not survey.torn, "what was written of it takes up no room"
 
 
 def test_a_frame_that_was_written_though_its_flush_failed_is_seen_once(
