@@ -129,6 +129,16 @@ def test_what_json_cannot_say_or_is_no_record_is_refused(record: Any) -> None:
     assert emission.emitted() is None
 
 
+def test_a_number_that_nobody_can_read_is_refused_by_schemas_too() -> None:
+    class Counted(BaseModel):
+        number: int
+
+    emission = Emission({"record": Counted})
+    assert emission.emit({"number": 2**100})
+    with pytest.raises(RecordError, match="A record cannot be stored"):
+        emission.emit({"number": 10**4200 - 1 << 2000})
+
+
 @pytest.mark.parametrize("kind", [None, 7, "", " ", "a\0b", "\ud800", "two\nlines"])
 def test_a_kind_that_is_no_name_is_refused(kind: Any) -> None:
     with pytest.raises(RecordError, match="cannot be of the kind"):
