@@ -17,7 +17,7 @@ import pytest
 from tests.scrape.browser.conftest import KINDS, Site
 from tests.waiting import wait_until
 
-from longshore.errors import CrashedError, TimedOutError
+from longshore.errors import CrashedError, TimedOutError, WorkerError
 from longshore.scrape.browser import Browsers
 
 Make = Callable[..., Browsers]
@@ -187,3 +187,19 @@ def test_nothing_is_imported_before_the_first_page() -> None:
     )
     told = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hostile", ["/alerts", "chrome://crash", "chrome://hang", "javascript:while(1){}"])
+async def test_what_one_page_does_is_not_the_next_ones_trouble(
+    make_browsers: Make, site: Site, kind: str, hostile: str
+) -> None:
+    """With Selenium, dialogs without end failed every job until the browser was replaced."""
+    browsers = make_browsers(kind, timeout=timedelta(seconds=5))
+    with suppress(WorkerError):
+        async with browsers.page() as page:
+            await page.open(f"{site.url}{hostile}" if hostile.startswith("/") else hostile)
+            await page.html()
+    async with browsers.page() as page:
+        await page.open(f"{site.url}/plain")
+        assert "As it was sent" in await page.html()

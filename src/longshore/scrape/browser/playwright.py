@@ -142,9 +142,11 @@ class PlaywrightBrowser:
             page = await context.new_page()
             if self._patterns:
                 await _block(context, page, self._patterns)
+            tab = PlaywrightTab(page, context if fresh else None, self._relay)
+            await tab.watch_dialogs(context)
         except api.Error as error:
             raise death(error.message) from error
-        return PlaywrightTab(page, context if fresh else None, self._relay)
+        return tab
 
     async def _context(self) -> api.BrowserContext:
         return await self._browser.new_context(accept_downloads=False)
@@ -170,6 +172,7 @@ class PlaywrightTab:
         self._own = own
         self._relay = relay
         self._crashed = False
+        self._asks = False
         self._popups: list[api.Page] = []
         page.on("crash", self._crash)
         page.on("popup", self._popup)
@@ -177,7 +180,17 @@ class PlaywrightTab:
     @property
     def worn(self) -> bool:
         """As `Tab.worn`."""
-        return self._crashed or bool(self._popups) or self._own is not None or self._page.is_closed()
+        left = self._asks or bool(self._popups)
+        return self._crashed or left or self._own is not None or self._page.is_closed()
+
+    async def watch_dialogs(self, context: api.BrowserContext) -> None:
+        """Know of dialogs: a page that opens one after another would keep the next from loading.
+
+        Over a connection of our own, for Playwright dismisses them only where nobody listens to its own event.
+        """
+        session = await context.new_cdp_session(self._page)
+        session.on("Page.javascriptDialogOpening", self._dialog)
+        await session.send("Page.enable")
 
     async def _goto(self, url: str, seconds: float) -> api.Response | None:
         from playwright import async_api as api
@@ -251,6 +264,9 @@ class PlaywrightTab:
 
     def _crash(self, _: api.Page) -> None:
         self._crashed = True
+
+    def _dialog(self, _: dict[str, Any]) -> None:
+        self._asks = True
 
     def _popup(self, page: api.Page) -> None:
         self._popups.append(page)
