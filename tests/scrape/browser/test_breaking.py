@@ -35,6 +35,10 @@ def gone(process: psutil.Process) -> bool:
         return True
 
 
+def there(folder: str) -> bool:
+    return Path(folder).is_dir()
+
+
 def main_process(root: int) -> psutil.Process:
     """The browser's own first process, which under Selenium has its driver above it."""
     return next(each for each in members(root) if "--remote-debugging" in " ".join(each.cmdline()))
@@ -203,3 +207,24 @@ async def test_what_one_page_does_is_not_the_next_ones_trouble(
     async with browsers.page() as page:
         await page.open(f"{site.url}/plain")
         assert "As it was sent" in await page.html()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_driver_that_is_killed_leaves_neither_processes_nor_a_profile(
+    make_browsers: Make, site: Site, kind: str
+) -> None:
+    browsers = make_browsers(kind)
+    before = set(psutil.Process().children())
+    async with browsers.page() as page:
+        await page.open(f"{site.url}/plain")
+        left = members(browsers.pids[0])
+        command = main_process(browsers.pids[0]).cmdline()
+        (profile,) = (each.partition("=")[2] for each in command if each.startswith("--user-data-dir="))
+        assert there(profile)
+        # Playwright's own process; Selenium's lifeline, which alone holds the driver.
+        (driver,) = set(psutil.Process().children()) - before
+        driver.kill()
+        wait_until(lambda: gone(driver) or driver.status() == psutil.STATUS_ZOMBIE)
+    await browsers.close()
+    assert not [each for each in left if not gone(each)]
+    assert not there(profile)

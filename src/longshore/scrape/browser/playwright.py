@@ -19,7 +19,7 @@ from longshore.scrape.browser.command import NEVER_SENT, RESOURCE_TYPES, argumen
 from longshore.scrape.browser.driver import Opened, Plan
 from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
 from longshore.scrape.browser.fetching import browser_for_playwright
-from longshore.scrape.browser.folders import new_folder, remove_folder
+from longshore.scrape.browser.folders import new_folder, note_profile, remove_folder
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
 from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
 from longshore.url import mask_url
@@ -37,6 +37,10 @@ CLOSE_SECONDS = 5.0
 
 _MARK = "LONGSHORE_BROWSER"
 """The environment variable by which a browser's first process is known; Playwright does not tell its number."""
+
+
+_USER_DATA = "--user-data-dir="
+_MADE_BY_PLAYWRIGHT = "playwright_chromiumdev_profile-"
 
 
 class PlaywrightLauncher:
@@ -66,6 +70,8 @@ class PlaywrightLauncher:
                     self._playwright = await api.async_playwright().start()
                 browser = await self._launch(self._playwright, relay.server if relay else proxy, folder, mark)
                 root = await asyncio.to_thread(_first_marked, mark)
+                if profile := _profile_of(root):
+                    note_profile(folder, profile)
                 self._node = self._node or _driver_of(root)
                 return PlaywrightBrowser(browser, root, folder, relay, self._plan.blocked)
         except BaseException as error:
@@ -309,6 +315,15 @@ def _first_marked(mark: str) -> psutil.Process:
             if "--remote-debugging-pipe" in line and "--type=" not in line:
                 return process
     raise CrashedError("the browser died while it started")
+
+
+def _profile_of(root: psutil.Process) -> str:
+    """Where the browser keeps its profile: in a folder that Playwright made, and leaves behind when it is killed."""
+    with contextlib.suppress(psutil.Error):
+        for argument in root.cmdline():
+            if argument.startswith(_USER_DATA) and _MADE_BY_PLAYWRIGHT in argument:
+                return argument.removeprefix(_USER_DATA)
+    return ""
 
 
 def _driver_of(root: psutil.Process) -> psutil.Process | None:

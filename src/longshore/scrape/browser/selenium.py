@@ -359,7 +359,7 @@ def _root_of(process: Process) -> psutil.Process:
 
 async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str, relay: Relay | None) -> None:
     if process is not None:
-        await asyncio.to_thread(_kill, process)
+        await asyncio.to_thread(_kill, process, folder)
         await process.wait()
         await asyncio.to_thread(bury_strays)
         # asyncio closes it only when every pipe has ended.
@@ -370,11 +370,25 @@ async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str,
     await asyncio.to_thread(remove_folder, folder)
 
 
-def _kill(process: Process) -> None:
+def _kill(process: Process, folder: str) -> None:
+    members: list[psutil.Process] = []
     # While its exit status has not been asked for, its number cannot be another's.
     if process.returncode is None:
         with contextlib.suppress(psutil.Error):
-            end_family(family(psutil.Process(process.pid)), waited_for=process.pid)
+            members = family(psutil.Process(process.pid))
+    if len(members) < 2:
+        # The lifeline was killed alone. Those it held are known by the folder they were given.
+        members += _given(folder)
+    end_family(members, waited_for=process.pid)
+
+
+def _given(folder: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("TMPDIR") == folder:
+                found.append(process)
+    return found
 
 
 def _words(error: Exception) -> str:
