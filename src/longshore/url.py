@@ -32,10 +32,24 @@ _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
 _HOST = re.compile(r"(\[[^\]\s]*\]|[^/?#@:\s]*)(:\d+)?(?=[/?#\s]|\Z)")
 # A password may hold a space that nobody encoded; behind the host, a space ends the address of a page.
 _PAGE_CREDENTIALS = re.compile(r"(?:[^/\n]*@)?(?:\S*@)?")
+# As it was typed, a `#` in a password included.
 _SECRET_PARAMETER = re.compile(
-    r"[?&][^=&\s]*(?:password|passwd|secret|token|api_?key|auth)[^=&\s]*=(?P<secret>[^&\s]*)", re.IGNORECASE
+    r"[?&#][^=&\s]*(?:passw(?:or)?d|secret|token|api[_-]?key|auth(?!or))[^=&\s]*=(?P<secret>[^&\s]*)", re.IGNORECASE
+)
+_SECRET_SESSION = re.compile(
+    r"[?&](?:[^=&\s]*(?:signature|credential|sess(?:ion)?[_-]?id|jwt)[^=&\s]*|sid|sig|pwd|pass)=(?P<secret>[^&#\s]*)"
+    # Some sites keep it in the path.
+    r"|;[a-z]*sess(?:ion)?id=(?P<segment>[^/?#;&\s]*)",
+    re.IGNORECASE,
+)
+# Known by their looks, whatever they are called: keys of Google, GitHub, Slack, Stripe and of language models.
+TOKEN = re.compile(
+    r"(?<![\w-])(?:AIza[\w-]{35}|gh[pousr]_\w{36,}|github_pat_\w{22,}|xox[abeprs]-[\w-]{10,}|sk_(?:live|test)_\w{16,}"
+    r"|sk-(?:proj-|ant-)?\w{32,})"
 )
 _IN_TEXT = re.compile(rf"(?<![a-z0-9+.-]){_SCHEME}://(?:[^/@:\s]*:[^/\n]*@)?[^\s'\"<>]*", re.IGNORECASE)
+# Letters that older rules for names replaced by others (and two invisible ones, which they dropped).
+_DEVIATING = re.compile("[ßς\u200c\u200d]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -58,7 +72,13 @@ def _canonical(url: str) -> str:
     # Imported where it is used: it brings half of the standard library's HTTP along.
     from w3lib.url import canonicalize_url
 
+    if not url.isascii():
+        given = urlsplit(url)
+        user, at, place = given.netloc.rpartition("@")
+        url = urlunsplit(given._replace(netloc=f"{user}{at}{_in_ascii(place)}"))
     parts = urlsplit(canonicalize_url(url))
+    if not parts.netloc and parts.scheme in _PAGES:
+        raise ValueError("it names no host")
     netloc = parts.netloc.lower() if "@" not in parts.netloc else parts.netloc
     if parts.port is not None and parts.port == _DEFAULT_PORTS.get(parts.scheme):
         netloc = netloc.rpartition(":")[0]
@@ -71,9 +91,27 @@ def _canonical(url: str) -> str:
     return urlunsplit((parts.scheme, netloc, parts.path or "/", query, ""))
 
 
+def _in_ascii(host: str) -> str:
+    """A host's name as name servers know it, so that both spellings are one host; as it is where it has no such form.
+
+    What Python's codec makes of ß and the like is another name, that of another site: straße.de is not strasse.de.
+    """
+    if host.isascii():
+        return host
+    import unicodedata
+
+    labels = unicodedata.normalize("NFC", host.lower()).split(".")
+    deviating = [f"xn--{label.encode('punycode').decode()}" if _DEVIATING.search(label) else label for label in labels]
+    try:
+        return ".".join(deviating).encode("idna").decode()
+    except UnicodeError:
+        return host
+
+
 def url_key(url: str) -> str:
     """The key of a URL's job: the SHA-256 of its canonical form, in hexadecimal."""
-    return hashlib.sha256(canonical_url(url).encode()).hexdigest()
+    # Half a character too has a key: that it cannot be stored is for others to say.
+    return hashlib.sha256(canonical_url(url).encode(errors="surrogatepass")).hexdigest()
 
 
 def host_of(url: str) -> str:
@@ -87,17 +125,21 @@ def host_of(url: str) -> str:
         return ""
     if name is None:
         return ""
+    name = _in_ascii(name)
     return name if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f"{name}:{port}"
 
 
 def mask_url(url: str) -> str:
     """The URL with what is secret in it replaced by `***`, for logs, errors and screens.
 
-    Secret are a password, parameters named like one, and a user name that stands alone, for it may be a token: but not
-    that of a database, or of ssh. The text may be mistyped: whatever may be part of a password is hidden, up to the
-    last `@`. In the address of a page an `@` behind the host is part of the path and hides nothing.
+    Secret are a password, parameters named like one, what looks like a known kind of key, and a user name that stands
+    alone, for it may be a token: but not that of a database, or of ssh. The text may be mistyped: whatever may be part
+    of a password is hidden, up to the last `@`. In the address of a page an `@` behind the host is part of the path and
+    hides nothing.
     """
     secrets = [found.span("secret") for found in _SECRET_PARAMETER.finditer(url) if found["secret"]]
+    secrets += [found.span(name) for found in _SECRET_SESSION.finditer(url) if found[name := found.lastgroup or 0]]
+    secrets += [found.span() for found in TOKEN.finditer(url)]
     if (credentials := _credentials(url)) is not None:
         secrets.append(credentials)
     shown, done = [], 0

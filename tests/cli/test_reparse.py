@@ -129,6 +129,13 @@ def test_jobs_without_pages_are_left_alone(here: Path, says: Callable[..., str])
     assert "3  without a page that was kept: left as they are" in says("reparse", RUN, "pages.py")
 
 
+def test_one_job_whose_pages_are_damaged_does_not_hold_up_the_others(here: Path, says: Callable[..., str]) -> None:
+    run_broken(here, 6)
+    next((here / ".longshore" / "pages" / "jobs").glob("*/*.json")).write_bytes(b"")
+    (here / "pages.py").write_text(FIXED)
+    assert "1  without a page that was kept" in says("reparse", RUN, "pages.py")
+
+
 def test_programs_get_json(here: Path, says: Callable[..., str]) -> None:
     run_broken(here, 3)
     (here / "pages.py").write_text(FIXED)

@@ -38,3 +38,19 @@ def test_a_malformed_url_has_a_key_and_no_host_and_raises_nothing(url: str) -> N
 def test_an_instant_that_never_comes_is_refused(instant: float) -> None:
     with pytest.raises(UsageError, match="not_before must be an instant"):
         new_job("page", {}, not_before=instant)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://a.org/?PHPSESSID=geheim&a=1", "https://a.org/?PHPSESSID=***&a=1"),
+        ("https://a.org/?X-Amz-Signature=geheim#top", "https://a.org/?X-Amz-Signature=***#top"),
+        ("https://a.org/x;jsessionid=geheim?page=2", "https://a.org/x;jsessionid=***?page=2"),
+        ("https://a.org/#access_token=geheim", "https://a.org/#access_token=***"),
+        (f"https://a.org/v3/search?q=x&key=AIza{'x' * 35}", "https://a.org/v3/search?q=x&key=***"),
+        ("https://a.org/?sid=&author=ann", "https://a.org/?sid=&author=ann"),
+    ],
+)
+def test_sessions_signatures_and_known_keys_are_not_shown(url: str, shown: str) -> None:
+    assert mask_url(url) == shown
+    assert mask_url(shown) == shown

@@ -236,3 +236,27 @@ def test_no_password_of_any_text_is_in_what_is_shown(shape: str, user: str, pass
 )
 def test_in_a_text_every_url_is_masked_and_the_rest_is_kept(text: str, masked: str | None) -> None:
     assert mask_urls(text) == (masked or text.replace("p w", "***"))
+
+
+@pytest.mark.parametrize(
+    ("name", "ascii_name"),
+    [
+        ("münchen.de", "xn--mnchen-3ya.de"),
+        ("MÜNCHEN.de", "xn--mnchen-3ya.de"),
+        # Since 2010 sites of their own, and fetched as such: as keys they were those of strasse.de and fass.org.
+        ("straße.de", "xn--strae-oqa.de"),
+        ("Faß.org", "xn--fa-hia.org"),
+    ],
+)
+def test_a_host_in_other_letters_is_the_one_that_name_servers_know(name: str, ascii_name: str) -> None:
+    assert canonical_url(f"https://{name}/x") == f"https://{ascii_name}/x"
+    assert canonical_url(f"https://ann:pw@{name}:81/x") == f"https://ann:pw@{ascii_name}:81/x"
+    assert host_of(f"https://{name}:81/x") == host_of(f"https://{ascii_name}:81/x") == f"{ascii_name}:81"
+
+
+def test_any_text_has_a_key() -> None:
+    assert url_key("https://a.org/\ud800") != url_key("https://a.org/\ud801")
+
+
+def test_what_names_no_host_is_its_own_only_spelling() -> None:
+    assert canonical_url("https:///\\f=b?a=%20F") == canonical_url(canonical_url("https:///\\f=b?a=%20F"))

@@ -239,3 +239,9 @@ async def test_an_error_is_an_error_where_there_is_a_cache(site: ScriptedSite, h
     site.script["/x"] = [Answer(status=404)]
     with pytest.raises(StatusError):
         await http.get(f"{site.url}/x")
+
+
+async def test_a_page_is_found_by_what_was_sent_too(site: ScriptedSite, http: Http) -> None:
+    site.script["/search"] = [Answer("one"), Answer("two")]
+    for words, found in [("a", "one"), ("b", "two"), ("a", "one")]:
+        assert (await http.request("GET", f"{site.url}/search", json={"words": words})).text == found

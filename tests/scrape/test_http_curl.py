@@ -149,3 +149,16 @@ def test_where_it_is_not_installed_it_says_so(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "curl_cffi", None)
     with pytest.raises(SettingsError, match=r"Fix: pip install '\.\[fingerprint\]' where Longshore was cloned"):
         Http(transport="curl")
+
+
+async def test_nothing_in_the_environment_leads_past_the_proxy(
+    site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "*")
+    server = ProxyServer("127.0.1.7")
+    async with running(server):
+        http = Http(transport="curl", proxies=ProxyPool([server.proxy]))
+        await http.get(f"{site.url}/x")
+        await http.close()
+    assert {asked.remote for asked in site.requests} == {"127.0.1.7"}

@@ -62,7 +62,9 @@ async def test_what_a_proxy_is_called_shows_no_password(site: ScriptedSite, sche
     assert site.requests == []
 
 
-@pytest.mark.parametrize("proxy", ["127.0.0.1:80", "ftp://h:1", "http://h", "http://h:x", "ann:hunter2@h:1"])
+@pytest.mark.parametrize(
+    "proxy", ["127.0.0.1:80", "ftp://h:1", "http://h", "http://h:x", "ann:hunter2@h:1", "http://ann:1#hunter2@h:1"]
+)
 async def test_a_proxy_that_is_none_is_refused_for_good(proxy: str) -> None:
     with pytest.raises(ValidationError, match="The proxy given is no URL") as caught:
         await Http().get("http://127.0.0.1:9/", proxy=proxy)

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from longshore.scrape.exchange import Exchange
-from longshore.scrape.masking import is_secret, mask_address, mask_body, mask_exchange, mask_headers, mask_value
+from longshore.scrape.masking import (
+    is_secret,
+    mask_address,
+    mask_body,
+    mask_exchange,
+    mask_headers,
+    mask_text,
+    mask_value,
+)
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"
 
@@ -63,6 +71,10 @@ def test_headers_keep_their_names_and_lose_what_they_prove() -> None:
         (b'{"user":"ann","list":[{"token":"geheim"}]}', b'{"user":"ann","list":[{"token":"***"}]}'),
         (b"\xff\xfe\x00geheim", b"\xff\xfe\x00geheim"),
         (b"plain text, token: geheim", b"plain text, token: ***"),
+        (
+            b'--b\r\nContent-Disposition: form-data; name="password"\r\n\r\ngeheim\r\n--b--',
+            b'--b\r\nContent-Disposition: form-data; name="password"\r\n\r\n***\r\n--b--',
+        ),
     ],
 )
 def test_what_was_sent_loses_its_secret_fields_once_and_for_all(body: bytes, masked: bytes) -> None:
@@ -99,3 +111,23 @@ def test_nothing_secret_is_left_of_an_exchange_but_the_page() -> None:
     )
     assert "geheim" not in repr(shown)
     assert shown.body == b"the page"
+
+
+@pytest.mark.parametrize("name", ["x-rapidapi-key", "Ocp-Apim-Subscription-Key", "X-Session", "Cookie2"])
+def test_headers_that_end_like_a_key_are_masked(name: str) -> None:
+    assert mask_headers({name: "geheim"}) == {name: "***"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password='two words geheim'",
+        '{"token": "a geheim"}',
+        "Cookie: a=1; b=geheim",
+        "Set-Cookie: a=geheim; Path=/",
+        "Authorization: Token geheim",
+    ],
+)
+def test_a_text_loses_whole_values(text: str) -> None:
+    assert "geheim" not in mask_text(text)
+    assert mask_text(mask_text(text)) == mask_text(text)

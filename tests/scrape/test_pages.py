@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
+from longshore.errors import InputFileError
 from longshore.job import Job
 from longshore.scrape.answers import StatusError
 from longshore.scrape.exchange import Exchange
@@ -112,6 +114,52 @@ def test_a_damaged_page_counts_as_not_kept_and_is_kept_anew(store: PageStore, tm
     assert store.exchanges(job()) == []
     keep(store, job(), answered(b"page"))
     assert [each.body for each in store.exchanges(job())] == [b"page"]
+
+
+def test_a_page_that_claims_a_size_beyond_all_memory_counts_as_not_kept(store: PageStore, tmp_path: Path) -> None:
+    keep(store, job(), answered(b"page"))
+    (content,) = (path for path in (tmp_path / "pages" / "content").rglob("*") if path.is_file())
+    # A frame's head: its mark, that eight bytes of size follow, and those.
+    content.write_bytes(b"\x28\xb5\x2f\xfd\xe4" + (1 << 60).to_bytes(8, "little") + content.read_bytes()[6:])
+    assert store.exchanges(job()) == []
+
+
+def test_a_page_left_empty_by_a_machine_without_power_is_kept_anew(store: PageStore, tmp_path: Path) -> None:
+    keep(store, job(), answered(b"page"))
+    (content,) = (path for path in (tmp_path / "pages" / "content").rglob("*") if path.is_file())
+    content.write_bytes(b"")
+    keep(store, job(2), answered(b"page"))
+    assert [each.body for each in store.exchanges(job())] == [b"page"]
+
+
+def test_what_a_job_was_answered_is_known_anew_where_it_was_damaged(store: PageStore, tmp_path: Path) -> None:
+    keep(store, job(), answered(b"page"))
+    (index,) = (path for path in (tmp_path / "pages" / "jobs").rglob("*") if path.is_file())
+    index.write_bytes(b"")
+    with pytest.raises(InputFileError, match=f"{index.name}, which says what pages a job has, is damaged"):
+        store.exchanges(job())
+    keep(store, job(2), answered(b"new page"))
+    assert [each.body for each in store.exchanges(job())] == [b"new page"]
+
+
+def test_a_disk_that_is_full_is_said_at_the_end_and_leaves_nothing_half_written(
+    store: PageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        write(path, content[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    keeper = store.attempt(job())
+    keeper.add(answered(b"first"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        keeper.add(answered(b"second", URL + "&more"))
+    with pytest.raises(OSError, match="No space left"):
+        keeper.close()
+    assert [each.body for each in store.exchanges(job())] == [b"first"]
+    assert not list((tmp_path / "pages").rglob("*.part"))
 
 
 def test_only_the_latest_attempts_of_a_job_are_known(store: PageStore) -> None:

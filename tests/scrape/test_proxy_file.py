@@ -22,6 +22,12 @@ def test_each_form_becomes_a_url_and_repeats_count_once(tmp_path: Path) -> None:
     assert urls == ["http://10.0.0.1:8080", "http://ann:p%3Aw%40d@10.0.0.2:80", "socks5://bob:x@proxy.org:1080"]
 
 
+def test_an_address_of_version_6_stands_in_brackets(tmp_path: Path) -> None:
+    text = "[::1]:8080\n[2001:db8::7]:80:ann:p[w]:d\nsocks5://bob:x@[::1]:1080\n"
+    urls = [proxy.url for proxy in read_proxies(written(tmp_path, text))]
+    assert urls == ["http://[::1]:8080", "http://ann:p%5Bw%5D%3Ad@[2001:db8::7]:80", "socks5://bob:x@[::1]:1080"]
+
+
 def test_a_proxy_is_shown_without_its_password(tmp_path: Path) -> None:
     assert str(read_proxies(written(tmp_path, "10.0.0.2:80:ann:geheim\n"))[0]) == "http://ann:***@10.0.0.2:80"
 
@@ -37,6 +43,22 @@ def test_a_proxy_is_shown_without_its_password(tmp_path: Path) -> None:
         "http://a.org",
         "http://:80",
         "a b:1",
+        # What browsers cannot read: they would go without.
+        "http://ho st:80",
+        "http://grün.org:80",
+        "grün.org:80",
+        "http://x=y:80",
+        "http://a;b:80",
+        "http://a\0b:80",
+        # A part of the password would be taken for the address's end, and be shown.
+        "http://ann:12#geheim@10.0.0.2:80",
+        "http://ann:12/geheim@10.0.0.2:80",
+        "http://ann:12?geheim@10.0.0.2:80",
+        "http://10.0.0.1:80/geheim",
+        "http://[::1:80",
+        "[::1]",
+        "[::1]x:80",
+        "[grün]:80",
     ],
 )
 def test_lines_that_are_no_proxy_are_named_by_number_and_never_quoted(tmp_path: Path, line: str) -> None:

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from protego import Protego
 from tests.scrape.scripted_site import Answer, NotingPace, ScriptedSite, SwiftClock
 
-from longshore.errors import ConnectionFailedError
+from longshore.errors import ConnectionFailedError, ValidationError
 from longshore.scrape import robots
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.http import Http
@@ -259,3 +260,38 @@ async def test_closing_ends_what_is_being_read(site: ScriptedSite) -> None:
     await http.close()
     with pytest.raises(asyncio.CancelledError):
         await fetch
+
+
+async def test_a_file_made_to_keep_us_busy_does_not(
+    site: ScriptedSite, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To find the rule to name it took hours, and the event loop with it."""
+    nested = [f"Disallow: /{'x' * length}" for length in range(1, 500)]
+    rules(site, "User-agent: *", "Disallow:" + " " * 200_000, *nested, *(f"Disallow: /y{n}" for n in range(5_000)))
+    read: list[int] = []
+    parse = Protego.parse
+
+    def counted(text: str) -> Protego:
+        read.append(len(text))
+        return parse(text)
+
+    monkeypatch.setattr(Protego, "parse", counted)
+    with pytest.raises(RobotsError, match=f"by 'Disallow: /{'x' * 499}' in"):
+        await http.get(f"{site.url}/{'x' * 600}")
+    assert len(read) < 200
+    assert len([size for size in read if size > 1000]) < 10
+
+
+@pytest.mark.parametrize(("asked", "delay"), [("1e400", None), ("nan", None), ("-3", None), ("999999999", DAY)])
+async def test_a_crawl_delay_is_a_number_of_seconds_and_a_day_at_most(
+    site: ScriptedSite, http: Http, pace: NotingPace, asked: str, delay: float | None
+) -> None:
+    rules(site, "User-agent: *", f"Crawl-delay: {asked}")
+    await http.get(f"{site.url}/x")
+    assert [seconds for _, seconds in pace.delays] == ([] if delay is None else [delay])
+
+
+async def test_what_is_no_text_is_no_url(site: ScriptedSite, http: Http) -> None:
+    rules(site, "User-agent: *", "Disallow: /shut")
+    with pytest.raises(ValidationError, match="is not a URL"):
+        await http.get(f"{site.url}/\ud800")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
@@ -20,7 +21,7 @@ from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
-from longshore.scrape.bundles import read_bundle
+from longshore.scrape.bundles import Bundles, read_bundle
 from longshore.scrape.pacing import NoPace
 from longshore.scrape.proxies.posted import posted
 from longshore.scrape.records import Survey
@@ -167,6 +168,33 @@ async def test_failures_of_one_kind_leave_one_bundle_with_the_page(
     assert [(exchange.url, exchange.body) for exchange in exchanges] == [(bundle.job.payload["url"], b"hello")]
 
 
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_pages_that_cannot_be_kept_cost_no_job(
+    run_worker: Any, file: Path, tmp_path: Path, site: ScriptedSite, kind: str
+) -> None:
+    (tmp_path / ".longshore").mkdir()
+    (tmp_path / ".longshore" / "pages").write_text("a file where a folder should be")
+    queue = MemoryQueue()
+    await queue.submit([new_job(kind, {"url": f"{site.url}/{n}"}) for n in range(3)])
+    await run_worker(queue, handler_file=file, kit=KitConfig(keep_pages=True))
+    assert [job.result for job in await queue.jobs(Selection())] == [{"length": 5}] * 3
+
+
+async def test_a_bundle_that_cannot_be_made_costs_neither_the_job_nor_the_worker(
+    run_worker: Any, file: Path, site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("half a character")
+
+    monkeypatch.setattr(Bundles, "keep", broken)
+    queue = MemoryQueue()
+    await queue.submit([new_job("async broken", {"url": f"{site.url}/{n}"}) for n in range(3)])
+    with capture_logs() as said:
+        await run_worker(queue, handler_file=file)
+    assert totals(await queue.stats()).failed == 3
+    assert [entry["event"] for entry in said].count("No bundle of this failure could be kept") == 3
+
+
 async def test_a_failed_attempt_leaves_no_records(run_worker: Any, file: Path, tmp_path: Path) -> None:
     queue = MemoryQueue()
     await queue.submit([new_job("fails after emitting", {})])
@@ -227,6 +255,8 @@ async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
     await fetch()
     with pytest.raises(InputFileError):
         tools.change(KitConfig(proxies=ProxyConfig(file="missing.txt")))
+    with pytest.raises(SettingsError, match="this machine's own address"):
+        tools.change(KitConfig())
     await fetch()
     await tools.close()
     for server in (first, second):
@@ -260,6 +290,25 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
     assert Kit(None, tools, make_job({})).browser is not None
     await tools.close()
     assert made == [None, ["http://127.0.0.1:9"]]
+
+
+async def test_a_browser_asks_before_each_page_where_the_tor_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have died and been started again, and without it a browser would show the machine's own address (D3)."""
+    monkeypatch.chdir(tmp_path)
+    asked: list[Any] = []
+
+    class NotingBrowsers(Browsers):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            asked.append(options["way"])
+            super().__init__(*args, **options)
+
+    monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
+    tools = WorkerTools(KitConfig(tor=True), "tester/1", NoPace(), SystemClock())
+    assert Kit(None, tools, make_job({})).browser is not None
+    assert asked == [tools.own_tor().plain_proxy]
+    await tools.close()
 
 
 async def test_a_worker_keeps_to_its_share_of_the_proxies_where_they_do_not_rotate(tmp_path: Path) -> None:

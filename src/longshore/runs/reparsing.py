@@ -12,8 +12,9 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
 import msgspec
+import structlog
 
-from longshore.errors import Failure
+from longshore.errors import Failure, InputFileError
 from longshore.handlers.handler import Handler
 from longshore.handlers.offline import OfflineAttempt, run_offline
 from longshore.job import Job, State
@@ -23,6 +24,8 @@ from longshore.queue import Queue, Selection, each_job
 from longshore.runs.failures import complaint, short_name
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emitted, RecordSink
+
+log = structlog.get_logger()
 
 _CHUNK = 100
 _MOST_IN_FRONT = 20_000
@@ -133,7 +136,11 @@ class _Pass:
         """Every job in this state that has pages, and what its handler makes of them."""
         selection = Selection(run=self._run, kinds=frozenset(self._handlers), states=frozenset({state}))
         async for job in each_job(self._queue, selection):
-            exchanges = self._pages.exchanges(job)
+            try:
+                exchanges = self._pages.exchanges(job)
+            except InputFileError as error:
+                log.warning(f"Job {job.id} counts as one without pages: {error}")
+                exchanges = []
             if not exchanges:
                 self._done.without_pages += 1
                 continue

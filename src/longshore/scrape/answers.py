@@ -83,7 +83,11 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         # Only markup declares: what looks like it in a text, or in a string of JSON, is about something else.
         if encoding is None and (not kind or "html" in kind.lower() or "xml" in kind.lower()):
             encoding = html_body_declared_encoding(self.body)
-        return self.body.decode(encoding or "utf-8", errors="replace")
+        try:
+            return self.body.decode(encoding or "utf-8", errors="replace")
+        except (LookupError, UnicodeError):
+            # No such charset; or one that is none for pages, such as that of domain names.
+            return self.body.decode(errors="replace")
 
     def json(self) -> Any:
         """The body read as JSON. Raises `ProcessingError` where it is none."""

@@ -60,7 +60,7 @@ class PageCache:
     """Answers to GET, fresh for `ttl`, in at most `max_bytes` on disk; those used longest ago make room.
 
     `ttl` is the user's word: what the site says about caching is not asked. A page is found by its canonical URL and
-    the headers given with the request, so that nobody is served what was answered to other headers.
+    the headers and body given with the request, so that nobody is served what was answered to others.
     """
 
     def __init__(
@@ -99,7 +99,9 @@ class PageCache:
 
     def _path(self, request: Request) -> Path:
         headers = sorted((name.lower(), value) for name, value in request.headers.items())
-        what = msgspec.json.encode([request.method, canonical_url(request.url), headers])
+        # Some search by a GET with a body: another body is another page.
+        sent = [request.body] if request.body else []
+        what = msgspec.json.encode([request.method, canonical_url(request.url), headers, *sent])
         key = hashlib.sha256(what).hexdigest()
         return self._folder / key[:2] / f"{key}{_ENDING}"
 

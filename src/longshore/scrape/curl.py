@@ -29,7 +29,7 @@ BROWSER = "chrome"
 """Whom it looks like: the newest of these that curl_cffi knows."""
 _AT_ONCE = 1000
 # What libcurl calls them.
-_BAD_URL = frozenset({1, 3})
+_BAD_URL = 3
 _PROXY_UNREACHED = frozenset({5, 7, 97})
 _LATE = 28
 
@@ -115,7 +115,7 @@ class CurlTransport:
             self._curl = AsyncCurl()
         lane = self._lanes.get(name)
         if lane is None:
-            lane = self._lanes[name] = _Lane(self._curl)
+            lane = self._lanes[name] = _Lane(self._curl, proxied=proxy is not None)
         self._lanes.move_to_end(name)
         return lane
 
@@ -128,7 +128,7 @@ class CurlTransport:
 
     def _translated(self, error: CurlError, url: str, within: float, *, unreached: bool) -> WorkerError:
         shown = mask_url(url)
-        if error.code in _BAD_URL:
+        if error.code == _BAD_URL:
             return not_a_url(url)
         if unreached:
             return ConnectionFailedError(f"{shown}: no connection within {self._bounds.connect:g} seconds")
@@ -142,11 +142,14 @@ class _Lane:
 
     __slots__ = ("busy", "session", "uses")
 
-    def __init__(self, curl: AsyncCurl) -> None:
+    def __init__(self, curl: AsyncCurl, *, proxied: bool) -> None:
+        from curl_cffi import CurlOpt
         from curl_cffi.requests import AsyncSession
 
+        # Or curl would pass over the proxy, and show our own address, wherever NO_PROXY in the environment says so.
+        always = {CurlOpt.NOPROXY: ""} if proxied else {}
         self.session: AsyncSession[Any] = AsyncSession(
-            impersonate=BROWSER, max_clients=_AT_ONCE, trust_env=False, async_curl=curl
+            impersonate=BROWSER, max_clients=_AT_ONCE, trust_env=False, async_curl=curl, curl_options=always
         )
         self.busy = 0
         self.uses = 0

@@ -293,6 +293,8 @@ class Fetch:
             # The file was tried as often as a page would have been; three times three tries help nobody.
             self._tried_enough = True
             raise
+        except UnicodeEncodeError as error:
+            raise not_a_url(url) from error
 
     async def _robots_txt(self, url: str) -> Response:
         # Neither watched nor bounded by this attempt: others wait for it, too.

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Coroutine, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
-from urllib.parse import urlsplit
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
@@ -25,7 +24,7 @@ from longshore.scrape.fetch import Call, Fetch, Watch, Ways
 from longshore.scrape.identity import PRODUCT, robot_name
 from longshore.scrape.identity import user_agent as default_user_agent
 from longshore.scrape.pacing import NoPace, Pace
-from longshore.scrape.proxy_file import SCHEMES, Proxy
+from longshore.scrape.proxy_file import Proxy, checked_proxy
 from longshore.scrape.request import BodyOptions, Options, Request, check_options, make_request
 from longshore.scrape.robots import Robots
 from longshore.scrape.transport import (
@@ -273,11 +272,6 @@ def _made(method: str, url: str, options: BodyOptions) -> Request:
 
 def _proxy(url: str) -> Proxy:
     try:
-        parts = urlsplit(url)
-        right = parts.scheme.lower() in SCHEMES and parts.hostname and parts.port
-    except ValueError:
-        right = False
-    if not right:
-        # Not shown: what is no URL cannot be masked either.
-        raise ValidationError(f"The proxy given is no URL that begins with {', '.join(SCHEMES)} and names a port.")
-    return Proxy(url)
+        return checked_proxy(url)
+    except ValueError as error:
+        raise ValidationError(f"The proxy given is no URL of one: it {error}.") from error

@@ -1,8 +1,8 @@
 """What is kept of a request, an answer or a job for people to look at, without its secrets.
 
 Masked is what is named like a secret, wherever it stands: headers, parameters of URLs, fields of forms and of JSON,
-entries of payloads; besides, the passwords of URLs, and JSON Web Tokens by their looks. The body of an answer is the
-page itself and stays as it is.
+entries of payloads; besides, the passwords of URLs, and, by their looks, JSON Web Tokens and some kinds of keys. The
+body of an answer is the page itself and stays as it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from longshore.scrape.exchange import Exchange
-from longshore.url import mask_url, mask_urls
+from longshore.url import TOKEN, mask_url, mask_urls
 
 MASK = "***"
 
@@ -31,9 +31,14 @@ _SECRET_HEADERS = frozenset(
 _JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
 _IN_QUERY = re.compile(r"(?<=[?&])(?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
 _NAMED = re.compile(
-    rf"(?P<name>(?<![a-z0-9])(?:{_WORDS})[\"']?\s*[=:]\s*[\"']?)(?P<scheme>(?:bearer|basic)\s+)?[^\s\"'&,;)}}\]]+",
+    rf"(?P<name>(?<![a-z0-9])(?:{_WORDS})[\"']?\s*[=:]\s*)(?P<quote>[\"']?)(?P<scheme>(?:bearer|basic|token)\s+)?"
+    r"(?:(?<=[\"'])[^\n\"']+|[^\s\"'&,;)}\]]+)",
     re.IGNORECASE,
 )
+_COOKIE = re.compile(r"(?P<name>(?<![\w-])(?:set-)?cookie[\"']?: *[\"']?)[^\r\n\"']+", re.IGNORECASE)
+# A field of a form in parts: its head, and the value up to the next part.
+_PART = re.compile(rb'(?P<head>\bname="(?P<name>[^"]+)"[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n).*?(?=\r\n--)', re.DOTALL)
+_SECRET_HEADER = re.compile(r"(?:key|session|cookie2)\Z", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
@@ -55,14 +60,19 @@ def _parameter(found: re.Match[str]) -> str:
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Headers without what they prove: the names stay, so that one sees what was sent."""
-    return {name: MASK if is_secret(name) else mask_text(str(value)) for name, value in headers.items()}
+    return {name: MASK if _is_secret_header(name) else mask_text(str(value)) for name, value in headers.items()}
+
+
+def _is_secret_header(name: str) -> bool:
+    return is_secret(name) or _SECRET_HEADER.search(name) is not None
 
 
 def mask_text(text: str) -> str:
     """Any text (a message, a traceback) without the secrets of its URLs and what is written as `password=…` in it."""
     if "://" in text:
         text = mask_urls(text)
-    text = _NAMED.sub(lambda found: f"{found['name']}{found['scheme'] or ''}{MASK}", text)
+    text = _NAMED.sub(lambda found: f"{found['name']}{found['quote']}{found['scheme'] or ''}{MASK}", text)
+    text = TOKEN.sub(MASK, _COOKIE.sub(lambda found: f"{found['name']}{MASK}", text))
     return _JWT.sub(MASK, text) if "eyJ" in text else text
 
 
@@ -84,6 +94,8 @@ def mask_body(body: bytes) -> bytes:
     and stays as it is."""
     if not body:
         return body
+    if body.startswith(b"--"):
+        body = _PART.sub(_masked_part, body)
     try:
         return msgspec.json.encode(mask_value(msgspec.json.decode(body)))
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -96,6 +108,10 @@ def mask_body(body: bytes) -> bytes:
         pairs = parse_qsl(text, keep_blank_values=True)
         return urlencode([(name, MASK if is_secret(name) else value) for name, value in pairs]).encode()
     return mask_text(text).encode()
+
+
+def _masked_part(found: re.Match[bytes]) -> bytes:
+    return found["head"] + MASK.encode() if is_secret(found["name"].decode(errors="replace")) else found[0]
 
 
 def mask_exchange(exchange: Exchange) -> Exchange:

@@ -10,13 +10,14 @@ is found again by its URL without its secrets.
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import zstandard
 
+from longshore.errors import InputFileError
 from longshore.job import Job
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.masking import mask_exchange
@@ -71,15 +72,22 @@ class PageStore:
         return PageKeeper(self, job)
 
     def pages(self, job: Job) -> JobPages | None:
-        """What is known of a job's pages; None where nothing is."""
+        """What is known of a job's pages; None where nothing is. `InputFileError` where that is damaged."""
+        path = self._of_job(job)
         try:
-            return msgspec.json.decode(self._of_job(job).read_bytes(), type=JobPages)
+            return msgspec.json.decode(path.read_bytes(), type=JobPages)
         except FileNotFoundError:
             return None
+        except msgspec.MsgspecError as error:
+            # A machine that lost its power may leave a file that is empty.
+            raise InputFileError(f"{path}, which says what pages a job has, is damaged: {error}") from error
 
     def exchanges(self, job: Job) -> list[Exchange]:
         """What a job was answered, as it is to be answered again: for each request the latest attempt that got a good
-        answer (below 400), else the latest that got any. Pages whose content is gone or damaged are left out."""
+        answer (below 400), else the latest that got any. Pages whose content is gone or damaged are left out.
+
+        `InputFileError` where what is known of them all is damaged.
+        """
         known = self.pages(job)
         chosen: dict[tuple[str, str, str], tuple[bool, list[Page]]] = {}
         for attempt in known.attempts if known is not None else ():
@@ -97,7 +105,7 @@ class PageStore:
         """Keep bytes, unless they are kept already, and give their SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
         path = self._of_content(digest)
-        if not path.exists():
+        if not _is_there(path):
             _write(path, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content))
         return digest
 
@@ -109,7 +117,8 @@ class PageStore:
             found = zstandard.ZstdDecompressor().decompress(path.read_bytes())
         except FileNotFoundError:
             return None
-        except zstandard.ZstdError:
+        except (zstandard.ZstdError, MemoryError):
+            # The size that it claims may be damaged, too.
             found = b""
         if hashlib.sha256(found).hexdigest() == digest:
             return found
@@ -117,8 +126,12 @@ class PageStore:
         return None
 
     def put_pages(self, job: Job, pages: tuple[Page, ...]) -> None:
-        """Keep what an attempt was answered, beside what earlier attempts were."""
-        known = self.pages(job)
+        """Keep what an attempt was answered, beside what earlier attempts were, as far as that can be read."""
+        try:
+            known = self.pages(job)
+        except InputFileError:
+            # Of no use to anybody. Readers are told; what is known now takes its place.
+            known = None
         others = [] if known is None else [attempt for attempt in known.attempts if attempt.epoch != job.epoch]
         attempts = sorted([*others, AttemptPages(job.epoch, pages)], key=lambda attempt: attempt.epoch)
         kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=tuple(attempts[-KEPT_ATTEMPTS:]))
@@ -158,11 +171,21 @@ class PageKeeper:
         self._store = store
         self._job = job
         self._pages: list[Page] = []
+        self._fault: OSError | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Keep an answer. An exchange without one leaves nothing."""
+        """Keep an answer. An exchange without one leaves nothing.
+
+        Raises nothing where the disk is full: the handler has its page, and `close` says that it was not kept.
+        """
         if exchange.status is None:
             return
+        try:
+            self._add(exchange, exchange.status)
+        except OSError as error:
+            self._fault = error
+
+    def _add(self, exchange: Exchange, status: int) -> None:
         shown = mask_exchange(exchange)
         self._pages.append(
             Page(
@@ -170,7 +193,7 @@ class PageKeeper:
                 url=shown.url,
                 final_url=shown.final_url,
                 request_body=self._store.put_content(shown.request_body) if shown.request_body else "",
-                status=exchange.status,
+                status=status,
                 headers=dict(shown.headers),
                 content=self._store.put_content(exchange.body),
                 fetched_at=shown.at,
@@ -180,17 +203,35 @@ class PageKeeper:
         )
 
     def close(self) -> None:
-        """The attempt is over, however it ended."""
-        if self._pages:
-            self._store.put_pages(self._job, tuple(self._pages))
-            self._pages = []
+        """The attempt is over, however it ended. Raises `OSError` where a page could not be kept."""
+        pages, self._pages = self._pages, []
+        fault, self._fault = self._fault, None
+        if pages:
+            self._store.put_pages(self._job, tuple(pages))
+        if fault is not None:
+            raise fault
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the file is there, and not one that a machine without power left empty."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.part")
+    # By lot: machines that share a folder may share numbers of processes too.
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        part.write_bytes(content)
-    except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-    part.replace(path)
+        try:
+            part.write_bytes(content)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(content)
+        part.replace(path)
+    except BaseException:
+        # Half a file would take up what little room there is.
+        with suppress(OSError):
+            part.unlink()
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -13,6 +14,9 @@ from longshore.url import mask_url
 SCHEMES = ("http", "https", "socks4", "socks5", "socks5h")
 _FORMS = "address:port, address:port:user:password or a URL such as http://user:password@address:port"
 _NAMED = 5
+# Names in other letters too have one that looks like this (xn--…).
+_ADDRESS = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[0-9]*")
+_BRACKETED = re.compile(r"\[[^\]]*\]")
 
 
 class Proxy(msgspec.Struct, frozen=True):
@@ -53,25 +57,43 @@ def read_proxies(path: Path) -> list[Proxy]:
     return list(proxies)
 
 
+def checked_proxy(url: str) -> Proxy:
+    """The proxy with this URL. `ValueError` says what is wrong with it, without a word of it: it may hold a password.
+
+    Strict, for what is read in two ways goes out in one of them: a browser that cannot read the address of its proxy
+    goes without, and where a `/` or `#` ends the address too early, the rest of a password is shown.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ValueError("is no URL") from None
+    if parts.scheme.lower() not in SCHEMES:
+        raise ValueError(f"begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
+    if parts.path not in ("", "/") or "?" in url or "#" in url:
+        raise ValueError("goes on behind its port; in a password, write / as %2F, ? as %3F and # as %23")
+    if not parts.hostname:
+        raise ValueError("has no address")
+    if not _ADDRESS.fullmatch(parts.netloc.rpartition("@")[2]):
+        raise ValueError("has no address of letters, digits, dots and hyphens and no port between 1 and 65535")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not port:
+        raise ValueError("has no port between 1 and 65535")
+    return Proxy(url)
+
+
 def _proxy(entry: str) -> Proxy:
     if "://" in entry:
-        parts = urlsplit(entry)
-        if parts.scheme.lower() not in SCHEMES:
-            raise ValueError(f"begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
-        if not parts.hostname:
-            raise ValueError("has no address")
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-        if not port:
-            raise ValueError("has no port between 1 and 65535")
-        return Proxy(entry)
-    # A password may hold a colon; nothing before it can.
-    host, *rest = entry.split(":", 3)
-    if not host or len(rest) not in (1, 3) or " " in entry:
+        return checked_proxy(entry)
+    # A password may hold a colon; nothing before it can, but for an address in brackets.
+    bracketed = _BRACKETED.match(entry)
+    address = bracketed[0] if bracketed else entry.partition(":")[0]
+    behind, *rest = entry[len(address) :].split(":", 3)
+    if behind or not address or len(rest) not in (1, 3) or " " in entry:
         raise ValueError("is no proxy")
     if not (rest[0].isascii() and rest[0].isdigit() and 0 < int(rest[0]) < 65536):
         raise ValueError("has no port between 1 and 65535")
     login = f"{quote(rest[1], safe='')}:{quote(rest[2], safe='')}@" if len(rest) == 3 else ""
-    return Proxy(f"http://{login}{host}:{rest[0]}")
+    return checked_proxy(f"http://{login}{address}:{rest[0]}")

@@ -15,7 +15,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError
@@ -33,7 +33,9 @@ REMEMBERED = 5_000
 _LONGEST_FILE = 512 * 1024
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3600.0
-_DISALLOW = re.compile(r"^\s*disallow\s*:\s*(?P<rule>[^#\n]*[^#\s])", re.IGNORECASE | re.MULTILINE)
+_LONGEST_DELAY = 24 * 3600.0
+_LOOKED_AT, _TRIED = 100, 5
+_WILD = re.compile(r"[*$]")
 
 Fetch = Callable[[str], Awaitable[Response]]
 """Gets a URL, without asking robots.txt."""
@@ -170,20 +172,35 @@ def _unreadable(answer: Response, before: _Site | None, now: float) -> _Site:
 
 
 def _delay(rules: Protego, name: str) -> float:
-    """The seconds between two requests that the file asks for."""
+    """The seconds between two requests that the file asks for; what is no number of seconds asks for nothing."""
     rate = rules.request_rate(name)
-    return max(rules.crawl_delay(name) or 0.0, rate.seconds / rate.requests if rate is not None else 0.0)
+    asked = (rules.crawl_delay(name) or 0.0, rate.seconds / rate.requests if rate is not None else 0.0)
+    return min(max((seconds for seconds in asked if seconds > 0), default=0.0), _LONGEST_DELAY)
 
 
 def _rule(text: str, url: str, name: str) -> str:
-    """The rule that forbids a URL: the longest without which it would be allowed."""
+    """The rule that forbids a URL: the longest without which it would be allowed.
+
+    It is only for people to read, and a file may have a hundred thousand rules: few are looked at closely.
+    """
     from protego import Protego
 
-    found = {line["rule"]: line.span() for line in _DISALLOW.finditer(text)}
-    matching = [rule for rule in found if not Protego.parse(f"User-agent: *\nDisallow: {rule}").can_fetch(url, name)]
-    matching.sort(key=len, reverse=True)
-    for rule in matching:
-        begin, end = found[rule]
-        if Protego.parse(text[:begin] + text[end:]).can_fetch(url, name):
+    path = unquote(url[url.find("/", 8) :])
+    lines = text.split("\n")
+    found = {rule: number for number, line in enumerate(lines) if (rule := _forbidden(line)) and _may_match(rule, path)}
+    likely = sorted(found, key=len, reverse=True)[:_LOOKED_AT]
+    matching = [rule for rule in likely if not Protego.parse(f"User-agent: *\nDisallow: {rule}").can_fetch(url, name)]
+    for rule in matching[:_TRIED]:
+        others = [*lines[: found[rule]], *lines[found[rule] + 1 :]]
+        if Protego.parse("\n".join(others)).can_fetch(url, name):
             return rule
     return matching[0] if matching else "/"
+
+
+def _forbidden(line: str) -> str:
+    name, _, rule = line.partition("#")[0].partition(":")
+    return rule.strip() if name.strip().lower() == "disallow" else ""
+
+
+def _may_match(rule: str, path: str) -> bool:
+    return path.startswith(unquote(_WILD.split(rule, 1)[0]))

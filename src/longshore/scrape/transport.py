@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
 import msgspec
 
@@ -37,6 +39,7 @@ MOST_COOKIES = 10_000
 """Of one proxy; beyond, all are forgotten."""
 COOKIES_COUNTED_EVERY = 1024
 """So many requests."""
+_ASCII = bytes(range(128))
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +129,7 @@ class AiohttpTransport:
             if first is not None:
                 first.reschedule(None)
             body = await self._read(answer, request.url)
-            return Response(url=str(answer.url), status=answer.status, headers=answer.headers, body=body)
+            return Response(url=str(answer.url), status=answer.status, headers=_headers(answer), body=body)
 
     async def _read(self, answer: aiohttp.ClientResponse, url: str) -> bytes:
         most, content = self._bounds.max_bytes, answer.content
@@ -216,6 +219,25 @@ class AiohttpTransport:
         return aiohttp.ClientTimeout(
             total=self._bounds.total if total is None else total, connect=connect, sock_connect=connect
         )
+
+
+def _headers(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
+    """The headers as whole text. What is no UTF-8 is Latin-1, as it was for long: half characters nobody can store."""
+    if all(value.isascii() for _, value in answer.raw_headers):
+        return answer.headers
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+    return CIMultiDictProxy(
+        CIMultiDict((name.decode("latin-1"), _whole(name, value)) for name, value in answer.raw_headers)
+    )
+
+
+def _whole(name: bytes, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        # Where it leads is a matter of bytes, not of letters.
+        return quote(value, safe=_ASCII) if name.lower() == b"location" else value.decode("latin-1")
 
 
 class _Lane:

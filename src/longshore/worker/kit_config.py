@@ -66,8 +66,6 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The worker's label."""
     settings: dict[str, str] = {}
     """All settings as text that is safe to show, for failure bundles."""
-    tor_proxy: str = ""
-    """Where the worker's own Tor is, once it runs."""
 
     @classmethod
     def of(cls, settings: Settings, worker: WorkerId, *, number: int = 0, workers: int = 1) -> KitConfig:

@@ -99,6 +99,8 @@ class Desk:
                 return await self._turn(host, session, within, prefer)
             case "tor", (session,):
                 return await self._shared.own_tor().proxy(session)
+            case "plain_tor", ():
+                return await self._shared.own_tor().plain_proxy()
             case "new_identity", (session,):
                 return await self._shared.own_tor().new_identity(session)
         raise ProcessingError(f"The worker knows no '{call.name}'.", retryable=False)

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import ProcessingError, QueueError, SnoozeError
+from longshore.errors import ProcessingError, QueueError, SettingsError, SnoozeError
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import Kit
 from longshore.job import Job
@@ -91,6 +91,9 @@ class Attempts:
                 kit.trail.close()
             except OSError as fault:
                 log.warning("The pages of this job could not be kept", error=str(fault))
+            except Exception:
+                # What is kept for later must never cost the job, or the worker and all it holds.
+                log.exception("The pages of this job could not be kept")
         if kit.emission is None or not isinstance(outcome, Completed):
             return None
         return cast("Emission", kit.emission).emitted()
@@ -120,6 +123,10 @@ class Attempts:
             place = self._bundles.keep(job, outcome.failure, signature, trail)
         except OSError as fault:
             log.warning("No bundle of this failure could be kept", error=str(fault))
+            return
+        except Exception:
+            # As above: the failure itself is worth more than the bundle of it.
+            log.exception("No bundle of this failure could be kept")
             return
         if place is not None:
             code = getattr(handler.function, "__code__", None)
@@ -173,16 +180,22 @@ class WorkerTools(Attempts):
 
     async def start_tor(self) -> None:
         """See to it that Tor runs before the first attempt. Raises `TorError`."""
-        endpoint = await self._tor.start()
-        self.config = msgspec.structs.replace(self.config, tor_proxy=endpoint.plain_proxy)
+        await self._tor.start()
 
     def change(self, config: KitConfig) -> None:
         """Take on what may change while a worker runs: its proxies. What is under way goes on as it began.
 
-        Raises `InputFileError` where their file cannot be read; then nothing has changed.
+        Raises `InputFileError` where their file cannot be read, and `SettingsError` where none is named any more; then
+        nothing has changed.
         """
         if config.proxies == self.config.proxies:
             return
+        if config.proxies.file is None and self.config.proxies.file is not None:
+            # A .env that was emptied or moved away looks the same as one that says so on purpose.
+            raise SettingsError(
+                f"no proxy file is named any more, in place of {self.config.proxies.file}, and without one all would "
+                "go out from this machine's own address. To work without proxies, start the worker anew"
+            )
         news = ProxyNews(self._tell)
         self._pool = proxy_pool(config.proxies, self._clock, news)
         self.proxy_news = news
@@ -212,7 +225,7 @@ class WorkerTools(Attempts):
     def browser(self, kit: Kit) -> Any:
         """As `Kit.browser`."""
         if self._browsers is None:
-            self._browsers = _browsers(self.config, self.pace, self._pool)
+            self._browsers = _browsers(self.config, self.pace, self._pool, self._tor.plain_proxy)
         permit = self._http.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
 
@@ -320,11 +333,14 @@ class ChildTools(Attempts):
             from longshore.scrape.browser import SyncBrowsers
 
             turns = None if self._config.proxies.file is None else RelayedPool(self._line)
-            self._browsers = SyncBrowsers(_browsers(self._config, self._pace, turns))
+            self._browsers = SyncBrowsers(_browsers(self._config, self._pace, turns, self._plain_tor))
             # One of its own: this one is used in the browser's event loop.
             self._permits = self._new_http()
         permit = self._permits.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
+
+    async def _plain_tor(self) -> str:
+        return str(await self._line.call("plain_tor"))
 
     def _new_http(self) -> Http:
         config = self._config
@@ -359,7 +375,7 @@ def _http(config: KitConfig, pace: Pace, turns: Turns | None, clock: Clock | Non
     )
 
 
-def _browsers(config: KitConfig, pace: Pace, turns: Turns | None) -> Browsers:
+def _browsers(config: KitConfig, pace: Pace, turns: Turns | None, tor: Callable[[], Awaitable[str]]) -> Browsers:
     from longshore.scrape.browser import Browsers
 
     return Browsers(
@@ -367,9 +383,9 @@ def _browsers(config: KitConfig, pace: Pace, turns: Turns | None) -> Browsers:
         targets=config.targets_per_browser,
         blocked=config.browser_blocked,
         user_agent=config.user_agent or None,
-        # Browsers cannot log in to Tor's proxy, as sessions would have to.
-        proxy=config.tor_proxy or None,
         proxies=None if config.tor else turns,
+        # Without a session: one for each host would be a browser for each host.
+        way=tor if config.tor else None,
         pace=pace,
         wants_picture=lambda _: config.bundles > 0,
     )

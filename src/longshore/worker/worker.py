@@ -20,7 +20,14 @@ from typing import Any, cast
 import structlog
 
 from longshore.clock import Clock, SystemClock
-from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, UnknownKindError, UsageError
+from longshore.errors import (
+    InputFileError,
+    LongshoreError,
+    QueueError,
+    QueueUnavailableError,
+    UnknownKindError,
+    UsageError,
+)
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.lease import Lease
@@ -251,7 +258,8 @@ class _Worker:
         except UsageError as error:
             if str(error) != self._refused_proxies:
                 self._refused_proxies = str(error)
-                log.warning(f"The proxies stay as they were, until their file can be read: {error}")
+                until = ", until their file can be read" if isinstance(error, InputFileError) else ""
+                log.warning(f"The proxies stay as they were{until}: {error}")
             return
         self._refused_proxies = ""
         self._children.change(self._tools.config)
@@ -282,7 +290,6 @@ class _Worker:
             self._ending.fail(str(error))
         else:
             starting.result()
-            self._children.change(self._tools.config)
 
     async def _open_records(self, url: str) -> None:
         """Nothing begins where its records could not be kept."""

@@ -28,6 +28,7 @@ PAGES = {
     "/spins": "<script>while (true) {}</script>",
     "/spins-later": "<p>loaded</p><script>setTimeout(() => { while (true) {} }, 50)</script>",
     "/alert": "<script>alert('hello')</script><p>after the alert",
+    "/alerts": "<script>setInterval(() => alert('again'), 1)</script><p>after the first",
 }
 
 

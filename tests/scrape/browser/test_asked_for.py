@@ -13,6 +13,7 @@ from tests.scrape.proxy_servers import ProxyServer, SocksServer, running
 from longshore.errors import ConnectionFailedError, SettingsError
 from longshore.scrape.answers import StatusError
 from longshore.scrape.browser import Browsers, picture_of
+from longshore.scrape.browser.command import arguments
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import HostClosedError
 
@@ -37,10 +38,26 @@ def test_a_type_that_cannot_be_blocked_is_refused_at_once() -> None:
         Browsers(blocked=("images",))
 
 
-@pytest.mark.parametrize("proxy", ["", "socks5://", "ftp://127.0.0.1:1", "http://127.0.0.1", "http://127.0.0.1:x"])
+@pytest.mark.parametrize(
+    "proxy",
+    [
+        "",
+        "socks5://",
+        "ftp://127.0.0.1:1",
+        "http://127.0.0.1",
+        "http://127.0.0.1:x",
+        "http://grün.org:1",
+        "http://x=y:1",
+    ],
+)
 def test_what_is_no_proxy_is_refused_before_a_browser_would_go_without(proxy: str) -> None:
     with pytest.raises(SettingsError, match="is no proxy"):
         Browsers(proxy=proxy)
+
+
+def test_a_pool_gives_no_browser_a_proxy_that_it_would_go_without() -> None:
+    with pytest.raises(SettingsError, match="has no address of letters"):
+        arguments(blocked=frozenset(), proxy_server="http://grün.org:1", user_agent=None)
 
 
 def test_an_unknown_driver_is_refused() -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.scrape.browser.conftest import KINDS, Site
 from tests.waiting import wait_until
 
-from longshore.errors import CrashedError, TimedOutError
+from longshore.errors import CrashedError, TimedOutError, WorkerError
 from longshore.scrape.browser import Browsers
 
 Make = Callable[..., Browsers]
@@ -33,6 +33,10 @@ def gone(process: psutil.Process) -> bool:
         return process.status() == psutil.STATUS_ZOMBIE and process.ppid() != os.getpid()
     except psutil.NoSuchProcess:
         return True
+
+
+def there(folder: str) -> bool:
+    return Path(folder).is_dir()
 
 
 def main_process(root: int) -> psutil.Process:
@@ -187,3 +191,40 @@ def test_nothing_is_imported_before_the_first_page() -> None:
     )
     told = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("hostile", ["/alerts", "chrome://crash", "chrome://hang", "javascript:while(1){}"])
+async def test_what_one_page_does_is_not_the_next_ones_trouble(
+    make_browsers: Make, site: Site, kind: str, hostile: str
+) -> None:
+    """With Selenium, dialogs without end failed every job until the browser was replaced."""
+    browsers = make_browsers(kind, timeout=timedelta(seconds=5))
+    with suppress(WorkerError):
+        async with browsers.page() as page:
+            await page.open(f"{site.url}{hostile}" if hostile.startswith("/") else hostile)
+            await page.html()
+    async with browsers.page() as page:
+        await page.open(f"{site.url}/plain")
+        assert "As it was sent" in await page.html()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_driver_that_is_killed_leaves_neither_processes_nor_a_profile(
+    make_browsers: Make, site: Site, kind: str
+) -> None:
+    browsers = make_browsers(kind)
+    before = set(psutil.Process().children())
+    async with browsers.page() as page:
+        await page.open(f"{site.url}/plain")
+        left = members(browsers.pids[0])
+        command = main_process(browsers.pids[0]).cmdline()
+        (profile,) = (each.partition("=")[2] for each in command if each.startswith("--user-data-dir="))
+        assert there(profile)
+        # Playwright's own process; Selenium's lifeline, which alone holds the driver.
+        (driver,) = set(psutil.Process().children()) - before
+        driver.kill()
+        wait_until(lambda: gone(driver) or driver.status() == psutil.STATUS_ZOMBIE)
+    await browsers.close()
+    assert not [each for each in left if not gone(each)]
+    assert not there(profile)

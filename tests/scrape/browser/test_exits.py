@@ -115,3 +115,22 @@ async def test_one_page_keeps_its_proxy_while_others_move_on(make_browsers: Make
             await page.open(f"{site.url}/account")
             assert set(site.seen) == {first}
         assert len(strict.turned_away) == 2
+
+
+async def test_a_proxy_that_moves_is_followed_with_the_next_page(
+    make_browsers: Make, servers: list[ProxyServer], kind: str
+) -> None:
+    """As that of a Tor does when it had to be started again."""
+    ways = [server.proxy.url for server in servers]
+
+    async def way() -> str:
+        return ways[0]
+
+    browsers = make_browsers(kind, way=way)
+    async with Site().running() as site:
+        assert await opened(browsers, f"{site.url}/one") == 200
+        assert await opened(browsers, f"{site.url}/two") == 200
+        assert list(site.seen) == ["127.0.1.1"]
+        del ways[0]
+        assert await opened(browsers, f"{site.url}/three") == 200
+        assert list(site.seen) == ["127.0.1.1", "127.0.1.2"]

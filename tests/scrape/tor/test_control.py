@@ -155,3 +155,24 @@ def test_what_is_in_the_way_of_a_start_is_read() -> None:
     assert Bootstrap.read(line) == Bootstrap(10, "Connected to a relay", "Connection refused")
     assert str(Bootstrap.read(line)) == "10 % (Connected to a relay: Connection refused)"
     assert Bootstrap.read("STATUS_CLIENT NOTICE CIRCUIT_ESTABLISHED") is None
+
+
+async def test_progress_never_goes_back() -> None:
+    """Steps that were made before we asked how far it is come as events after the answer."""
+
+    def step(percent: int) -> bytes:
+        return f'NOTICE BOOTSTRAP PROGRESS={percent} TAG=x SUMMARY="s"\r\n'.encode()
+
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"250 OK\r\n650 STATUS_CLIENT " + step(15) + b"650 STATUS_CLIENT " + step(20))
+    reader.feed_data(b"250-status/bootstrap-phase=" + step(30) + b"250 OK\r\n")
+    reader.feed_data(b"650 STATUS_CLIENT " + step(75) + b"650 STATUS_CLIENT " + step(100) + b"250 OK\r\n")
+
+    class Deaf:
+        def write(self, _: bytes) -> None: ...
+
+        async def drain(self) -> None: ...
+
+    told: list[int] = []
+    await Control(reader, Deaf()).bootstrap(lambda progress: told.append(progress.percent))  # type: ignore[arg-type]
+    assert told == [30, 75, 100]

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from urllib.parse import urlsplit
 
 import structlog
 
 from longshore.errors import SettingsError
 from longshore.scrape.browser.command import checked_blocked
 from longshore.scrape.browser.driver import Launcher, Plan
-from longshore.scrape.browser.exits import Exits
+from longshore.scrape.browser.exits import Exits, Way
 from longshore.scrape.browser.finding import Kind
 from longshore.scrape.browser.keeper import Condition, Keeper
 from longshore.scrape.browser.page import Manners, Page
@@ -21,8 +20,7 @@ from longshore.scrape.browser.picture import Picture, attach
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import NoPace, Pace
 from longshore.scrape.proxies.turns import Turns
-from longshore.scrape.proxy_file import SCHEMES
-from longshore.url import mask_url
+from longshore.scrape.proxy_file import checked_proxy
 
 DEFAULT_TARGETS = 100
 DEFAULT_GROWTH = 512 * 1024 * 1024
@@ -99,6 +97,7 @@ class Browsers(AttemptBrowsers):
         blocked: Iterable[str] = (),
         proxy: str | None = None,
         proxies: Turns | None = None,
+        way: Way | None = None,
         path: str | None = None,
         user_agent: str | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
@@ -109,10 +108,10 @@ class Browsers(AttemptBrowsers):
         """A browser is replaced after `targets` pages, or when its memory grew by `growth` bytes.
 
         `blocked` are types of resources that are not loaded (`BLOCKABLE`). All of a browser's requests go through
-        `proxy`, a URL, or through one of `proxies`: the same one until it fails. `path` is the browser's program, found
-        where not given. `timeout` bounds everything a page is asked for. Every page waits for its turn with the `pace`,
-        for `patience` at most. `wants_picture` is asked, when a handler fails with a page open, whether `picture_of`
-        shall have a picture of it.
+        `proxy`, a URL, or through one of `proxies`: the same one until it fails; or through the one that `way` names
+        when it is asked, before each page. `path` is the browser's program, found where not given. `timeout` bounds
+        everything a page is asked for. Every page waits for its turn with the `pace`, for `patience` at most.
+        `wants_picture` is asked, when a handler fails with a page open, whether `picture_of` shall have a picture.
         """
         if kind not in ("playwright", "selenium"):
             raise SettingsError(f"No browser is driven by '{kind}'. Choose playwright or selenium.")
@@ -123,10 +122,8 @@ class Browsers(AttemptBrowsers):
         plan = Plan(blocked=checked_blocked(blocked), path=path, user_agent=user_agent)
         keeper = Keeper(_launcher(kind, plan), targets=targets, growth=growth)
         super().__init__(
-            _Shared(keeper, Exits(keeper, proxy, proxies), timeout.total_seconds(), wants_picture),
-            Manners(
-                pace=pace or NoPace(), patience=patience.total_seconds(), identity=mask_url(proxy) if proxy else ""
-            ),
+            _Shared(keeper, Exits(keeper, proxy, proxies, way), timeout.total_seconds(), wants_picture),
+            Manners(pace=pace or NoPace(), patience=patience.total_seconds()),
         )
 
     @property
@@ -158,14 +155,12 @@ class Browsers(AttemptBrowsers):
 
 
 def _check_proxy(proxy: str) -> None:
-    # A browser that cannot read its proxy's address goes without, and shows its own.
-    parts = urlsplit(proxy)
     try:
-        known = parts.scheme.lower() in SCHEMES and parts.hostname and parts.port
-    except ValueError:
-        known = None
-    if not known:
-        raise SettingsError(f"'{mask_url(proxy)}' is no proxy. Write it as http://user:password@address:port.")
+        checked_proxy(proxy)
+    except ValueError as error:
+        raise SettingsError(
+            f"What is given is no proxy: it {error}. Write it as http://user:password@address:port."
+        ) from error
 
 
 def _launcher(kind: Kind, plan: Plan) -> Launcher:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from longshore.errors import SettingsError
+from longshore.scrape.proxy_file import checked_proxy
 
 BLOCKABLE = ("image", "media", "font", "stylesheet", "script", "xhr", "fetch")
 """The types of resources that can be blocked."""
@@ -85,7 +86,10 @@ def arguments(*, blocked: frozenset[str], proxy_server: str | None, user_agent: 
 
 
 def _server(proxy: str) -> str:
-    """A proxy as browsers write it. One that they cannot read they pass over, and go without."""
-    parts = urlsplit(proxy)
+    """A proxy as browsers write it. One that they cannot read they would pass over, and go without."""
+    try:
+        parts = urlsplit(checked_proxy(proxy).url)
+    except ValueError as error:
+        raise SettingsError(f"A proxy {error}. Write it as http://address:port.") from error
     # Browsers let a SOCKS5 proxy resolve names in any case, and do not know the other way to write it.
     return f"{parts.scheme.lower().removesuffix('h')}://{parts.netloc}"

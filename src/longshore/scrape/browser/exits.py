@@ -6,27 +6,32 @@ of another one moves to another browser, before it is opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from longshore.scrape.browser.driver import Tab
 from longshore.scrape.browser.keeper import Condition, Keeper, Kept
 from longshore.scrape.pacing import HostClosedError
+from longshore.url import mask_url
 
 if TYPE_CHECKING:
     from longshore.scrape.proxies import TakenTurn, Turns
 
 _ANY_HOST = ""
 
+Way = Callable[[], Awaitable[str]]
+"""Says which proxy it is now, by its URL: that of a Tor changes when it had to be started again."""
+
 
 class Exits:
     """The proxy of the moment, for all pages of a process."""
 
-    def __init__(self, keeper: Keeper, proxy: str | None, turns: Turns | None) -> None:
-        """Every page goes through `proxy`, or through those that `turns` gives out; without either, through none."""
+    def __init__(self, keeper: Keeper, proxy: str | None, turns: Turns | None, way: Way | None = None) -> None:
+        """Every page goes through `proxy`, one that `turns` gives out, or what `way` names; else through none."""
         self._keeper = keeper
         self._turns = turns
+        self._way = way
         self._proxy = proxy
         self._trusted: str | None = None
         """A proxy that has not failed since it was chosen."""
@@ -37,6 +42,9 @@ class Exits:
             turn = await self._acquire(self._turns, _ANY_HOST, patience, ())
             turn.give_back()
             self._proxy = self._trusted = turn.proxy.url
+        elif self._way is not None and (now := await self._way()) != self._proxy:
+            self._proxy = now
+            self._keeper.retire_others(now)
         proxy = self._proxy
         kept, tab = await self._keeper.take(fresh=fresh, proxy=proxy)
         return Seat(self, self._keeper, proxy, kept, tab, fresh=fresh)
@@ -77,6 +85,11 @@ class Seat:
         self._proxy = proxy
         self._stays = False
         self.tab = tab
+
+    @property
+    def identity(self) -> str:
+        """As whom pages are asked for: the proxy, without its password."""
+        return "" if self._proxy is None else mask_url(self._proxy)
 
     async def turn(self, host: str, patience: float) -> TakenTurn | None:
         """A turn for opening a page of this host, in a tab that goes through its proxy; None where none is taken."""

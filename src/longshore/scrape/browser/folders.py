@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import psutil
 
 _PREFIX = "longshore-browser-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)-")
+_PROFILE = "made-by-the-driver"
 _OLD_SECONDS = 3600.0
 """Younger ones are left alone: they may be of a container that shares the folder but not the process numbers."""
 
@@ -25,8 +27,16 @@ def new_folder() -> str:
     return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
 
 
+def note_profile(folder: str, profile: str) -> None:
+    """Have a profile that the driver made elsewhere removed with the folder: a driver that is killed leaves it."""
+    with contextlib.suppress(OSError):
+        Path(folder, _PROFILE).symlink_to(profile)
+
+
 def remove_folder(folder: str) -> None:
-    """Remove it with all that is in it."""
+    """Remove it with all that is in it, and the profile that was noted there."""
+    with contextlib.suppress(OSError):
+        shutil.rmtree(Path(folder, _PROFILE).readlink(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

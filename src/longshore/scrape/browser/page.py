@@ -39,8 +39,6 @@ class Manners:
     """Told of every URL that was opened, or could not be. The body of the answer is not among it."""
     ends_at: float | None = None
     """When the attempt will be ended (`time.monotonic`)."""
-    identity: str = ""
-    """As whom pages are asked for: the proxy, without its password."""
 
     def waits(self) -> float:
         """Seconds there are for waiting now."""
@@ -76,7 +74,7 @@ class Page:
             await manners.permit(url)
         turn = await self._seat.turn(host_of(url), manners.waits())
         if turn is None:
-            opened = await self._ask(url, manners.identity, None)
+            opened = await self._ask(url, self._seat.identity, None)
         else:
             try:
                 opened = await self._ask(url, str(turn.proxy), turn)
@@ -97,6 +95,8 @@ class Page:
         try:
             opened = await self._bounded(self._tab.open(url, self._seconds), "the page did not load")
         except WorkerError as error:
+            # Some are told before what made them is over: a crash, an endless script.
+            self._doubt()
             seconds = time.monotonic() - started
             manners.pace.answered(host, identity, None, None, seconds)
             self._tell(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=identity))
@@ -132,15 +132,15 @@ class Page:
 
     async def url(self) -> str:
         """Where the page is now."""
-        return await self._bounded(self._tab.url(), "the page did not say where it is")
+        return await self._told(self._tab.url(), "the page did not say where it is")
 
     async def html(self) -> str:
         """The document as it is now, after its scripts."""
-        return await self._bounded(self._tab.html(), "the page did not give its document")
+        return await self._told(self._tab.html(), "the page did not give its document")
 
     async def screenshot(self) -> bytes:
         """What is in view, as PNG."""
-        return await self._bounded(self._tab.screenshot(), "the page could not be pictured")
+        return await self._told(self._tab.screenshot(), "the page could not be pictured")
 
     async def wait_for(self, selector: str) -> None:
         """Return when something on the page matches a CSS selector. Raises `TimedOutError` where nothing does."""
@@ -153,6 +153,18 @@ class Page:
         in another thread. The function's own errors pass through.
         """
         return await self._bounded(self._tab.do(function), "it was not done")
+
+    async def _told(self, doing: Coroutine[Any, Any, T], otherwise: str) -> T:
+        """What every page can say of itself. One that cannot must not be the next one's trouble too."""
+        try:
+            return await self._bounded(doing, otherwise)
+        except Exception:
+            self._doubt()
+            raise
+
+    def _doubt(self) -> None:
+        if self.condition is Condition.GOOD:
+            self.condition = Condition.DOUBTFUL
 
     async def _bounded(self, doing: Coroutine[Any, Any, T], otherwise: str) -> T:
         limit = self._seconds + _GRACE_SECONDS
@@ -169,8 +181,7 @@ class Page:
             raise
         except (TimedOutError, asyncio.CancelledError):
             # What was begun may still be going on in there.
-            if self.condition is Condition.GOOD:
-                self.condition = Condition.DOUBTFUL
+            self._doubt()
             raise
 
 

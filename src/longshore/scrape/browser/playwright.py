@@ -20,7 +20,7 @@ from longshore.scrape.browser.driver import Opened, Plan
 from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
 from longshore.scrape.browser.fetching import browser_for_playwright
 from longshore.scrape.browser.finding import needs
-from longshore.scrape.browser.folders import new_folder, remove_folder
+from longshore.scrape.browser.folders import new_folder, note_profile, remove_folder
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
 from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
 from longshore.url import mask_url
@@ -38,6 +38,10 @@ CLOSE_SECONDS = 5.0
 
 _MARK = "LONGSHORE_BROWSER"
 """The environment variable by which a browser's first process is known; Playwright does not tell its number."""
+
+
+_USER_DATA = "--user-data-dir="
+_MADE_BY_PLAYWRIGHT = "playwright_chromiumdev_profile-"
 
 
 class PlaywrightLauncher:
@@ -68,6 +72,8 @@ class PlaywrightLauncher:
                     self._playwright = await api.async_playwright().start()
                 browser = await self._launch(self._playwright, relay.server if relay else proxy, folder, mark)
                 root = await asyncio.to_thread(_first_marked, mark)
+                if profile := _profile_of(root):
+                    note_profile(folder, profile)
                 self._node = self._node or _driver_of(root)
                 return PlaywrightBrowser(browser, root, folder, relay, self._plan.blocked)
         except BaseException as error:
@@ -144,9 +150,11 @@ class PlaywrightBrowser:
             page = await context.new_page()
             if self._patterns:
                 await _block(context, page, self._patterns)
+            tab = PlaywrightTab(page, context if fresh else None, self._relay)
+            await tab.watch_dialogs(context)
         except api.Error as error:
             raise death(error.message) from error
-        return PlaywrightTab(page, context if fresh else None, self._relay)
+        return tab
 
     async def _context(self) -> api.BrowserContext:
         return await self._browser.new_context(accept_downloads=False)
@@ -172,6 +180,7 @@ class PlaywrightTab:
         self._own = own
         self._relay = relay
         self._crashed = False
+        self._asks = False
         self._popups: list[api.Page] = []
         page.on("crash", self._crash)
         page.on("popup", self._popup)
@@ -179,7 +188,17 @@ class PlaywrightTab:
     @property
     def worn(self) -> bool:
         """As `Tab.worn`."""
-        return self._crashed or bool(self._popups) or self._own is not None or self._page.is_closed()
+        left = self._asks or bool(self._popups)
+        return self._crashed or left or self._own is not None or self._page.is_closed()
+
+    async def watch_dialogs(self, context: api.BrowserContext) -> None:
+        """Know of dialogs: a page that opens one after another would keep the next from loading.
+
+        Over a connection of our own, for Playwright dismisses them only where nobody listens to its own event.
+        """
+        session = await context.new_cdp_session(self._page)
+        session.on("Page.javascriptDialogOpening", self._dialog)
+        await session.send("Page.enable")
 
     async def _goto(self, url: str, seconds: float) -> api.Response | None:
         from playwright import async_api as api
@@ -254,6 +273,9 @@ class PlaywrightTab:
     def _crash(self, _: api.Page) -> None:
         self._crashed = True
 
+    def _dialog(self, _: dict[str, Any]) -> None:
+        self._asks = True
+
     def _popup(self, page: api.Page) -> None:
         self._popups.append(page)
 
@@ -295,6 +317,15 @@ def _first_marked(mark: str) -> psutil.Process:
             if "--remote-debugging-pipe" in line and "--type=" not in line:
                 return process
     raise CrashedError("the browser died while it started")
+
+
+def _profile_of(root: psutil.Process) -> str:
+    """Where the browser keeps its profile: in a folder that Playwright made, and leaves behind when it is killed."""
+    with contextlib.suppress(psutil.Error):
+        for argument in root.cmdline():
+            if argument.startswith(_USER_DATA) and _MADE_BY_PLAYWRIGHT in argument:
+                return argument.removeprefix(_USER_DATA)
+    return ""
 
 
 def _driver_of(root: psutil.Process) -> psutil.Process | None:

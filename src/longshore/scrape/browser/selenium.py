@@ -37,6 +37,8 @@ START_SECONDS = 60.0
 _PORT = re.compile(rb"started successfully on port (\d+)")
 _BLANK = "about:blank"
 _ERROR_PAGE = "chrome-error:"
+_DIALOGS = 10
+"""In a row. A page that opens more does so without end."""
 _NAMED_ERROR = re.compile(r"ERR_[A-Z0-9_]+")
 # Which document this is, where it came from, and the status it came with, which Selenium itself does not tell.
 _DOCUMENT = """
@@ -192,15 +194,15 @@ class SeleniumTab:
 
     async def url(self) -> str:
         """As `Tab.url`."""
-        return await self._browser.run(lambda: self._driver.current_url)
+        return await self._said(lambda: self._driver.current_url)
 
     async def html(self) -> str:
         """As `Tab.html`."""
-        return await self._browser.run(lambda: self._driver.page_source)
+        return await self._said(lambda: self._driver.page_source)
 
     async def screenshot(self) -> bytes:
         """As `Tab.screenshot`."""
-        return await self._browser.run(self._driver.get_screenshot_as_png)
+        return await self._said(self._driver.get_screenshot_as_png)
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         """As `Tab.wait_for`."""
@@ -216,17 +218,29 @@ class SeleniumTab:
         value = await self._browser.run(function, self._driver)
         return await value if inspect.isawaitable(value) else value
 
+    async def _said(self, function: Callable[[], T]) -> T:
+        from selenium.common.exceptions import TimeoutException
+
+        try:
+            return await self._browser.run(_past_dialogs, function)
+        except TimeoutException as error:
+            raise TimedOutError(first_line(_words(error))) from error
+
     async def close(self) -> None:
         """As `Tab.close`: the window stays, for a session ends with its last."""
         await self._browser.run(_tidy, self._driver)
 
 
 def _visit(driver: WebDriver, url: str, seconds: float) -> Opened:
-    _close_others(driver)
+    from selenium.common.exceptions import UnexpectedAlertPresentException
+
+    _past_dialogs(lambda: _close_others(driver))
     driver.set_page_load_timeout(seconds)
-    before, *_ = driver.execute_script(_DOCUMENT)
-    driver.get(url)
-    after, at, status = driver.execute_script(_DOCUMENT)
+    before, *_ = _document(driver)
+    # The driver has dismissed the dialog that it complains about, and the page has come all the same.
+    with contextlib.suppress(UnexpectedAlertPresentException):
+        driver.get(url)
+    after, at, status = _document(driver)
     if at.startswith(_ERROR_PAGE):
         # The driver was told too late to say so itself; the page says why.
         why = _NAMED_ERROR.search(driver.execute_script("return document.documentElement.textContent") or "")
@@ -235,6 +249,24 @@ def _visit(driver: WebDriver, url: str, seconds: float) -> Opened:
     if before == after and urldefrag(at).url != urldefrag(url).url:
         raise download(url)
     return Opened(at, status or 200)
+
+
+def _document(driver: WebDriver) -> tuple[float, str, int]:
+    for _ in range(_DIALOGS):
+        # A dialog in the way is dismissed, and the script with it.
+        if (said := _past_dialogs(lambda: driver.execute_script(_DOCUMENT))) is not None:
+            return said[0], said[1], said[2]
+    raise death("its page says nothing of itself")
+
+
+def _past_dialogs(function: Callable[[], T]) -> T:
+    """Call a function. Dialogs in its way are dismissed by the driver, one at each call."""
+    from selenium.common.exceptions import UnexpectedAlertPresentException
+
+    for _ in range(_DIALOGS):
+        with contextlib.suppress(UnexpectedAlertPresentException):
+            return function()
+    raise death("its page opens one dialog after another")
 
 
 def _wait_for(driver: WebDriver, selector: str, seconds: float) -> None:
@@ -330,7 +362,7 @@ def _root_of(process: Process) -> psutil.Process:
 
 async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str, relay: Relay | None) -> None:
     if process is not None:
-        await asyncio.to_thread(_kill, process)
+        await asyncio.to_thread(_kill, process, folder)
         await process.wait()
         await asyncio.to_thread(bury_strays)
         # asyncio closes it only when every pipe has ended.
@@ -341,11 +373,25 @@ async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str,
     await asyncio.to_thread(remove_folder, folder)
 
 
-def _kill(process: Process) -> None:
+def _kill(process: Process, folder: str) -> None:
+    members: list[psutil.Process] = []
     # While its exit status has not been asked for, its number cannot be another's.
     if process.returncode is None:
         with contextlib.suppress(psutil.Error):
-            end_family(family(psutil.Process(process.pid)), waited_for=process.pid)
+            members = family(psutil.Process(process.pid))
+    if len(members) < 2:
+        # The lifeline was killed alone. Those it held are known by the folder they were given.
+        members += _given(folder)
+    end_family(members, waited_for=process.pid)
+
+
+def _given(folder: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("TMPDIR") == folder:
+                found.append(process)
+    return found
 
 
 def _words(error: Exception) -> str:

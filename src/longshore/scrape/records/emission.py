@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 * 1024 * 1024
 """Of one attempt's records, as JSON: they lie in memory until the attempt is settled."""
 _LONGEST_REASON = 200
+_LONGEST_NUMBER = 4000
+"""Digits: what has fewer bytes can be read, whatever it is."""
 _OBJECTS = (dict, msgspec.Struct)  # named once: a union would be made anew with every call
 _NO_KIND: object = object()
 NO_REASON = "rejected"
@@ -152,9 +154,15 @@ class _Shape:
 
     def encoded(self, record: Any) -> bytes:
         try:
-            return self._to_json(record)
+            data = self._to_json(record)
+            if len(data) > _LONGEST_NUMBER:
+                # pydantic writes whole numbers of any length; one that nobody can read would stop every export.
+                encode(Raw(data), "A record")
+        except UsageError as error:
+            raise RecordError(str(error)) from error
         except ValueError as error:
             raise RecordError(f"A record cannot be stored: {error}") from error
+        return data
 
 
 _shape_of = functools.cache(_Shape)

@@ -10,6 +10,7 @@ before the mark is written leaves whole records, of which the queue knows whethe
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -51,7 +52,9 @@ class RecordWriter:
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
         self._file: int | None = None
+        self._path: Path | None = None
         self._size = 0
+        """What of it is whole."""
         self._opened = 0.0
         self._number = 0
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
@@ -109,6 +112,7 @@ class RecordWriter:
             self._append(lines, marks)
         except BaseException:
             # What was written of it, if anything, is a torn end. No other frame may come behind that.
+            self._cut()
             self._leave()
             with self._gathering:
                 self._lines[:0] = lines
@@ -130,12 +134,23 @@ class RecordWriter:
 
     def _open(self) -> int:
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{self._name}.{self._number:04}{SUFFIX}"
+        self._path = path = self._folder / f"{self._name}.{self._number:04}{SUFFIX}"
         self._number += 1
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
         self._size, self._opened = 0, time.monotonic()
         _sync_folder(self._folder)
         return self._file
+
+    def _cut(self) -> None:
+        """Take away what a failed write left: a full disk needs the room, and would get another segment at each try."""
+        if self._file is None or self._path is None:
+            return
+        # A disk that refuses this too keeps a torn end, which readers pass over.
+        with contextlib.suppress(OSError):
+            if self._size:
+                os.ftruncate(self._file, self._size)
+            else:
+                self._path.unlink()
 
     def _leave(self) -> None:
         file, self._file = self._file, None

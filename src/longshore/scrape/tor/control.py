@@ -148,7 +148,8 @@ class Control:
         step = Bootstrap.read(await self.ask_for("status/bootstrap-phase"))
         told: Bootstrap | None = None
         while True:
-            if step is not None and step != told:
+            # Events from before the question come behind its answer.
+            if step is not None and step != told and (told is None or step.percent >= told.percent):
                 on_progress(step)
                 told = step
             if step is not None and step.percent >= 100:
