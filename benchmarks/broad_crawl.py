@@ -1,4 +1,4 @@
-"""A broad crawl for real: one `longshore work`, 64 at once, and a site that answers under very many loopback addresses."""
+"""A broad crawl for real: one `longshore work`, 64 at once, and a site under very many loopback addresses."""
 
 from __future__ import annotations
 
