@@ -56,13 +56,13 @@ def postgres(share: float) -> list[Figure]:
 
 
 def directory(share: float) -> list[Figure]:
-    """Claims on a directory, with 20,000 pending: it takes long to fill. Processor time, the system's for it included.
+    """Claims on a directory, with 25,000 pending: it takes long to fill. Processor time, the system's for it included.
 
     Where the folder for temporary files is on a disk, waiting for it to sync does not count.
     """
     with scratch() as folder:
         numbers = count()
-        return _claims(share, 20_000, lambda: f"dir://{folder}/{next(numbers)}", time.process_time)
+        return _claims(share, 25_000, lambda: f"dir://{folder}/{next(numbers)}", time.process_time)
 
 
 def _claims(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 
 import pytest
@@ -82,3 +83,14 @@ async def test_a_host_that_is_asked_again_counts_as_asked_last(
     await asyncio.wait_for(second.closed.wait(), 10)
     assert len(first.open) == len(third.open) == 1
     await transport.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such limit")
+@pytest.mark.parametrize(("allowed", "kept"), [(1024, 512), (1_000_000, connections.MOST_KEPT), (-1, 5_000)])
+def test_half_of_what_may_be_open_is_left_for_other_things(
+    monkeypatch: pytest.MonkeyPatch, allowed: int, kept: int
+) -> None:
+    import resource
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (allowed, allowed))
+    assert connections.most_kept() == kept
