@@ -1,4 +1,4 @@
-"""Run suites, and print what they find: `python -m benchmarks [sqlite] [postgres[:part,…]] [browser] [--to FILE]`."""
+"""Run suites, and print what they find: `python -m benchmarks [SUITE[:PART,…]]… [--to FILE]`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from benchmarks.measure import Figure
 SUITES = {
     "sqlite": "benchmarks.sqlite_suite",
     "postgres": "benchmarks.postgres_suite",
+    "broad": "benchmarks.broad",
     "browser": "benchmarks.browser",
 }
 """name -> module with `figures() -> list[Figure]`, or with `PARTS`: name -> function of the share of the whole size,

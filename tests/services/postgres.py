@@ -99,6 +99,11 @@ class PostgresServer:
     def url_of(self, database: str, *, user: str = SUPERUSER, password: str = PASSWORD) -> str:
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
 
+    @property
+    def pid(self) -> int:
+        """The process that all others of the server are children of."""
+        return int((self._data / "postmaster.pid").read_text().split()[0])
+
     def start(self) -> None:
         self._run("pg_ctl", "start", "--wait", "--pgdata", str(self._data), "--log", str(self._folder / "log"))
 

@@ -170,8 +170,10 @@ class AiohttpTransport:
         if self._connector is None:
             import aiohttp
 
-            # Whoever fetches bounds how many connections there are.
-            self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+            from longshore.scrape.connections import FewKept, most_kept
+
+            # Whoever fetches bounds how many connections are in use.
+            self._connector = FewKept(most_kept(), limit=0, ttl_dns_cache=300)
             self._trouble = (aiohttp.ClientError, OSError, ValueError)
             self._unreached = (aiohttp.ConnectionTimeoutError,)
         if proxy is None:

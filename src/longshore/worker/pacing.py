@@ -24,13 +24,13 @@ from longshore.queue import Queue
 from longshore.roll import KeepsRoll
 from longshore.scrape.pace_shelf import Kept, PaceShelf
 from longshore.scrape.rate import Standing, worth_keeping
+from longshore.worker.gathered import AT_ONCE, GatheredNotes
 
 PACE, CLOSED, FORGOTTEN = "pace", "pace-closed", "pace-forgotten"
 """The shelves: a note for each host, one for each that is closed, which are few, and one that says when it was last
 looked which hosts may be forgotten."""
 FORGET_SECONDS = 600.0
 """How often that is, by all workers together: it takes reading all that is known."""
-_AT_ONCE = 500
 _ROLL_SECONDS = 30.0
 
 
@@ -46,6 +46,7 @@ class NotesShelf:
 
     def __init__(self, queue: KeepsNotes) -> None:
         self._queue = queue
+        self._gathered = GatheredNotes(queue, PACE)
 
     async def read(self, name: str) -> Kept:
         shelf = await self._queue.notes(PACE, frozenset({name}))
@@ -53,7 +54,7 @@ class NotesShelf:
         return Kept(shelf.now, note.version, _standing(note.value))
 
     async def write(self, name: str, version: str, standing: Standing) -> str | None:
-        return (await self._queue.note(PACE, [Note(name, version, msgspec.to_builtins(standing))]))[0]
+        return await self._gathered.write(Note(name, version, msgspec.to_builtins(standing)))
 
     async def close_host(self, host: str, until: float) -> None:
         while True:
@@ -84,8 +85,8 @@ class NotesShelf:
         shelf = await self._queue.notes(PACE)
         old = [Note(note.name, note.version, None) for note in shelf.notes if _is_old(note.value, shelf.now)]
         gone = 0
-        for begin in range(0, len(old), _AT_ONCE):
-            answers = await self._queue.note(PACE, old[begin : begin + _AT_ONCE])
+        for begin in range(0, len(old), AT_ONCE):
+            answers = await self._queue.note(PACE, old[begin : begin + AT_ONCE])
             gone += sum(answer is not None for answer in answers)
         return gone
 
@@ -148,7 +149,7 @@ class MachineShelf:
         now, last, gone = self._clock.now(), "", 0
         self._all("delete from closed where until <= ?", now)
         page = "select name, version, value from pace where name > ? order by name limit ?"
-        while rows := self._all(page, last, _AT_ONCE):
+        while rows := self._all(page, last, AT_ONCE):
             last = str(rows[-1][0])
             for name, version, value in rows:
                 if _is_old(json.loads(str(value)), now):

@@ -129,6 +129,35 @@ async def test_a_claim_of_100_out_of_20_000_hosts_lists_few_of_them(
     assert calls["open"] < 150
 
 
+def put_far_apart(folder: Path, hosts: int, jobs: int) -> None:
+    """So many jobs of each host, each in a folder of its own, as when very many hosts are submitted by turns."""
+    for number in range(jobs):
+        for host in range(hosts):
+            start = 1_000_000 + 1000 * number + host
+            put(folder, f"{host}.test", range(start, start + 1))
+
+
+async def test_a_claim_lists_the_folders_of_a_host_once(
+    queue: DirectoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.submit([job(f"first-{n}", "first.test") for n in range(200)])
+    put_far_apart(tmp_path, hosts=200, jobs=3)
+    calls = await work_of(queue, monkeypatch, 100, frozenset({"first.test"}))
+    # The folders of a host and one of them for each job, and the groups of hosts.
+    assert calls["listdir"] < 2 * 100 + 140
+
+
+async def test_folders_that_claims_have_emptied_do_not_pile_up_in_front_of_them(
+    queue: DirectoryQueue, tmp_path: Path
+) -> None:
+    await queue.submit([job(f"first-{n}", "first.test") for n in range(2_500)])
+    put_far_apart(tmp_path, hosts=200, jobs=12)
+    for _ in range(20):
+        assert len(await queue.claim(want(100, without_hosts=frozenset({"first.test"})))) == 100
+    empty = [path for path in (tmp_path / "pending").glob("*/*/*/*/*") if not any(path.iterdir())]
+    assert len(empty) <= 1_100
+
+
 async def test_hosts_have_their_turn_in_every_opening_beginning_anywhere(queue: DirectoryQueue, tmp_path: Path) -> None:
     await queue.submit([job(f"{n}-{host}", f"{host}.test") for n in range(3) for host in range(40)])
     first = set()

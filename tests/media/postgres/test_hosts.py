@@ -84,6 +84,27 @@ async def test_a_claim_reads_of_very_many_hosts_only_those_it_takes_from(databas
     assert await pages(database, line) < few * 2
 
 
+async def test_where_each_job_has_a_host_of_its_own_many_are_found_at_once(database: Database) -> None:
+    await fill(database, "one.test", 20_000)
+    one = await pages(database, "one line")
+    await database.connection.execute("delete from ready")
+    await fill(database, "each.test", 20_000, hosts=20_000)
+    # A step to each host would be four pages more for each, and as many to go there again.
+    assert await pages(database, "one line") < one + 100 * 5
+
+
+async def test_a_host_whose_oldest_job_is_being_claimed_gives_the_next(queue: PostgresQueue, url: str) -> None:
+    await queue.submit([_job(n, host=f"{n % 3}.test") for n in range(9)])
+    other = await asyncpg.connect(locate(url).dsn)
+    async with other.transaction():
+        ready = f"{locate(url).quoted_schema}.ready"
+        oldest = f"select min(job) from {ready} group by host"
+        await other.execute(f"select from {ready} where job in ({oldest}) for update")
+        leases = await queue.claim(Want(worker=WORKER, limit=3))
+    await other.close()
+    assert sorted(lease.job.payload["n"] for lease in leases) == [3, 4, 5]
+
+
 async def test_waiting_steps_over_closed_hosts(database: Database) -> None:
     await fill(database, "closed.test", MANY)
     for filters in LINES.values():

@@ -100,6 +100,17 @@ async def test_a_claim_does_not_list_all_hosts(queue: SqliteQueue, file: Path, t
     assert many < 1.05 * await effort(queue, asked(100))
 
 
+async def test_where_each_job_has_a_host_of_its_own_many_are_found_at_once(
+    queue: SqliteQueue, tables: sqlite3.Connection
+) -> None:
+    await multiply(queue, tables, lambda n: f"{n}.test", 20_000)
+    each = await effort(queue, asked(100))
+    tables.execute("UPDATE job SET host = ?", (host_number("one.test"),))
+    tables.execute("UPDATE lane SET host = ?", (host_number("one.test"),))
+    one = await effort(queue, asked(100))
+    assert each < 1.1 * one, (each, one)
+
+
 async def test_of_a_hundred_hosts_with_many_jobs_few_more_are_read_than_are_taken(
     queue: SqliteQueue, tables: sqlite3.Connection
 ) -> None:

@@ -30,6 +30,7 @@ SERVED_BY = {
     ("wanted", "of_host"): "lane_claim",
     ("wanted", "hosts"): "lane_claim",
     ("turns", "first"): "job_claim",
+    ("turns", "near"): "job_claim",
     ("turns", "hosts"): "job_claim",
     ("turns", "oldest"): "job_claim",
     ("claim", "due"): "job_due",

@@ -216,10 +216,14 @@ def _told(folder: str) -> str:
 
 def _segments(journal: Journal, folder: str) -> list[str]:
     names = disk.names(journal.path(folder))
-    if len(names) == 1 and names[0].isdecimal() and names[0].isascii():
-        # Of most hosts of a broad crawl there is one.
-        return names
-    return sorted(_called(journal, folder, lambda name: name.isdecimal() and name.isascii()))
+    # Asked for each of very many hosts: where all are called as they should be, one look is enough.
+    if all(map(_is_segment, names)):
+        return sorted(names)
+    return sorted(_called(journal, folder, _is_segment))
+
+
+def _is_segment(name: str) -> bool:
+    return name.isdecimal() and name.isascii()
 
 
 def _called(journal: Journal, folder: str, fits: Callable[[str], bool]) -> list[str]:

@@ -38,8 +38,11 @@ from longshore.transfer import Carried
 
 T = TypeVar("T")
 
-EMPTIED = 10_000
-"""Folders that may be empty before someone who has work takes the time to take them away."""
+EMPTIED = 1_000
+"""Folders that may be empty before someone who has work takes the time to take them away.
+
+A claim looks into those that lie in front of what it takes, so more of them would slow down the claims.
+"""
 
 
 class DirectoryQueue:

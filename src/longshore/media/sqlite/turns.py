@@ -92,33 +92,30 @@ class Search:
     def _in_turn(self, level: _Level, limit: int) -> list[Place]:
         """One of each host; then, if those are all hosts there are, as much again of each as there is room for."""
         which = (*self._which, level.priority)
-        taken: list[tuple[_Line, list[Place]]] = []
-        left = limit
-        for host, places in level.hosts(self._turns.last(which)):
+        taken: list[_Line] = []
+        for host, places in level.hosts(self._turns.last(which), limit):
             if host in self._unwanted:
                 continue
-            line = _Line(level, host, places, limit // (len(taken) + 1))
-            if first := line.take(1):
-                taken.append((line, first))
-                left -= 1
-            if not left:
-                break
-        last, others = taken[-1][0] if taken else None, taken
+            line = _Line(level, host, places)
+            if line.begin(limit // (len(taken) + 1)):
+                taken.append(line)
+                if len(taken) == limit:
+                    break
+        last, left, others = taken[-1] if taken else None, limit - len(taken), taken
         while left and others:
             share, more = max(1, left // len(others)), []
-            for line, jobs in others:
+            for line in others:
                 again = line.take(min(share, left))
-                jobs.extend(again)
-                left -= len(again)
+                left -= again
                 last = line if again else last
-                if len(again) == share:
-                    more.append((line, jobs))
+                if again == share:
+                    more.append(line)
             others = more
         if last is not None:
             self._turns.end(which, last.host)
         if len(taken) == 1:
-            return taken[0][1]
-        return [job for each in zip_longest(*(jobs for _, jobs in taken)) for job in each if job is not None]
+            return taken[0].taken
+        return [job for each in zip_longest(*(line.taken for line in taken)) for job in each if job is not None]
 
 
 class _Level:
@@ -145,13 +142,14 @@ class _Level:
                 # By host, so the first is not the oldest: of its number nothing is known.
                 self._heads[lane.id] = (first[0], 0)
 
-    def hosts(self, last: int) -> Iterator[tuple[int, list[Place | None]]]:
+    def hosts(self, last: int, room: int) -> Iterator[tuple[int, list[Place | None]]]:
         """Each host with its oldest job in each lane, beginning behind the one that had the last turn, and once round.
 
-        None stands for the lanes that have this host only.
+        None stands for the lanes that have this host only. `room` is for how many hosts there is room.
         """
+        part = room // len(self._mixed) + 1 if self._mixed else 0
         for after, until in ((last, LAST), (_BEFORE_ALL, last)):
-            sources = [self._hosts_in(lane, after, until) for lane in self._mixed]
+            sources = [self._hosts_in(lane, after, until, part) for lane in self._mixed]
             alone = ((host, None) for host in self._lanes.hosts(self.priority, after, until))
             for host, places in groupby(merge(alone, *sources, key=itemgetter(0)), key=itemgetter(0)):
                 yield host, [place for _, place in places]
@@ -192,8 +190,15 @@ class _Level:
         ).fetchone()
         return found
 
-    def _hosts_in(self, lane: Lane, after: int, until: int) -> Iterator[tuple[int, Place | None]]:
+    def _hosts_in(self, lane: Lane, after: int, until: int, room: int) -> Iterator[tuple[int, Place | None]]:
         values = {"lane": lane.id, "priority": self.priority}
+        near = self._db.execute(_SQL["near"], {**values, "after": after, "until": until, "size": room}).fetchall()
+        for host, oldest in near:
+            if host != after:
+                after = host
+                yield host, (lane, oldest)
+        if len(near) < room:
+            return
         for host, oldest in steps(self._db, _SQL["hosts"], values, after, until):
             yield host, (lane, oldest)
 
@@ -213,32 +218,48 @@ class _Level:
 class _Line:
     """The jobs of one host and priority that wait in wanted lanes, oldest first."""
 
-    def __init__(self, level: _Level, host: int, places: list[Place | None], room: int) -> None:
-        """The places are those of `_Level.hosts`; `room` is how many will be taken, as far as can be told."""
+    __slots__ = ("_jobs", "_level", "_places", "host", "taken")
+
+    def __init__(self, level: _Level, host: int, places: list[Place | None]) -> None:
+        """The places are those of `_Level.hosts`."""
         self.host = host
+        self.taken: list[Place] = []
         self._level = level
-        self._room = room
-        self._jobs = self._by_age(places)
+        self._places = places
+        self._jobs: Iterator[Place] | None = None
 
-    def take(self, number: int) -> list[Place]:
-        """The next ones, up to that number."""
-        return list(islice(self._jobs, number))
+    def begin(self, room: int) -> bool:
+        """Take the first; False if there is none. `room` is how many will be taken, as far as can be told."""
+        if len(self._places) == 1 and self._places[0] is not None:
+            # In a broad crawl this is all that is ever asked of most hosts.
+            self.taken.append(self._places[0])
+            return True
+        self._jobs = self._by_age(room)
+        return bool(self.take(1))
 
-    def _by_age(self, places: list[Place | None]) -> Iterator[Place]:
+    def take(self, number: int) -> int:
+        """Take the next ones, up to that number; says how many there were."""
+        if self._jobs is None:
+            self._jobs = islice(self._by_age(number), 1, None)
+        again = list(islice(self._jobs, number))
+        self.taken += again
+        return len(again)
+
+    def _by_age(self, room: int) -> Iterator[Place]:
         level = self._level
         unread: Iterator[Lane] = iter(())
         at_hand: list[tuple[int, Lane, Iterator[int]]] = []
-        for place in places:
+        for place in self._places:
             if place is None:
                 unread = level.lanes_of(self.host)
             else:
                 lane, oldest = place
-                heappush(at_hand, (oldest, lane, level.others_of(self.host, lane, self._room)))
+                heappush(at_hand, (oldest, lane, level.others_of(self.host, lane, room)))
         next_lane = next(unread, None)
         while True:
             # "Or equal": a bound that is too low may name the very place of another lane's job, and says nothing then.
             while next_lane is not None and (not at_hand or next_lane.head_job <= at_hand[0][0]):
-                rest = level.jobs_in(next_lane, self._room)
+                rest = level.jobs_in(next_lane, room)
                 if (number := next(rest, None)) is not None:
                     heappush(at_hand, (number, next_lane, rest))
                 next_lane = next(unread, None)

@@ -1,3 +1,9 @@
+-- name: near
+-- The next jobs, whatever their hosts. Where most hosts have one or two, this finds many hosts for the price of one step.
+SELECT host, id FROM job
+WHERE lane = :lane AND state = 0 AND priority = :priority AND host > :after AND host <= :until
+ORDER BY host, id LIMIT :size
+
 -- name: hosts
 -- The hosts with ready jobs of this priority in one lane, in order, each with its oldest job. Steps from host to host,
 -- however many jobs each has.
