@@ -13,8 +13,6 @@ from tests.services.git_http import GitHttpServer
 from longshore.clock import ManualClock
 from longshore.conformance import ConformanceTests, Harness, NewHarness, ProcessTests
 from longshore.conformance.suite.claiming import ClaimingTests
-from longshore.conformance.suite.leases import LeaseTests
-from longshore.conformance.suite.settling import SettlingTests
 from longshore.conformance.suite.submitting import SubmittingTests
 from longshore.conformance.suite.waiting import WaitingTests
 from longshore.media.git import open_queue
@@ -65,8 +63,9 @@ class OverHttp:
             yield lambda: HttpHarness(server, f"{next(numbers)}.git")
 
 
-class TestGitOverHttp(OverHttp, SubmittingTests, ClaimingTests, LeaseTests, SettlingTests, WaitingTests):
-    """What the network could change. A push over HTTP starts a dozen processes, so the rest is left to `--long`."""
+class TestGitOverHttp(OverHttp, SubmittingTests, ClaimingTests, WaitingTests):
+    """What the network could change: pushes that win and lose, and fetches. Each starts a dozen processes over HTTP,
+    so the rest, which is made of the same two, is left to `--long`."""
 
 
 class TestGitOverHttpWholly(OverHttp, ConformanceTests, ProcessTests):
