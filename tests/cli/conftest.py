@@ -80,8 +80,8 @@ class Shell:
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Warm | None]:
-    """What spares commands their imports, where processes can be copied."""
-    if not hasattr(os, "fork"):
+    """What spares commands their imports, where processes can be copied: macOS has libraries that do not bear it."""
+    if sys.platform != "linux":
         yield None
         return
     with Warm() as running:
