@@ -6,9 +6,11 @@ TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 
 # Each begins with a part of its own, so that what a file's tests share is made once; who is done first helps the others.
 TEST_OPTIONS := -n $(TEST_PROCESSES) --dist worksteal
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+# What runs at the same time says its lines in one piece, where this make can do that.
+IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test services check format bench chaos lock clean
+.PHONY: help setup setup-dev demo test services check lint types imports docs format bench chaos lock clean
 
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,11 +41,21 @@ test: setup-dev services ## run all tests; those that run the docs are part of `
 services: setup-dev ## see to the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
 
+# Types are checked by one process and take longest: the others need not wait for it.
 check: setup-dev ## format, lint, types, imports, docs that run
+	@$(MAKE) --no-print-directory -j2 $(IN_PIECES) lint types imports docs
+
+lint: setup-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: setup-dev
 	$(BIN)/mypy
+
+imports: setup-dev
 	$(BIN)/lint-imports
+
+docs: setup-dev
 	$(BIN)/python -m pytest tests/docs $(TEST_OPTIONS)
 
 format: setup-dev ## put the code into shape

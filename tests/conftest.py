@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -36,6 +37,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # Where that is set, each of the thousands of processes that tests start would compile the package anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+    # Whoever runs tests in the background (`nohup`, `&`) may have them ignored, and so would all that tests start.
+    for name, usual in (
+        ("SIGHUP", signal.SIG_DFL),
+        ("SIGINT", signal.default_int_handler),
+        ("SIGQUIT", signal.SIG_DFL),
+    ):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
     # Users have buffers, and what cannot be flushed from them is noticed last.
     os.environ.pop("PYTHONUNBUFFERED", None)
     if config.getoption("basetemp") or os.environ.get("TMPDIR"):

@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.services.warm import Warm
 
 from longshore.settings import TABLE
 
@@ -25,8 +26,9 @@ async def page(job, kit):
 class Shell:
     """A folder with a clean environment, in which `longshore` is run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warm: Warm | None = None) -> None:
         self.folder = folder
+        self._warm = warm
         ours = {name for setting in TABLE.values() for name in setting.variables}
         self.environment = {name: value for name, value in os.environ.items() if name not in ours}
         self.environment |= {"COLUMNS": "100", "NO_COLOR": ""}
@@ -38,10 +40,13 @@ class Shell:
 
     def __call__(self, *arguments: str, stdin: str | None = "", **variables: str) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
+        environment = self.environment | variables
+        if self._warm is not None and stdin is not None and self._warm.can(environment):
+            return self._warm.run(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=90)
         return subprocess.run(
             [sys.executable, "-m", "longshore", *arguments],
             cwd=self.folder,
-            env=self.environment | variables,
+            env=environment,
             input=stdin,
             capture_output=True,
             encoding="utf-8",
@@ -73,9 +78,19 @@ class Shell:
         return name
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Warm | None]:
+    """What spares commands their imports, where processes can be copied: macOS has libraries that do not bear it."""
+    if sys.platform != "linux":
+        yield None
+        return
+    with Warm() as running:
+        yield running
+
+
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    shell = Shell(tmp_path)
+def shell(tmp_path: Path, warm: Warm | None) -> Shell:
+    shell = Shell(tmp_path, warm)
     shell.write("pages.py", SMALLEST)
     return shell
 

@@ -6,8 +6,10 @@ import json
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 if TYPE_CHECKING:
@@ -34,8 +36,13 @@ def running(shell: Shell, request: pytest.FixtureRequest) -> Iterator[subprocess
     log, pause = shell.folder / "logs" / "worker_0.log", threading.Event()
     while process.poll() is None and not (log.exists() and "Claimed" in log.read_text()):
         pause.wait(0.05)
+    workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     yield process
     process.kill()
+    # A worker whose fleet was killed finishes what it holds, which may take an hour here.
+    for worker in workers:
+        with suppress(psutil.NoSuchProcess):
+            worker.kill()
     process.communicate()
 
 

@@ -108,8 +108,19 @@ def test_with_a_typer_that_tells_no_types_everything_is_left_to_it() -> None:
         assert option.process_value is len
 
 
-@pytest.mark.parametrize("arguments", [["status"], ["--version"], ["jobs", "--limit", "3"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status"],
+        ["--version"],
+        ["jobs", "--limit", "3"],
+        ["submit", "page", "--jobs-file", "jobs.jsonl"],
+        ["fleet", "pages.py", "--dry-run"],
+    ],
+)
 def test_a_command_does_not_import_what_it_does_not_use(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "pages.py").write_text("from longshore import handler\n\n@handler('page')\nasync def page(job): ...\n")
+    (tmp_path / "jobs.jsonl").write_text('{"n": 1}')
     code = "import sys; from longshore.cli import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True

@@ -58,3 +58,11 @@ def test_a_worker_has_no_rich_and_a_handler_may(tmp_path: Path) -> None:
     done = subprocess.run([*longshore, "jobs", "--json"], cwd=tmp_path, check=True, capture_output=True, text=True)
     [job] = json.loads(done.stdout)
     assert job["result"] == {"rich": False, "table": "Table"}
+
+
+def test_the_process_that_imports_a_handler_file_for_the_checks_has_no_rich(tmp_path: Path) -> None:
+    (tmp_path / "pages.py").write_text(f"import sys\nassert 'rich' not in sys.modules\n{HANDLERS}")
+    loading = [sys.executable, "-m", "longshore.fleet.checks.loading", "pages.py"]
+    done = subprocess.run(loading, cwd=tmp_path, check=True, capture_output=True, text=True)
+    told = json.loads(done.stdout)
+    assert (told["kinds"], told.get("fault", "")) == (["page"], "")

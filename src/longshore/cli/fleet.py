@@ -77,6 +77,10 @@ def fleet(
     logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because their process
     died; with --until-done also if work was left. It is 130 after a second Ctrl-C.
     """
+    from longshore.observe.lean import import_structlog_alone
+
+    # Before those below import it with all it can find.
+    import_structlog_alone()
     from longshore.cli.launch import Order
 
     check_order("--stagger", stagger, "-")

@@ -25,17 +25,24 @@ def coerce_on_use(parameter: Any) -> None:
     """
     described = getattr(parameter, "type_descriptor", None)
     kind, info = getattr(described, "annotation", None), getattr(described, "parameter_info", None)
-    if kind is None or info is None or any(getattr(info, name, None) for name in _ASKS_MORE):
+    if kind is None or info is None:
         return
+    asks_more = any(getattr(info, name, None) for name in _ASKS_MORE)
     as_typer_does = parameter.process_value
 
     def process(ctx: Any, value: Any) -> Any:
-        several = parameter.multiple or parameter.nargs != 1
-        if value is None and not several and not parameter.required:
-            found = None
-        elif not several and type(value) is kind and kind in (str, int, bool):
+        several = parameter.multiple or parameter.nargs == -1
+        if value is None and not parameter.required:
+            found: Any = () if several else None
+        elif asks_more or (parameter.nargs != 1 and not several):
+            return as_typer_does(ctx, value)
+        elif several:
+            if kind != list[str] or not value or not _are_words(value):
+                return as_typer_does(ctx, value)
+            found = list(value)
+        elif type(value) is kind and kind in (str, int, bool):
             found = value
-        elif not several and kind is Path and isinstance(value, str | Path) and _may_be_read(value):
+        elif kind is Path and isinstance(value, str | Path) and _may_be_read(value):
             found = Path(value)
         else:
             return as_typer_does(ctx, value)
@@ -46,6 +53,10 @@ def coerce_on_use(parameter: Any) -> None:
 
 _ASKS_MORE = ("parser", "click_type", "min", "max", "exists", "writable", "resolve_path", "path_type")
 """What an option may ask of its value, by the names that Typer has for it."""
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(type(each) is str for each in value)
 
 
 def _may_be_read(path: str | Path) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import subprocess
 from collections.abc import Iterator
 from itertools import count
@@ -13,19 +15,22 @@ from tests.services.git_http import GitHttpServer
 from longshore.clock import ManualClock
 from longshore.conformance import ConformanceTests, Harness, NewHarness, ProcessTests
 from longshore.conformance.suite.claiming import ClaimingTests
-from longshore.conformance.suite.leases import LeaseTests
-from longshore.conformance.suite.settling import SettlingTests
 from longshore.conformance.suite.submitting import SubmittingTests
 from longshore.conformance.suite.waiting import WaitingTests
+from longshore.job import new_job
 from longshore.media.git import open_queue
+from longshore.media.git.queue import GitQueue
 from longshore.queue import Queue
 
 
 class GitHarness(Harness):
     examples = 6
 
-    def __init__(self, folder: Path) -> None:
-        subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
+    def __init__(self, folder: Path, begun: Path | None = None) -> None:
+        if begun is None:
+            subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
+        else:
+            shutil.copytree(begun, folder)
         self._clock = ManualClock()
         self._url = f"git+file://{folder}"
 
@@ -48,12 +53,42 @@ class HttpHarness(GitHarness):
         self._url = server.url(name)
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository whose queue stands at its first commit, as whoever makes a queue leaves it."""
+    folder = tmp_path_factory.mktemp("begun")
+    url = f"git+file://{folder / 'queue.git'}"
+
+    async def make() -> None:
+        queue = await GitQueue.open(url, ManualClock(), folder / "cache")
+        await queue.submit([new_job("page", {})])
+        await queue.close()
+
+    git = ("git", "--git-dir", str(folder / "queue.git"))
+    subprocess.run([*git, "init", "--quiet", "--bare", "--template="], check=True)
+    asyncio.run(make())
+    first = subprocess.run([*git, "rev-list", "--max-parents=0", "longshore-1"], check=True, capture_output=True)
+    subprocess.run([*git, "update-ref", "refs/heads/longshore-1", first.stdout.decode().strip()], check=True)
+    return folder / "queue.git"
+
+
 class TestGit(ConformanceTests, ProcessTests):
+    """Half of the time would go into making queues. Tests with processes do, those over HTTP do, and all of them do
+    with `--long`."""
+
     @pytest.fixture
-    def new_harness(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewHarness:
+    def new_harness(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        begun: Path,
+        request: pytest.FixtureRequest,
+        long: bool,
+    ) -> NewHarness:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         numbers = count()
-        return lambda: GitHarness(tmp_path / f"{next(numbers)}.git")
+        ready = None if long or "url" in request.fixturenames else begun
+        return lambda: GitHarness(tmp_path / f"{next(numbers)}.git", ready)
 
 
 class OverHttp:
@@ -65,8 +100,9 @@ class OverHttp:
             yield lambda: HttpHarness(server, f"{next(numbers)}.git")
 
 
-class TestGitOverHttp(OverHttp, SubmittingTests, ClaimingTests, LeaseTests, SettlingTests, WaitingTests):
-    """What the network could change. A push over HTTP starts a dozen processes, so the rest is left to `--long`."""
+class TestGitOverHttp(OverHttp, SubmittingTests, ClaimingTests, WaitingTests):
+    """What the network could change: pushes that win and lose, and fetches. Each starts a dozen processes over HTTP,
+    so the rest, which is made of the same two, is left to `--long`."""
 
 
 class TestGitOverHttpWholly(OverHttp, ConformanceTests, ProcessTests):

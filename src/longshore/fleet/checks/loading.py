@@ -14,16 +14,18 @@ import re
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from longshore.errors import HandlerFileError
 from longshore.fleet.checks.finding import Loaded, Plan
 from longshore.fleet.supervisor import how_it_ended
-from longshore.handlers.handler import Handler
-from longshore.handlers.load import load_handlers
-from longshore.handlers.partitions import partitions_in
+from longshore.observe.lean import import_structlog_alone
 from longshore.settings import export_dotenv
+
+if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
 
 _PARTITIONS = re.compile(r"PARTITIONS\s*(:[^=]*)?=\s*")
 _LONGEST_LIST = 200
@@ -57,6 +59,11 @@ async def load_apart(plan: Plan) -> Loaded | None:
 
 def main() -> None:
     """Import the file that the command line names, and say how that went."""
+    # Before those below import it with all it can find.
+    import_structlog_alone()
+    from longshore.handlers.load import load_handlers
+    from longshore.handlers.partitions import partitions_in
+
     answer = os.dup(1)
     # What the file prints while it is imported must not get into the answer.
     os.dup2(2, 1)
