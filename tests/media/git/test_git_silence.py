@@ -27,17 +27,21 @@ class Mute:
         self.port = self._socket.getsockname()[1]
         self.connections: list[socket.socket] = []
         self.called = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._closing = False
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def _accept(self) -> None:
-        while True:
-            try:
-                self.connections.append(self._socket.accept()[0])
-            except OSError:
-                return
+        while not self._closing:
+            self.connections.append(self._socket.accept()[0])
             self.called.set()
 
     def close(self) -> None:
+        # Who waits on a socket that is closed goes on waiting, and after a signal does so on whatever socket has its
+        # number by then: the server of another test.
+        self._closing = True
+        with socket.create_connection(("127.0.0.1", self.port)):
+            self._thread.join()
         self._socket.close()
         for each in self.connections:
             each.close()
