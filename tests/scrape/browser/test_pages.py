@@ -52,6 +52,14 @@ def test_a_site_that_does_not_answer_is_named(browsers: SyncBrowsers) -> None:
     assert caught.value.retryable
 
 
+@pytest.mark.parametrize(
+    "url", ["file:///etc/hostname", " FILE:///etc/hostname", "fi\tle:///etc/hostname", "view-source:file:///"]
+)
+def test_files_of_this_machine_are_not_opened(browsers: SyncBrowsers, url: str) -> None:
+    with browsers.page() as page, pytest.raises(ValidationError, match="a file of this machine"):
+        page.open(url)
+
+
 def test_what_is_no_url_is_never_tried_again(browsers: SyncBrowsers) -> None:
     with browsers.page() as page, pytest.raises(ValidationError, match="is not a URL that can be opened"):
         page.open("no url at all")

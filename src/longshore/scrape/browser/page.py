@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, WorkerError
+from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
 from longshore.scrape.answers import StatusError, retry_after
 from longshore.scrape.browser.driver import Opened, Tab
 from longshore.scrape.browser.exits import Seat
@@ -18,12 +18,14 @@ from longshore.scrape.exchange import Exchange
 from longshore.scrape.pacing import NoPace, Pace
 from longshore.scrape.proxies.blame import Blame, blame_for_status
 from longshore.scrape.proxies.turns import TakenTurn
-from longshore.url import host_of
+from longshore.url import host_of, mask_url
 
 T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
 """How much longer than its own timeout a driver may take to say that it timed out."""
+_OF_THIS_MACHINE = ("file:", "filesystem:", "view-source:")
+"""URLs come from jobs, and a job has no business with the files of whoever lends the machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +67,15 @@ class Page:
         """Go to a URL, and return when the page has loaded: where it ended, and the status of the answer.
 
         Raises `StatusError` for an answer of 400 and above, unless `check` is off; `ConnectionFailedError` for a site
-        that cannot be reached; `TimedOutError`; `ValidationError` for what is no URL; `ProcessingError` for a file
-        that browsers save instead of showing; `CrashedError` for a browser that died of it; `HostClosedError`, by which
-        the job comes back later at no cost, where the host must be left alone for longer than we may wait.
+        that cannot be reached; `TimedOutError`; `ValidationError` for what is no URL, or one of a file of this machine;
+        `ProcessingError` for a file that browsers save instead of showing; `CrashedError` for a browser that died of
+        it; `HostClosedError`, by which the job comes back later at no cost, where the host must be left alone for
+        longer than we may wait.
         """
         manners = self._manners
+        # Browsers pass over blanks in front, and over line ends and tabs anywhere.
+        if url.translate(dict.fromkeys(range(33))).lower().startswith(_OF_THIS_MACHINE):
+            raise ValidationError(f"'{mask_url(url)}' is a file of this machine, which no job may open.")
         if manners.permit is not None:
             await manners.permit(url)
         turn = await self._seat.turn(host_of(url), manners.waits())
