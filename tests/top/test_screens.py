@@ -52,6 +52,14 @@ class Seen:
             await self.pilot.pause()
         await self.settled()
 
+    async def shows(self, text: str) -> bool:
+        """Whether the text is on the screen, once what is under way has had its time: a notice slides in."""
+        for _ in range(100):
+            if text in self.text:
+                return True
+            await self.pilot.pause()
+        return text in self.text
+
     def lines(self) -> list[str]:
         """The screen, line by line."""
         screen = self.app.screen
@@ -214,7 +222,7 @@ async def test_r_retries_the_failures_of_a_kind_after_a_question(busy: Scene, wa
         assert (await count(busy)).failed == 3
         await seen.press("r", "y")
         assert (await count(busy)).failed == 0
-        assert "3 jobs are pending again." in seen.text
+        assert await seen.shows("3 jobs are pending again.")
         await seen.look()
         assert "failed" not in seen.lines()[2]
 

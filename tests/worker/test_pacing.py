@@ -49,7 +49,7 @@ async def test_what_was_never_written_is_not_there(shelf: PaceShelf, clock: Manu
 
 async def test_whoever_has_not_read_the_latest_writes_nothing(shelf: PaceShelf, clock: ManualClock) -> None:
     first = unknown(clock.now(), Policy())
-    second = msgspec.structs.replace(first, rate=5.0, spaced=(1.0, 2.0))
+    second = msgspec.structs.replace(first, rate=5.0, plan=((1.0, 2.0),))
     version = await shelf.write("a.org", "", first)
     assert version
     assert await shelf.write("a.org", "", second) is None
