@@ -82,6 +82,11 @@ def test_slots_of_a_rate_that_was_hardly_too_high_are_kept_where_the_host_allows
     assert void.next < NOW + 0.2
 
 
+def test_a_ceiling_that_was_kept_before_there_were_teeth_is_gone_by() -> None:
+    kept = msgspec.json.decode(b'{"rate": 9.8, "ceiling": 10.0, "overshot": 15.0, "grown_at": 0.0}', type=Standing)
+    assert fold(kept, Tally(passed=5), NOW, Policy()).rate == pytest.approx(9.8)
+
+
 def test_what_is_refused_before_there_is_anything_to_count_measures_nothing() -> None:
     known = on_a_tooth(used=2, spent=0.2, rate=9.0)
     again = fold(known, refused(), NOW, Policy())

@@ -121,7 +121,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rate at which the climb before this one was refused; 0 before the first refusal."""
     burst: float = 0.0
     """How many the host seems to let through at once beyond the ceiling, when it was left alone; 0 where unknown."""
-    width: float = 0.0
+    width: float = _WIDEST
     """How far below the ceiling the tooth begins, as a share of it."""
     since: float = 0.0
     """From when on refusals are counted in `refused`."""
