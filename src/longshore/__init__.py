@@ -17,10 +17,10 @@ from longshore.errors import (
     ValidationError,
     WorkerError,
 )
-from longshore.late import late
 
 # Not on use: it is called like its module, which would take its place.
 from longshore.retry import retry
+from longshore.system.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from longshore.api import start, stats
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker is to know each name
-    __getattr__ = late(
+    __getattr__ = lazy_exports(
         __name__,
         {
             "Job": "job",

@@ -84,7 +84,7 @@ def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         # In the main thread this way Ctrl-C is heard.
         return asyncio.run(coroutine)
-    from longshore.loop_thread import LoopThread
+    from longshore.system.loop_thread import LoopThread
 
     beside = LoopThread("longshore")
     try:

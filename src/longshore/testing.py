@@ -30,6 +30,7 @@ from longshore.outcome import Completed, Failed, Outcome, Snoozed
 from longshore.scrape.http import Http, Response, SyncHttp
 from longshore.scrape.proxy_file import Proxy
 from longshore.scrape.request import Request
+from longshore.system.first_of import first_of
 from longshore.url import mask_url
 
 __all__ = [
@@ -173,16 +174,11 @@ async def _in_time(handler: Handler, job: Job, kit: Kit, clock: Clock) -> Any:
     # The limit first: it must count before the handler can move a manual clock.
     limit = asyncio.ensure_future(clock.sleep(handler.timeout.total_seconds()))
     work = asyncio.ensure_future(handler.invoke(job, kit))
-    try:
-        await asyncio.wait({limit, work}, return_when=asyncio.FIRST_COMPLETED)
-        # Both may be done: a page that moves the clock past the timeout also answers at once.
-        if limit.done():
-            raise _timed_out(handler)
-        return work.result()
-    finally:
-        for task in (limit, work):
-            task.cancel()
-        await asyncio.gather(limit, work, return_exceptions=True)
+    await first_of(limit, work)
+    # Both may be done: a page that moves the clock past the timeout also answers at once.
+    if not limit.cancelled():
+        raise _timed_out(handler)
+    return work.result()
 
 
 def _plain(handler: Handler, job: Job, log: Any, http: FakeHttp, clock: Clock) -> Any:

@@ -42,6 +42,7 @@ from longshore.fleet.assignment import Assigns, assign
 from longshore.lease import Lease, Want, WorkerId
 from longshore.queue import Queue
 from longshore.roll import KeepsRoll
+from longshore.system.first_of import first_of
 from longshore.worker.scope import Partitions, Take
 
 _BEATS_A_LEASE = 3
@@ -177,13 +178,8 @@ class Membership:
         """Beat every third of a lease, until cancelled."""
         while True:
             self._hurry.clear()
-            pause = asyncio.ensure_future(self._clock.sleep(self._want.lease.total_seconds() / _BEATS_A_LEASE))
-            hurry = asyncio.ensure_future(self._hurry.wait())
-            try:
-                await asyncio.wait([pause, hurry], return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                pause.cancel()
-                hurry.cancel()
+            pause = self._want.lease.total_seconds() / _BEATS_A_LEASE
+            await first_of(self._clock.sleep(pause), self._hurry.wait())
             try:
                 await self.beat()
             except QueueUnavailableError as error:

@@ -15,6 +15,7 @@ from longshore.errors import QueueUnavailableError
 from longshore.fleet.autoscale import Crew, Decision, Limit, Load, Machine, Scaler
 from longshore.fleet.headroom import Headroom
 from longshore.fleet.supervisor import Fleet, Phase, Post, Stop, WorkerCommand
+from longshore.system.first_of import first_of
 
 LOOK_EVERY = 3.0
 """Seconds between two looks."""
@@ -103,16 +104,8 @@ class Sizing:
 
     async def keep(self) -> None:
         """Look and act, until the fleet is to end."""
-        stopping = asyncio.ensure_future(self.fleet.stopping.wait())
-        try:
-            while not stopping.done() and await self.look():
-                pause = asyncio.ensure_future(self.scaler.clock.sleep(LOOK_EVERY))
-                try:
-                    await asyncio.wait({pause, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    pause.cancel()
-        finally:
-            stopping.cancel()
+        while not self.fleet.stopping.is_set() and await self.look():
+            await first_of(self.scaler.clock.sleep(LOOK_EVERY), self.fleet.stopping.wait())
 
     async def look(self) -> bool:
         """Look once, and act; whether there is any sense in looking again.

@@ -20,6 +20,7 @@ from typing import Any
 from longshore.clock import Clock, SystemClock
 from longshore.fleet.process import WorkerProcess
 from longshore.settings import Span
+from longshore.system.first_of import first_of
 
 MAX_RESTARTS = 5
 FIRST_WAIT = 0.5
@@ -229,16 +230,8 @@ class Fleet:
             ending.restarts += 1
             post.phase = Phase.RESTARTING
             self.say(f"{name} {how}; starting it again in {wait:g} s. What it held comes back by itself.")
-            await self._pause(wait, post.stopping)
+            await first_of(self.clock.sleep(wait), post.stopping.wait())
         post.phase = Phase.ENDED
-
-    async def _pause(self, seconds: float, unless: asyncio.Event) -> None:
-        waits = {asyncio.ensure_future(self.clock.sleep(seconds)), asyncio.ensure_future(unless.wait())}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
 
     async def _start(self, post: Post) -> WorkerProcess:
         command, heard = post.ending.command, self.heard
@@ -285,17 +278,13 @@ class Fleet:
 
 async def _ended(post: Post, process: WorkerProcess) -> None:
     """Return when it has ended. A worker that does not leave when it must is killed."""
-    ended = asyncio.ensure_future(process.ended())
-    released = asyncio.ensure_future(post.releasing.wait())
+    await first_of(process.ended(), post.releasing.wait())
     try:
-        await asyncio.wait({ended, released}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({ended}, timeout=GRACE)
-        if not ended.done():
-            process.kill()
-        await ended
-    finally:
-        released.cancel()
-        ended.cancel()
+        async with asyncio.timeout(GRACE):
+            await process.ended()
+    except TimeoutError:
+        process.kill()
+        await process.ended()
 
 
 def _cause(error: OSError) -> str:

@@ -16,9 +16,10 @@ from typing import Any
 
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Held, Lease, Want
-from longshore.loop_thread import LoopThread
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
+from longshore.system.first_of import first_of
+from longshore.system.loop_thread import LoopThread
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
@@ -112,17 +113,10 @@ class LeaseKeeper:
         return accepted
 
     async def _wait(self, timeout: timedelta) -> None:
-        work = asyncio.ensure_future(self._queue.wait(self._want, timeout))
-        woken = asyncio.ensure_future(self._wake.wait())
         try:
-            await asyncio.wait({work, woken}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
+            await first_of(self._queue.wait(self._want, timeout), self._wake.wait())
         finally:
             self._wake.clear()
-            for waiting in (work, woken):
-                waiting.cancel()
-            await asyncio.gather(work, woken, return_exceptions=True)
 
     async def _keep(self) -> None:
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.late import late
+from longshore.system.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from longshore.observe.health import Vitals
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["Vitals", "configure", "log_context"]
 
 if not TYPE_CHECKING:  # a type checker is to know each name
-    __getattr__ = late(__name__, {"Vitals": "health", "configure": "logs", "log_context": "logs"})
+    __getattr__ = lazy_exports(__name__, {"Vitals": "health", "configure": "logs", "log_context": "logs"})

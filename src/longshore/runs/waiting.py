@@ -19,6 +19,7 @@ from longshore.runs.estimate import Estimate, Evidence, HostLoad, estimate, unat
 from longshore.runs.hands import Hands, hands_of, untaken
 from longshore.runs.survey import Timings, UnderWay, WaitingSurvey, failing, timings, under_way, with_recent
 from longshore.runs.throughput import Span, Throughput, spans_of
+from longshore.system.first_of import first_of
 
 if TYPE_CHECKING:
     from longshore.scrape.rate import Standing
@@ -249,43 +250,36 @@ async def wait_for(
     the run was not there at the first look.
     """
     until = float("inf") if timeout is None else clock.monotonic() + timeout.total_seconds()
-    leaving = asyncio.ensure_future((leave or asyncio.Event()).wait())
+    leave = leave or asyncio.Event()
     last: Look | None = None
     silent = False
-    try:
-        while True:
-            try:
-                last = await watch.look()
-            except QueueUnavailableError as error:
-                if last is None:
-                    raise
-                if not silent:
-                    say(f"The queue does not answer; waiting for it: {error}")
-                silent = True
-            except NotFoundError:
-                if last is None:
-                    raise
-                return Ended.GONE, last
-            else:
-                if silent:
-                    say("The queue answers again.")
-                silent = False
-                show(last)
-                if not last.count.remaining:
-                    return how_it_ended(last.count), last
-            now = clock.monotonic()
-            if now >= until:
-                return Ended.TIMEOUT, last
-            pause = min(max(LOOK_EVERY, min(_SHARE * last.took, LONGEST)), until - now)
-            sleeping = asyncio.ensure_future(clock.sleep(pause))
-            try:
-                await asyncio.wait({sleeping, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-            if leaving.done():
-                return Ended.DETACHED, last
-    finally:
-        leaving.cancel()
+    while True:
+        try:
+            last = await watch.look()
+        except QueueUnavailableError as error:
+            if last is None:
+                raise
+            if not silent:
+                say(f"The queue does not answer; waiting for it: {error}")
+            silent = True
+        except NotFoundError:
+            if last is None:
+                raise
+            return Ended.GONE, last
+        else:
+            if silent:
+                say("The queue answers again.")
+            silent = False
+            show(last)
+            if not last.count.remaining:
+                return how_it_ended(last.count), last
+        now = clock.monotonic()
+        if now >= until:
+            return Ended.TIMEOUT, last
+        pause = min(max(LOOK_EVERY, min(_SHARE * last.took, LONGEST)), until - now)
+        await first_of(clock.sleep(pause), leave.wait())
+        if leave.is_set():
+            return Ended.DETACHED, last
 
 
 def how_it_ended(count: Count) -> Ended:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
-from longshore.loop_thread import LoopThread
 from longshore.scrape.answers import Response, StatusError
 from longshore.scrape.batch import AT_ONCE, fetch_all
 from longshore.scrape.fetch import Call, Fetch, Watch, Ways
@@ -35,6 +34,7 @@ from longshore.scrape.transport import (
     Bounds,
     Transport,
 )
+from longshore.system.loop_thread import LoopThread
 
 if TYPE_CHECKING:
     from longshore.scrape.cache import PageCache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.late import late
+from longshore.system.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from longshore.worker.config import WorkerConfig
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker is to know each name
-    __getattr__ = late(
+    __getattr__ = lazy_exports(
         __name__,
         {
             "Exit": "report",

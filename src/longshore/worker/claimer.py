@@ -18,6 +18,7 @@ from longshore.clock import Clock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Lease, Want
 from longshore.queue import Count, Queue
+from longshore.system.first_of import first_of
 from longshore.worker.backoff import Backoff
 from longshore.worker.config import WorkerConfig
 from longshore.worker.gate import Gatekeeper
@@ -419,13 +420,5 @@ class Claimer:
         return remaining, foreign + other_kinds
 
     async def _sooner(self, awaited: Awaitable[T], timeout: float | None, *others: Awaitable[Any]) -> T | None:
-        """The result of `awaited`, or None when it is time to stop, time is up, or another of them ends sooner."""
-        task = asyncio.ensure_future(awaited)
-        rivals = [asyncio.ensure_future(self.stopping.wait()), *map(asyncio.ensure_future, others)]
-        try:
-            await asyncio.wait([task, *rivals], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            return task.result() if task.done() else None
-        finally:
-            for each in (task, *rivals):
-                each.cancel()
-            await asyncio.gather(task, *rivals, return_exceptions=True)
+        """Return the result of `awaited`, or None if the worker stops, `timeout` is over, or one of `others` ends."""
+        return await first_of(awaited, self.stopping.wait(), *others, timeout=timeout)

@@ -16,6 +16,7 @@ import structlog
 from longshore.clock import Clock
 from longshore.errors import SettingsError
 from longshore.settings import DOTENV, TABLE, TOML, Settings, check_finished, show
+from longshore.system.first_of import first_of
 
 _LOOK_SECONDS = 1.0
 _LOOKS = 5
@@ -52,12 +53,7 @@ class LiveSettings:
     async def watch(self, clock: Clock, apply: Callable[[Settings], None]) -> None:
         """Look at the files every second, as long as the worker lives; `apply` takes what has changed."""
         while True:
-            sleep, asked = asyncio.ensure_future(clock.sleep(_LOOK_SECONDS)), asyncio.ensure_future(self._asked.wait())
-            try:
-                await asyncio.wait((sleep, asked), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleep.cancel()
-                asked.cancel()
+            await first_of(clock.sleep(_LOOK_SECONDS), self._asked.wait())
             if self._asked.is_set():
                 self._asked.clear()
                 self._known = self._seen = self._stamp()

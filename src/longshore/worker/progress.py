@@ -8,6 +8,7 @@ from collections.abc import Callable
 from longshore.clock import Clock
 from longshore.errors import QueueError
 from longshore.queue import Queue
+from longshore.system.first_of import first_of
 from longshore.worker.attended import Attended
 from longshore.worker.config import WorkerConfig
 from longshore.worker.crew import Crew
@@ -119,10 +120,7 @@ class Progress:
         # A question that hangs is not asked a second time beside the first.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
-        moment = asyncio.ensure_future(self._clock.sleep(_MOMENT))
-        await asyncio.wait([self._asking, moment], return_when=asyncio.FIRST_COMPLETED)
-        moment.cancel()
-        return self._asking.result() if self._asking.done() else None
+        return await first_of(asyncio.shield(self._asking), self._clock.sleep(_MOMENT))
 
     async def _ask(self) -> int | None:
         try:

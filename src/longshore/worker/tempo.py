@@ -13,6 +13,7 @@ from typing import Protocol
 from longshore.clock import Clock
 from longshore.lease import Lease
 from longshore.settings import Span
+from longshore.system.first_of import first_of
 from longshore.worker.hand import Hand
 
 
@@ -76,11 +77,5 @@ class Tempo:
         if seconds <= 0:
             return True
         changed = self._changed
-        waits = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(changed.wait())]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await first_of(self._clock.sleep(seconds), changed.wait())
         return not changed.is_set()

@@ -38,6 +38,7 @@ from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
 from longshore.scrape.tor import TorError
 from longshore.settings import Settings
+from longshore.system.first_of import first_of
 from longshore.worker.attended import Attended
 from longshore.worker.awake import awake
 from longshore.worker.backoff import Backoff
@@ -279,17 +280,10 @@ class _Worker:
 
     async def _through_tor(self) -> None:
         """Nothing begins before the way through Tor is open, or it is time to stop."""
-        starting = asyncio.ensure_future(self._tools.start_tor())
-        stopping = asyncio.ensure_future(self._claimer.stopping.wait())
-        await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        if not starting.done():
-            starting.cancel()
-            await asyncio.wait([starting])
-        elif isinstance(error := starting.exception(), TorError):
+        try:
+            await first_of(self._tools.start_tor(), self._claimer.stopping.wait())
+        except TorError as error:
             self._ending.fail(str(error))
-        else:
-            starting.result()
 
     async def _open_records(self, url: str) -> None:
         """Nothing begins where its records could not be kept."""
@@ -377,22 +371,17 @@ class _Worker:
 
         self.unwanted(self._hand.close())
         self._tempo.look_up()
-        ended = asyncio.ensure_future(asyncio.wait(tasks))
-        left = asyncio.ensure_future(self._ending.at_once.wait())
-        await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
-        left.cancel()
-        if not ended.done():
-            await self._leave(ended)
+        if await first_of(asyncio.wait(tasks), self._ending.at_once.wait()) is None:
+            await self._leave(tasks)
 
-    async def _leave(self, ended: asyncio.Future[Any]) -> None:
+    async def _leave(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """The second signal: end what is under way, give it back, be gone in seconds."""
         for runner in self._crew.runners:
             runner.interrupt(Interruption.LEAVE)
-        await asyncio.wait([ended], timeout=LEAVE_SECONDS)
-        if ended.done():
+        _, unfinished = await asyncio.wait(tasks, timeout=LEAVE_SECONDS)
+        if not unfinished:
             return
         # A handler that ignores being cancelled cannot keep us: what it holds is given back, and the process ends.
-        ended.cancel()
         held = list(self._hand.held.values())
         settlements = [*self._settler.outstanding, *(Settlement(lease, Released()) for lease in held)]
         try:

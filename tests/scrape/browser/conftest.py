@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from tests.services.chromium import need_chromium
 
-from longshore.loop_thread import LoopThread
+from longshore.system.loop_thread import LoopThread
 from longshore.scrape.browser import Browsers, SyncBrowsers
 
 KINDS = ("playwright", "selenium")

@@ -9,9 +9,9 @@ from longshore.fleet.checks.finding import Finding, Plan, Verdict
 if TYPE_CHECKING:
     from longshore.fleet.checks.examine import examine
 else:
-    from longshore.late import late
+    from longshore.system.lazy_exports import lazy_exports
 
     # The process that imports a handler file for the checks makes none of them.
-    __getattr__ = late(__name__, {"examine": "examine"})
+    __getattr__ = lazy_exports(__name__, {"examine": "examine"})
 
 __all__ = ["Finding", "Plan", "Verdict", "examine"]

@@ -34,6 +34,7 @@ from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_st
 from longshore.rejects import Rejects
 from longshore.roll import Present
 from longshore.stored import check_texts
+from longshore.system.first_of import first_of
 from longshore.transfer import Carried
 
 T = TypeVar("T")
@@ -230,15 +231,7 @@ class DirectoryQueue:
     async def _sleep(self, seconds: float, n: int) -> None:
         """Until someone has changed the queue after its n-th change, or that many seconds of the clock."""
         change = wake.change(self._journal.watched(n), lambda: self._run(lambda: self._journal.changed(n)))
-        parts = {asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(change)}
-        try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.wait(parts)
-        for part in ended:
-            part.result()
+        await first_of(change, self._clock.sleep(seconds))
 
     async def _let_in(self, what: str, jobs: Sequence[Arrival]) -> Submitted:
         arrivals = Arrivals(jobs)

@@ -45,6 +45,7 @@ from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_st
 from longshore.rejects import Rejects
 from longshore.roll import Present
 from longshore.stored import check_texts
+from longshore.system.first_of import first_of
 from longshore.transfer import Carried
 
 T = TypeVar("T")
@@ -270,14 +271,7 @@ class GitQueue:
 
     async def _sleep(self, seconds: float, signs: tuple[str, str | None], ask: float) -> float:
         """Until someone may have pushed, or that many seconds of the clock. Returns when to ask the remote then."""
-        parts = [asyncio.ensure_future(self._clock.sleep(seconds)), asyncio.ensure_future(self._change(signs, ask))]
-        try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for part in parts:
-                part.cancel()
-        for part in ended:
-            part.result()
+        await first_of(self._change(signs, ask), self._clock.sleep(seconds))
         return ASK_FIRST if self._exchange.signs() != signs else min(ask * 1.5, ASK_SLOWEST)
 
     async def _change(self, signs: tuple[str, str | None], ask: float) -> None:

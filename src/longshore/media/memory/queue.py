@@ -20,6 +20,7 @@ from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, 
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
 from longshore.stored import check_texts, encode
+from longshore.system.first_of import first_of
 from longshore.transfer import Carried
 
 
@@ -341,12 +342,9 @@ class MemoryQueue:
         # One future each: an event they share could be cleared by one waiter before another has begun to wait.
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(change)
-        sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
-            await asyncio.wait({sleeper, change}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(change, self._clock.sleep(seconds))
         finally:
-            sleeper.cancel()
-            change.cancel()
             self._waiters.discard(change)
 
 

@@ -20,6 +20,7 @@ from longshore.lease import Want
 from longshore.media.postgres.connections import Session
 from longshore.media.postgres.faults import DRIVER_ERRORS
 from longshore.media.postgres.location import Location
+from longshore.system.first_of import first_of
 
 # NOTIFY takes a lock at commit that all notifying transactions share, so a flood of them would form a queue.
 DEBOUNCE = 0.02
@@ -127,13 +128,7 @@ class Ear:
         else:
             longest = self._nap
             self._nap = min(self._nap * 1.5, LONGEST_NAP)
-        sleeper = asyncio.ensure_future(self._clock.sleep(min(seconds, longest)))
-        heard = asyncio.ensure_future(self._heard.wait())
-        try:
-            await asyncio.wait({sleeper, heard}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeper.cancel()
-            heard.cancel()
+        await first_of(self._clock.sleep(min(seconds, longest)), self._heard.wait())
 
     def refresh(self) -> None:
         """There was work: the next naps begin short again."""

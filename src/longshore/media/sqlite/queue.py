@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -25,6 +24,7 @@ from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
 from longshore.stored import check_texts, encode
+from longshore.system.first_of import first_of
 from longshore.transfer import Carried
 
 
@@ -154,14 +154,4 @@ class SqliteQueue:
 
     async def _sleep(self, seconds: float, version: int) -> None:
         """Until someone has written to the file, or that many seconds of the clock."""
-        parts = {
-            asyncio.ensure_future(self._clock.sleep(seconds)),
-            asyncio.ensure_future(self._database.change(version)),
-        }
-        try:
-            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for part in parts:
-                part.cancel()
-        for part in ended:
-            part.result()
+        await first_of(self._database.change(version), self._clock.sleep(seconds))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from longshore.errors import InputFileError, LongshoreError
-from longshore.loop_thread import LoopThread
 from longshore.runs.inputs import Entry
 from longshore.runs.sources.template import Shape
+from longshore.system.loop_thread import LoopThread
 from longshore.url import mask_url
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
-from longshore.loop_thread import LoopThread
 from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
 from longshore.scrape.browser.driver import Opened
 from longshore.scrape.browser.page import Page
 from longshore.scrape.exchange import Exchange
+from longshore.system.loop_thread import LoopThread
 
 
 class SyncAttemptBrowsers:

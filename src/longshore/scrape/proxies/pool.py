@@ -27,6 +27,7 @@ from longshore.scrape.proxies.health import EVERYWHERE, Ailment, Health, Limits
 from longshore.scrape.proxies.standing import Place, Standing, Tallies, Tally
 from longshore.scrape.proxies.strategies import Strategy, chooser
 from longshore.scrape.proxy_file import Proxy
+from longshore.system.first_of import first_of
 
 _SOON = 60.0
 _CAME_BACK = "a try after its rest went well"
@@ -156,12 +157,10 @@ class ProxyPool:
             )
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(changed)
-        timer = asyncio.ensure_future(self._clock.sleep(min(deadline, opens) - now))
         try:
-            await asyncio.wait({changed, timer}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(changed, self._clock.sleep(min(deadline, opens) - now))
         finally:
             self._waiting.discard(changed)
-            timer.cancel()
 
     def _say_once_that_it_waits(self, host: str, now: float, opens: float) -> None:
         # Where the proxies themselves are gone it is said once, and not for each of many hosts.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.loop_thread import LoopThread
 from longshore.scrape.tor.control import Control
+from longshore.system.loop_thread import LoopThread
 
 _MOST = 10_000
 """Renewed sessions that are remembered. Tor itself forgets a session that is idle for ten minutes."""

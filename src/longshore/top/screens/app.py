@@ -15,6 +15,7 @@ from longshore.cli.output import printable
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError
 from longshore.queue import Queue
+from longshore.system.first_of import first_of
 from longshore.top.board import Lookout
 from longshore.top.screens.dashboard import Dashboard
 from longshore.top.screens.dialogs import Help
@@ -108,13 +109,7 @@ class Top(App[None]):
             began = self.clock.monotonic()
             await self._look()
             pause = max(EVERY, min(_SHARE * (self.clock.monotonic() - began), LONGEST))
-            sleeping = asyncio.ensure_future(self.clock.sleep(pause))
-            asked = asyncio.ensure_future(self._hurry.wait())
-            try:
-                await asyncio.wait({sleeping, asked}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeping.cancel()
-                asked.cancel()
+            await first_of(self.clock.sleep(pause), self._hurry.wait())
 
     async def _look(self) -> None:
         view = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, View)), None)

@@ -26,7 +26,7 @@ def places(package: str) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    return {name: module for name, module in found.items() if module.startswith("longshore") and name != "late"}
+    return {name: module for name, module in found.items() if module.startswith("longshore") and name != "lazy_exports"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported on first use: who needs one of them does not pay for the others."""
+"""Import the public names of a package on first use, so that a user of one name does not pay for the others."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def late(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose names are found in these modules of it: `{"work": "worker"}`.
+def lazy_exports(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a `__getattr__` for `package`; `places` maps each name to its module: `{"work": "worker"}`.
 
-    A name is looked up once; from then on it is the package's own, as if it had been imported at the top.
+    A name is looked up once and then stored in the package, as if it had been imported at the top.
     """
 
     def find(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own: how plain functions call async ones."""
+"""An event loop in its own thread, for calling async functions from sync code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines beside the caller. Works from any thread, also from one that runs an event loop itself."""
+    """Runs coroutines in another thread. Works from any thread, also from one that runs an event loop itself."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()

@@ -1,0 +1,31 @@
+"""Wait for the first of several awaitables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def first_of(awaited: Awaitable[T], *others: Awaitable[object], timeout: float | None = None) -> T | None:
+    """Return the result of `awaited`, or None if one of `others` or `timeout` seconds ended first.
+
+    If `awaited` and another end at the same time, the result of `awaited` counts. An exception of what ended first is
+    raised. Everything that has not ended is cancelled, and has ended when this returns or raises, also if the caller
+    is cancelled; wrap what must go on in `asyncio.shield`. They are started in the order given.
+    """
+    tasks = [asyncio.ensure_future(awaited), *map(asyncio.ensure_future, others)]
+    try:
+        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            return tasks[0].result()
+        for task in tasks:
+            if task.done():
+                task.result()
+        return None
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
