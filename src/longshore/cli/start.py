@@ -214,12 +214,12 @@ def _shown(prepared: Prepared, submitting: Any) -> Iterator[Any]:
 @contextmanager
 def _alone(folder: Path, name: str) -> Iterator[None]:
     """Be the only one that runs this scraper here. `LongshoreError` says who does, and since when."""
-    from longshore.fleet.lock import Lock
+    from longshore.system.file_lock import PROBE_SECONDS, FileLock
 
-    lock, who = Lock(folder / f"{name}.lock"), folder / f"{name}.running"
+    lock, who = FileLock(folder / f"{name}.lock"), folder / f"{name}.running"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        taken = lock.take()
+        taken = lock.acquire(PROBE_SECONDS)
     except OSError as error:
         raise UsageError(f"{lock.path} cannot be written: {error.strerror or error}. Make it writable.") from error
     if not taken:

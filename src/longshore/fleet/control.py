@@ -21,8 +21,9 @@ from typing import Annotated
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.fleet.lock import Lock
 from longshore.fleet.supervisor import Stop
+from longshore.system.atomic_file import write_atomically
+from longshore.system.file_lock import PROBE_SECONDS, FileLock
 
 HOME = Path(".longshore")
 
@@ -42,7 +43,7 @@ class Control:
         self._home = home
         self.path = home / "fleet.json"
         self._request = home / "fleet.stop"
-        self._lock = Lock(home / "fleet.lock")
+        self._lock = FileLock(home / "fleet.lock")
 
     # For the fleet
 
@@ -52,7 +53,7 @@ class Control:
         own = Running(pid=os.getpid(), run=run, workers=workers)
         try:
             self._home.mkdir(parents=True, exist_ok=True)
-            taken = self._lock.take()
+            taken = self._lock.acquire(PROBE_SECONDS)
         except OSError as error:
             raise _not_writable(self._lock.path, error) from error
         if not taken:
@@ -115,10 +116,8 @@ class Control:
 
     def request(self, stop: Stop) -> None:
         """Ask the fleet to stop."""
-        part = self._request.with_suffix(f".{os.getpid()}.part")
         try:
-            part.write_text(stop.name, encoding="ascii")
-            part.replace(self._request)
+            write_atomically(self._request, stop.name.encode())
         except OSError as error:
             raise UsageError(
                 f"{self._request} cannot be written: {error.strerror or error}. Do it as who started the fleet."

@@ -5,22 +5,20 @@ A command line has room for some thousands of names at most, and no sign that co
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.system.atomic_file import write_atomically
 
 
 def write_limits(path: Path, names: Collection[str]) -> Path:
     """Write them down. Whoever reads the file meanwhile finds it whole, as it was or as it is now."""
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(sorted(names)))
-        part.replace(path)
+        write_atomically(path, msgspec.json.encode(sorted(names)))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be written: {error.strerror or error}. The workers learn from it which partitions are "

@@ -195,7 +195,7 @@ class Fleet:
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
         for number, post in enumerate(list(self.posts.values())):
             if number and (wait := self.stagger.draw()):
-                await self._pause(wait, self.stopping)
+                await first_of(self.clock.sleep(wait), self.stopping.wait())
             group.create_task(self._keep(post))
 
     async def _keep(self, post: Post) -> None:

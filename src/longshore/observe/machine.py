@@ -15,6 +15,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from longshore.system.cache_dir import user_cache_dir
+
 VERSION_SECONDS = 10.0
 """What a program is given to say its version. A browser on a busy machine takes seconds."""
 
@@ -155,12 +157,8 @@ def _browsers_installed() -> list[str]:
 
 
 def _playwright_browsers() -> list[Path]:
-    caches = {
-        "darwin": Path.home() / "Library" / "Caches",
-        "win32": Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"),
-    }
     named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
-    folder = Path(named) if named else caches.get(sys.platform, Path.home() / ".cache") / "ms-playwright"
+    folder = Path(named) if named else user_cache_dir() / "ms-playwright"
     kinds = ("chromium-*", "firefox-*", "webkit-*")
     return sorted(path for kind in kinds for path in folder.glob(kind) if path.is_dir())
 

@@ -7,7 +7,6 @@ between, the next start finds it.
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.system.atomic_file import write_atomically
 from longshore.url import mask_url
 
 
@@ -57,14 +57,9 @@ class Bookmark:
     def note(self, run: str) -> None:
         """Write the run down, whole or not at all."""
         noted = _Noted(run, mask_url(self.queue), self.handler_file, self.input, self.kind)
-        part = self.path.with_suffix(f".{os.getpid()}.part")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                file.write(msgspec.json.encode(noted))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(self.path)
+            write_atomically(self.path, msgspec.json.encode(noted), durable=True)
         except OSError as error:
             raise UsageError(
                 f"{self.path} cannot be written: {error.strerror or error}. "

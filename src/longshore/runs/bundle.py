@@ -23,6 +23,7 @@ from longshore.job import Job
 from longshore.lease import Want, WorkerId
 from longshore.queue import Queue
 from longshore.runs.copying import BATCH, Progress, carried, leases_of
+from longshore.system.atomic_file import sync_folder, write_atomically
 from longshore.transfer import TakesOver
 from longshore.url import mask_url
 
@@ -108,12 +109,9 @@ class Sheet:
         """A new sheet, with a worker that never was before. `UsageError` where there is one already."""
         sheet = cls(path, Head(FORMAT, mask_url(source), WorkerId.new(f"bundle_{os.urandom(3).hex()}"), terms))
         cls.refuse_another(path)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
-            part.unlink(missing_ok=True)
-            _append(part, msgspec.json.encode(sheet.head) + b"\n")
-            part.replace(path)
-            _sync_folder(path.parent)
+            write_atomically(path, msgspec.json.encode(sheet.head) + b"\n", durable=True)
+            sync_folder(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from error
         return sheet
@@ -190,16 +188,6 @@ def _append(path: Path, text: bytes) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    if os.name == "nt":
-        return
-    folder = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _unwritable(path: Path, error: OSError) -> UsageError:

@@ -7,13 +7,13 @@ delivered. What was done so far is in the queue; this says which part of the que
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.system.atomic_file import write_atomically
 from longshore.url import mask_url
 
 
@@ -53,14 +53,9 @@ class Checkpoint:
         """Write it down, whole or not at all; on the disk when this returns."""
         noted = msgspec.structs.replace(standing, scraper=self.scraper, queue=mask_url(self.queue))
         path = self._path(standing.run)
-        part = path.with_suffix(f".{os.getpid()}.part")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
-                file.write(msgspec.json.encode(noted))
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
+            write_atomically(path, msgspec.json.encode(noted), durable=True)
         except OSError as error:
             raise UsageError(
                 f"{path} cannot be written: {error.strerror or error}. It is what lets --resume go on after a crash: "

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import msgspec
 from longshore.clock import Clock, SystemClock
 from longshore.scrape.answers import Response
 from longshore.scrape.request import Request
+from longshore.system.atomic_file import write_atomically
 from longshore.url import canonical_url
 
 DEFAULT_TTL = timedelta(days=1)
@@ -125,7 +125,7 @@ class PageCache:
             return
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, packed)
+            write_atomically(path, packed, private=True)
             self._size = (self._measure() if self._size is None else self._size) + len(packed)
             if self._size > self._max_bytes:
                 self._size = self._make_room()
@@ -153,14 +153,3 @@ class PageCache:
                 about = path.stat()
                 files.append((about.st_mtime, about.st_size, path))
         return files
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

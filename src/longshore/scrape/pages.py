@@ -10,8 +10,6 @@ is found again by its URL without its secrets.
 from __future__ import annotations
 
 import hashlib
-import secrets
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -21,6 +19,7 @@ from longshore.errors import InputFileError
 from longshore.job import Job
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.masking import mask_exchange
+from longshore.system.atomic_file import write_atomically
 
 KEPT_ATTEMPTS = 5
 """Of each job, the latest."""
@@ -221,17 +220,8 @@ def _is_there(path: Path) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    # By lot: machines that share a folder may share numbers of processes too.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        try:
-            part.write_bytes(content)
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-        part.replace(path)
-    except BaseException:
-        # Half a file would take up what little room there is.
-        with suppress(OSError):
-            part.unlink()
-        raise
+        write_atomically(path, content)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sqlite3
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import cast
@@ -24,6 +22,7 @@ from longshore.queue import Queue
 from longshore.roll import KeepsRoll
 from longshore.scrape.pace_shelf import Kept, PaceShelf
 from longshore.scrape.rate import Standing, worth_keeping
+from longshore.system.cache_dir import cache_dir
 from longshore.worker.gathered import AT_ONCE, GatheredNotes
 
 PACE, CLOSED, FORGOTTEN = "pace", "pace-closed", "pace-forgotten"
@@ -218,15 +217,7 @@ class Machines:
 
 def cache_file() -> Path:
     """Where the workers of this machine keep what they know of hosts: a cache, which may be deleted."""
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        folder = Path(named)
-    elif sys.platform == "win32":
-        folder = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        folder = Path.home() / "Library" / "Caches"
-    else:
-        folder = Path.home() / ".cache"
-    return folder / "longshore" / "pace.db"
+    return cache_dir() / "pace.db"
 
 
 def _is_old(value: object, now: float) -> bool:

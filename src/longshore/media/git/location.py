@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from longshore.errors import SettingsError
+from longshore.system.cache_dir import cache_dir
 from longshore.url import mask_url, mask_urls
 
 _SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+file": "file", "https": "https"}
@@ -62,10 +61,4 @@ def masked(text: str) -> str:
 
 def cache_folder() -> Path:
     """Where mirrors are kept: a cache, which may be deleted whenever no worker runs."""
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named) / "longshore" / "git"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "longshore" / "git"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "longshore" / "git"
-    return Path.home() / ".cache" / "longshore" / "git"
+    return cache_dir() / "git"

@@ -7,7 +7,6 @@ to push. Only who holds the commit lock moves it. The push lock is taken first w
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -19,10 +18,11 @@ from pathlib import Path
 from longshore.errors import QueueUnavailableError
 from longshore.media.git.faults import lost_race, mirror_gone, translate, unanswered, unusable
 from longshore.media.git.location import Location
-from longshore.media.git.lock import FileLock
 from longshore.media.git.objects import Objects
 from longshore.media.git.program import SILENCE, Program
 from longshore.media.git.turn import Turn, instant_in
+from longshore.system.atomic_file import write_atomically
+from longshore.system.file_lock import FileLock
 
 CONFIRMED, TIP = "refs/longshore/confirmed", "refs/longshore/tip"
 _FETCHED = "refs/longshore/fetched"
@@ -53,8 +53,8 @@ class Mirror:
     def close(self) -> None:
         """Let go of files and processes."""
         self.objects.close()
-        self.commit_lock.close()
-        self.push_lock.close()
+        self.commit_lock.release()
+        self.push_lock.release()
 
     def _make(self, cache: Path) -> None:
         if (self.folder / "longshore-ready").exists():
@@ -116,10 +116,8 @@ class Mirror:
         self._replace("longshore-contact", repr(began))
 
     def _replace(self, name: str, content: str) -> None:
-        target = self.folder / name
-        temporary = self.folder / f"tmp-{name.replace('/', '-')}-{os.getpid()}-{id(self)}"
-        temporary.write_text(content)
-        temporary.replace(target)
+        # Not beside a ref: git would see it there.
+        write_atomically(self.folder / name, content.encode(), part=self.folder / f"tmp-{secrets.token_hex(6)}")
 
     # The remote
 

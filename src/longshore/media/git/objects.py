@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
+import secrets
 import subprocess
-import tempfile
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 from longshore.errors import QueueError
 from longshore.media.git.program import Program, command, environment
+from longshore.system.atomic_file import write_atomically
 
 LARGEST = 65 << 20
 """Bytes of the largest object that is read or written; what is larger in a repository is none of ours."""
@@ -178,14 +178,8 @@ class Objects:
         self._put(name.with_suffix(".idx"), _pack_index(places, checksum))
 
     def _put(self, target: Path, content: bytes) -> None:
-        descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix="tmp_obj_")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            Path(temporary).replace(target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        # git removes files of this name that a crash left behind.
+        write_atomically(target, content, part=self._folder / f"tmp_obj_{secrets.token_hex(6)}", private=True)
 
 
 def _pack_head(each: New) -> bytes:

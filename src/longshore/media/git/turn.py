@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from longshore.media.git.lock import FileLock
+from longshore.system.file_lock import FileLock
 
 
 class Turn(FileLock):

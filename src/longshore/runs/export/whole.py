@@ -18,6 +18,7 @@ import psutil
 import zstandard
 
 from longshore.errors import UsageError
+from longshore.system.atomic_file import atomic_file
 
 STDOUT = "-"
 PACKED = (".zst", ".gz")
@@ -40,17 +41,8 @@ def whole(target: Path, put: Callable[[Path], None] | None = None) -> Iterator[P
     target = target.resolve() if target.is_symlink() else target
     _sweep(target)
     part = target.with_name(f"{target.name}.{_machine()}-{os.getpid()}-{secrets.token_hex(3)}{_PART}")
-    try:
+    with atomic_file(target, part=part, durable=True, place=put):
         yield part
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        if put is None:
-            part.replace(target)
-        else:
-            put(part)
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def _sweep(target: Path) -> None:

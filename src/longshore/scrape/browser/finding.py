@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 
 from longshore.errors import ProcessingError
+from longshore.system.cache_dir import user_cache_dir
 
 Kind = Literal["playwright", "selenium"]
 
@@ -119,21 +120,14 @@ def _systems() -> Iterator[Found]:
 
 def _playwrights() -> Iterator[Found]:
     named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
-    caches = {
-        "darwin": Path.home() / "Library" / "Caches" / "ms-playwright",
-        "win32": Path(os.environ.get("LOCALAPPDATA", "")) / "ms-playwright",
-    }
-    folder = Path(named) if named and named != "0" else caches.get(sys.platform, _cache() / "ms-playwright")
+    folder = Path(named) if named and named != "0" else user_cache_dir() / "ms-playwright"
     return _within(folder, _PLAYWRIGHTS, "playwright")
 
 
 def _seleniums() -> Iterator[Found]:
-    folder = Path(os.environ.get("SE_CACHE_PATH", _cache() / "selenium"))
+    # Selenium uses this folder on every system.
+    folder = Path(os.environ.get("SE_CACHE_PATH", Path.home() / ".cache" / "selenium"))
     return _within(folder, _SELENIUMS, "selenium")
-
-
-def _cache() -> Path:
-    return Path.home() / ".cache"
 
 
 def _within(folder: Path, patterns: tuple[str, ...], origin: str) -> Iterator[Found]:

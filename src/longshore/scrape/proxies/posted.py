@@ -17,6 +17,7 @@ import psutil
 from longshore.clock import Clock
 from longshore.scrape.proxies.pool import ProxyPool
 from longshore.scrape.proxies.standing import Standing
+from longshore.system.atomic_file import write_atomically
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,9 +59,7 @@ class Poster:
             posted = Posted(
                 worker=self._worker, pid=os.getpid(), at=self._clock.now(), standings=tuple(pool.standings())
             )
-            half = self._path.with_suffix(".half")
-            half.write_bytes(msgspec.json.encode(posted))
-            half.replace(self._path)
+            write_atomically(self._path, msgspec.json.encode(posted))
 
     def _begin(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ import zstandard
 from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
 from longshore.scrape.records.lines import SUFFIX, NewAttemptLine, SettledLine
+from longshore.system.atomic_file import sync_folder
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_SECONDS = 3600.0
@@ -138,7 +139,7 @@ class RecordWriter:
         self._number += 1
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
         self._size, self._opened = 0, time.monotonic()
-        _sync_folder(self._folder)
+        sync_folder(self._folder)
         return self._file
 
     def _cut(self) -> None:
@@ -168,13 +169,3 @@ def _file_name(worker: str) -> str:
     """A name for files, as readable as can be, and different for every incarnation."""
     label = re.sub(r"[^A-Za-z0-9_-]+", "_", worker.partition("/")[0])[:40] or "worker"
     return f"{label}-{hashlib.sha256(worker.encode()).hexdigest()[:12]}"
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file as durable as its content. Not possible on every system, nor needed there."""
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

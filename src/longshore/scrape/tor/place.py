@@ -7,31 +7,18 @@ with it what the Tor before knew of the network, so that a worker that is starte
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from pathlib import Path
 from typing import Self
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+from longshore.system.file_lock import FileLock
 
 
 class Place:
     """One numbered folder, ours until `release`."""
 
-    def __init__(self, folder: Path, lock: int) -> None:
+    def __init__(self, folder: Path, lock: FileLock) -> None:
         self.folder = folder
-        self.lock = lock
-        """The open lock file. A Tor that inherits it holds the place too, should it outlive us by a moment."""
+        self._lock = lock
 
     @classmethod
     def take(cls, folder: Path) -> Self:
@@ -40,18 +27,16 @@ class Place:
             # Absolute, for it is told to processes that may be elsewhere.
             place = folder.absolute() / str(number)
             place.mkdir(parents=True, exist_ok=True)
-            file = os.open(place / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                _lock(file)
-            except (BlockingIOError, PermissionError):
-                os.close(file)
-            except BaseException:
-                os.close(file)
-                raise
-            else:
-                return cls(place, file)
+            lock = FileLock(place / "lock", private=True)
+            if lock.acquire(timeout=0):
+                return cls(place, lock)
         raise AssertionError("numbers do not end")
+
+    @property
+    def lock(self) -> int:
+        """The open lock file. A Tor that inherits it holds the place too, should it outlive us by a moment."""
+        return self._lock.fileno()
 
     def release(self) -> None:
         """Leave it to others. What is in it stays."""
-        os.close(self.lock)
+        self._lock.release()
