@@ -6,11 +6,13 @@ Whoever changes one read it first, and says which version it read: where another
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from longshore.errors import QueueError
 from longshore.queue import Queue
 from longshore.stored import check_texts
 
@@ -57,3 +59,49 @@ class KeepsNotes(Queue, Protocol):
         of None takes the note away, and its new version is `ABSENT`. No two notes of one call have the same name. A
         call whose answer got lost is answered by reading again.
         """
+
+
+class _Unchanged(Enum):
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = _Unchanged.UNCHANGED
+"""What the `change` of `update_entry` returns to write nothing."""
+_TRIES = 100
+
+
+class Update(msgspec.Struct, frozen=True):
+    """A note before and after `update_entry`."""
+
+    before: Note
+    after: Note
+
+    @property
+    def written(self) -> bool:
+        """Whether anything was written."""
+        return self.after is not self.before
+
+
+async def update_entry(
+    queue: KeepsNotes,
+    shelf: str,
+    name: str,
+    change: Callable[[Note, float], Awaitable[object]],
+    busy: QueueError,
+) -> Update:
+    """Read the note `name`, ask `change` for its new value, and write that value if the note is still the same.
+
+    `change` is given the note and the time by the clock of the medium. It returns JSON, None to remove the note, or
+    `UNCHANGED` to leave it. It is asked again each time another writer was faster, so it must have no other effect.
+    Raises `busy` if others were faster every time.
+    """
+    for _ in range(_TRIES):
+        entries = await queue.notes(shelf, frozenset({name}))
+        before = entries.get(name)
+        value = await change(before, entries.now)
+        if value is UNCHANGED:
+            return Update(before, before)
+        (version,) = await queue.note(shelf, [Note(name, before.version, value)])
+        if version is not None:
+            return Update(before, Note(name, version, value))
+    raise busy

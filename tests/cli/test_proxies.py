@@ -20,10 +20,10 @@ from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer
 
 from longshore.cli import main
 from longshore.clock import SystemClock
-from longshore.system.loop_thread import LoopThread
 from longshore.scrape.proxies import Limits, ProxyPool, Strategy
 from longshore.scrape.proxies.posted import Poster
 from longshore.scrape.proxy_file import Proxy
+from longshore.system.loop_thread import LoopThread
 
 linux = sys.platform == "linux"
 

@@ -14,8 +14,8 @@ from aiohttp import web
 from tests.scrape.scripted_site import SwiftClock
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, ValidationError
-from longshore.system.loop_thread import LoopThread
 from longshore.scrape.http import Http, Response, StatusError, SyncHttp
+from longshore.system.loop_thread import LoopThread
 
 
 class Site:

@@ -7,13 +7,11 @@ from typing import cast
 import msgspec
 
 from longshore.errors import QueueUnavailableError, UsageError
-from longshore.notes import KeepsNotes
+from longshore.notes import UNCHANGED, KeepsNotes, Note, update_entry
 from longshore.queue import Queue
 from longshore.worker.limits import LIMITS, LeftOut, Limits, left_out_of, limits_of, said_in
 
 __all__ = ["LeftOut", "Limits", "left_out", "limits_of", "set_limits"]
-
-_TRIES = 20
 
 
 async def set_limits(queue: Queue, run: str, limits: Limits) -> Limits:
@@ -26,17 +24,15 @@ async def set_limits(queue: Queue, run: str, limits: Limits) -> Limits:
         raise UsageError(
             f"A {queue.traits.name} queue cannot keep the limits of a run. Leave --max-depth and --max-jobs out."
         )
-    book = cast("KeepsNotes", queue)
-    for _ in range(_TRIES):
-        note = (await book.notes(LIMITS, frozenset({run}))).get(run)
+    said = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
+
+    async def change(note: Note, _: float) -> object:
         before = said_in(note, Limits)
-        said = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
         new = msgspec.structs.replace(before, **said)
-        if new == before:
-            return new
-        if (await book.note(LIMITS, [msgspec.structs.replace(note, value=msgspec.to_builtins(new))]))[0] is not None:
-            return new
-    raise QueueUnavailableError(f"The limits of run {run} are being set by too many at once. Try again.")
+        return UNCHANGED if new == before else msgspec.to_builtins(new)
+
+    busy = QueueUnavailableError(f"The limits of run {run} are being set by too many at once. Try again.")
+    return said_in((await update_entry(cast("KeepsNotes", queue), LIMITS, run, change, busy)).after, Limits)
 
 
 async def left_out(queue: Queue, run: str) -> LeftOut:

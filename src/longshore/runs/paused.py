@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import cast
 
 from longshore.errors import QueueUnavailableError, UsageError
-from longshore.notes import KeepsNotes, Note
+from longshore.notes import UNCHANGED, KeepsNotes, Note, update_entry
 from longshore.queue import Queue
 from longshore.worker.pausing import EVERYTHING, PAUSED
 
 __all__ = ["EVERYTHING", "pause", "paused", "resume"]
-
-_TRIES = 20
 
 
 async def paused(queue: Queue) -> dict[str, float]:
@@ -35,16 +33,14 @@ async def resume(queue: Queue, run: str) -> bool:
 async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
     if not queue.traits.keeps_notes:
         raise UsageError(f"A {queue.traits.name} queue cannot pause runs. Stop its workers instead.")
-    book = cast("KeepsNotes", queue)
-    for _ in range(_TRIES):
-        shelf = await book.notes(PAUSED, frozenset({run}))
-        note = shelf.get(run)
+
+    async def change(note: Note, now: float) -> object:
         if (note.value is not None) is paused:
-            return False
-        value = {"since": shelf.now} if paused else None
-        if (await book.note(PAUSED, [Note(run, note.version, value)]))[0] is not None:
-            return True
-    raise QueueUnavailableError(f"{run} is being paused and resumed by too many at once. Try again.")
+            return UNCHANGED
+        return {"since": now} if paused else None
+
+    busy = QueueUnavailableError(f"{run} is being paused and resumed by too many at once. Try again.")
+    return (await update_entry(cast("KeepsNotes", queue), PAUSED, run, change, busy)).written
 
 
 def _since(note: Note, now: float) -> float:

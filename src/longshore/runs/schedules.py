@@ -7,7 +7,7 @@ does that. Whoever finds a time due and writes that it begins, begins; see `trig
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -16,7 +16,7 @@ import msgspec
 
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError, UsageError
 from longshore.job import DEFAULT_MAX_ATTEMPTS
-from longshore.notes import ABSENT, KeepsNotes, Note
+from longshore.notes import ABSENT, UNCHANGED, KeepsNotes, Note, Update, update_entry
 from longshore.queue import Queue
 from longshore.runs.inputs import Entry, Format, Input
 from longshore.runs.sources.generated import Generated
@@ -32,7 +32,6 @@ SILENT_SECONDS = 45.0
 """After so long without a sign of whoever began to submit a run, another goes on with it: in time for the next minute.
 Twice as long where notes are not quick, and clocks are those of the machines."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
-_TRIES = 20
 
 
 class FromScraper(msgspec.Struct, frozen=True, tag="scraper"):
@@ -175,47 +174,59 @@ def keeping(queue: Queue) -> KeepsNotes:
 async def schedules(queue: KeepsNotes) -> tuple[float, dict[str, Shelved]]:
     """The time by the queue's clock, and its schedules by name. One of a newer Longshore is passed over."""
     shelf = await queue.notes(SHELF)
-    return shelf.now, {note.name: found for note in shelf.notes if (found := _shelved(note)) is not None}
+    return shelf.now, {note.name: found for note in shelf.notes if (found := shelved_in(note)) is not None}
 
 
 async def schedule_of(queue: KeepsNotes, name: str) -> tuple[float, Shelved]:
     """The time by the queue's clock, and the schedule of this name. `NotFoundError` says which there are."""
     shelf = await queue.notes(SHELF, frozenset({name}))
-    found = _shelved(shelf.get(name))
+    found = shelved_in(shelf.get(name))
     if found is None:
-        known = sorted((await schedules(queue))[1])
-        there = f"There are: {', '.join(known)}." if known else "There are none."
-        raise NotFoundError(f"There is no schedule '{name}'. {there}")
+        raise await _missing(queue, name)
     return shelf.now, found
+
+
+async def _missing(queue: KeepsNotes, name: str) -> NotFoundError:
+    known = sorted((await schedules(queue))[1])
+    there = f"There are: {', '.join(known)}." if known else "There are none."
+    return NotFoundError(f"There is no schedule '{name}'. {there}")
 
 
 async def define(queue: KeepsNotes, name: str, schedule: Schedule) -> Schedule:
     """Make a schedule, or give the one of that name another meaning, from now on. Returns it as it is kept."""
     check_name(name)
-    for _ in range(_TRIES):
-        shelf = await queue.notes(SHELF, frozenset({name}))
-        note = shelf.get(name)
-        before = _shelved(note)
-        new = msgspec.structs.replace(schedule, made=shelf.now)
+
+    async def change(note: Note, now: float) -> object:
+        before = shelved_in(note)
+        new = msgspec.structs.replace(schedule, made=now)
         if before is not None:
             old = before.schedule
             # One that is still to come is of a clock that was wrong, and would hold up all runs until then.
-            last = old.last if old.last is None or old.last <= shelf.now else None
+            last = old.last if old.last is None or old.last <= now else None
             new = msgspec.structs.replace(
                 new, last=last, last_run=old.last_run, last_jobs=old.last_jobs, begun=old.begun
             )
-        if await put(queue, note, new):
-            return new
-    raise QueueUnavailableError(f"The schedule {name} is being changed by too many at once. Try again.")
+        return msgspec.to_builtins(new)
+
+    return msgspec.convert((await update(queue, name, change)).after.value, Schedule)
 
 
 async def remove(queue: KeepsNotes, name: str) -> Schedule:
     """Take a schedule away; runs that it started stay. `NotFoundError` where there is none."""
-    for _ in range(_TRIES):
-        _, there = await schedule_of(queue, name)
-        if (await queue.note(SHELF, [msgspec.structs.replace(there.note, value=None)]))[0] is not None:
-            return there.schedule
-    raise QueueUnavailableError(f"The schedule {name} is being changed by too many at once. Try again.")
+
+    async def change(note: Note, _: float) -> object:
+        return UNCHANGED if shelved_in(note) is None else None
+
+    removed = shelved_in((await update(queue, name, change)).before)
+    if removed is None:
+        raise await _missing(queue, name)
+    return removed.schedule
+
+
+async def update(queue: KeepsNotes, name: str, change: Callable[[Note, float], Awaitable[object]]) -> Update:
+    """Change the note of a schedule, as `update_entry` does."""
+    busy = QueueUnavailableError(f"The schedule {name} is being changed by too many at once. Try again.")
+    return await update_entry(queue, SHELF, name, change, busy)
 
 
 async def put(queue: KeepsNotes, note: Note, schedule: Schedule) -> bool:
@@ -233,7 +244,8 @@ def check_name(name: str) -> None:
         )
 
 
-def _shelved(note: Note) -> Shelved | None:
+def shelved_in(note: Note) -> Shelved | None:
+    """Return the schedule that a note holds; None if there is none, or one of a newer Longshore."""
     if note.version == ABSENT or not isinstance(note.value, Mapping):
         return None
     try:

@@ -23,7 +23,7 @@ import structlog
 from longshore.clock import Clock
 from longshore.errors import InputFileError, LongshoreError, QueueError, QueueUnavailableError, UsageError
 from longshore.job import NewJob
-from longshore.notes import KeepsNotes
+from longshore.notes import UNCHANGED, KeepsNotes, Note
 from longshore.queue import Queue
 from longshore.runs.inputs import Entry
 from longshore.runs.limits import set_limits
@@ -37,6 +37,8 @@ from longshore.runs.schedules import (
     run_id,
     schedule_of,
     schedules,
+    shelved_in,
+    update,
 )
 from longshore.runs.sources.source import Source
 from longshore.runs.submission import BATCH, Plan, Submission
@@ -210,14 +212,15 @@ class Triggering:
 
     async def _update(self, name: str, mine: Begun, change: Callable[[Schedule, float], Schedule]) -> bool:
         """Change a schedule whose run we submit. False where it is ours no longer."""
-        while True:
-            now, there = await schedules(self._queue)
-            shelved = there.get(name)
+
+        async def if_ours(note: Note, now: float) -> object:
+            shelved = shelved_in(note)
             begun = None if shelved is None else shelved.schedule.begun
             if shelved is None or begun is None or (begun.run, begun.by) != (mine.run, mine.by):
-                return False
-            if await put(self._queue, shelved.note, change(shelved.schedule, now)):
-                return True
+                return UNCHANGED
+            return msgspec.to_builtins(change(shelved.schedule, now))
+
+        return (await update(self._queue, name, if_ours)).written
 
 
 def _with_sign(schedule: Schedule, now: float) -> Schedule:

@@ -21,7 +21,7 @@ import msgspec
 from longshore.clock import Clock
 from longshore.errors import QueueError, UsageError
 from longshore.job import Job, NewJob
-from longshore.notes import KeepsNotes, Note
+from longshore.notes import KeepsNotes, Note, update_entry
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue
 from longshore.worker.room import Room
@@ -33,7 +33,6 @@ _KNOWN_SECONDS = 30.0
 _TELL_SECONDS = 5.0
 _MOST_KNOWN = 100_000
 """Jobs of a run that a worker remembers; beyond that it begins anew, and the menus come back with the next page."""
-_TRIES = 20
 _MOST = 10**12
 
 _Said = TypeVar("_Said", bound=msgspec.Struct)
@@ -229,13 +228,12 @@ async def left_out_of(queue: KeepsNotes, run: str) -> LeftOut:
 
 async def add_left_out(queue: KeepsNotes, run: str, dropped: LeftOut) -> LeftOut:
     """Count what was left out of a run. Returns the sum. `QueueError` where others were faster again and again."""
-    for _ in range(_TRIES):
-        note = (await queue.notes(LEFT_OUT, frozenset({run}))).get(run)
-        counted = said_in(note, LeftOut) + dropped
-        value = msgspec.to_builtins(counted)
-        if (await queue.note(LEFT_OUT, [msgspec.structs.replace(note, value=value)]))[0] is not None:
-            return counted
-    raise QueueError(f"The note of what run {run} left out is being written by too many at once.")
+
+    async def add(note: Note, _: float) -> object:
+        return msgspec.to_builtins(said_in(note, LeftOut) + dropped)
+
+    busy = QueueError(f"The note of what run {run} left out is being written by too many at once.")
+    return said_in((await update_entry(queue, LEFT_OUT, run, add, busy)).after, LeftOut)
 
 
 def _name(job: NewJob) -> int:

@@ -17,7 +17,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
-from longshore.notes import ABSENT, KeepsNotes, Note
+from longshore.notes import ABSENT, UNCHANGED, KeepsNotes, Note, update_entry
 from longshore.queue import Queue
 from longshore.roll import KeepsRoll
 from longshore.scrape.pace_shelf import Kept, PaceShelf
@@ -56,12 +56,12 @@ class NotesShelf:
         return await self._gathered.write(Note(name, version, msgspec.to_builtins(standing)))
 
     async def close_host(self, host: str, until: float) -> None:
-        while True:
-            note = (await self._queue.notes(CLOSED, frozenset({host}))).get(host)
-            if note.value is not None and note.value["until"] >= until:
-                return
-            if (await self._queue.note(CLOSED, [Note(host, note.version, {"until": until})]))[0] is not None:
-                return
+        async def close(note: Note, _: float) -> object:
+            closed_longer = note.value is not None and note.value["until"] >= until
+            return UNCHANGED if closed_longer else {"until": until}
+
+        busy = QueueUnavailableError(f"Too many workers at once close {host}. Trying again.")
+        await update_entry(self._queue, CLOSED, host, close, busy)
 
     async def closures(self) -> tuple[float, dict[str, float]]:
         shelf = await self._queue.notes(CLOSED)

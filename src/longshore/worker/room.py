@@ -29,14 +29,13 @@ from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
 from longshore.job import State
 from longshore.lease import Held
-from longshore.notes import KeepsNotes
+from longshore.notes import UNCHANGED, KeepsNotes, Note, update_entry
 from longshore.queue import Queue, Selection, totals
 
 ROOM = "runs-room"
 """The shelf: of each run that may have only so many jobs, who has taken how much room."""
 _FULL_SECONDS = 2.0
 """How long a run that is full counts as that, unasked."""
-_TRIES = 100
 
 
 class _Taken(msgspec.Struct, frozen=True):
@@ -64,9 +63,8 @@ class Room:
         seen, size = self._full.get(run, (float("-inf"), 0))
         if not wanted or (size >= limit and now - seen < _FULL_SECONDS):
             return 0
-        book = cast("KeepsNotes", self._queue)
-        for _ in range(_TRIES):
-            note = (await book.notes(ROOM, frozenset({run}))).get(run)
+
+        async def take(note: Note, _: float) -> object:
             others = {who: taken for who, taken in _said(note.value).items() if who != self._who}
             size = await self._size(run)
             if others and size < limit < size + _sum(others) + wanted:
@@ -76,12 +74,12 @@ class Room:
             room = min(max(limit - size - _sum(others), 0), wanted)
             if not room:
                 self._full[run] = now, size
-                return 0
-            taken = {**others, self._who: _Taken(claim.job_id, claim.epoch, room)}
-            value = msgspec.to_builtins(taken)
-            if (await book.note(ROOM, [msgspec.structs.replace(note, value=value)]))[0] is not None:
-                return room
-        raise QueueUnavailableError(f"Too many workers at once take room in run {run}. Trying again.")
+                return UNCHANGED
+            return msgspec.to_builtins({**others, self._who: _Taken(claim.job_id, claim.epoch, room)})
+
+        busy = QueueUnavailableError(f"Too many workers at once take room in run {run}. Trying again.")
+        update = await update_entry(cast("KeepsNotes", self._queue), ROOM, run, take, busy)
+        return _said(update.after.value)[self._who].room if update.written else 0
 
     async def _size(self, run: str) -> int:
         return totals(await self._queue.stats(run)).total

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 from tests.services.chromium import need_chromium
 
-from longshore.system.loop_thread import LoopThread
 from longshore.scrape.browser import Browsers, SyncBrowsers
+from longshore.system.loop_thread import LoopThread
 
 KINDS = ("playwright", "selenium")
 

@@ -1,0 +1,103 @@
+"""Updating a note that others write at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from longshore.clock import ManualClock
+from longshore.errors import QueueUnavailableError
+from longshore.media.memory import MemoryQueue
+from longshore.notes import ABSENT, UNCHANGED, Note, update_entry
+
+SHELF, NAME = "shelf", "name"
+BUSY = QueueUnavailableError("too many at once")
+
+
+@pytest.fixture
+def queue() -> MemoryQueue:
+    return MemoryQueue(ManualClock())
+
+
+async def value_of(queue: MemoryQueue) -> object:
+    return (await queue.notes(SHELF)).get(NAME).value
+
+
+async def one_more(note: Note, _: float) -> object:
+    return (note.value or 0) + 1
+
+
+async def test_the_new_value_is_written_and_both_notes_are_returned(queue: MemoryQueue) -> None:
+    first = await update_entry(queue, SHELF, NAME, one_more, BUSY)
+    assert (first.before, first.written) == (Note(NAME, ABSENT, None), True)
+    second = await update_entry(queue, SHELF, NAME, one_more, BUSY)
+    assert second.before == first.after
+    assert second.after == (await queue.notes(SHELF)).get(NAME)
+    assert second.after.value == 2
+
+
+async def test_a_value_of_none_removes_the_note(queue: MemoryQueue) -> None:
+    await update_entry(queue, SHELF, NAME, one_more, BUSY)
+
+    async def remove(note: Note, _: float) -> object:
+        return None
+
+    update = await update_entry(queue, SHELF, NAME, remove, BUSY)
+    assert (update.before.value, update.after, update.written) == (1, Note(NAME, ABSENT, None), True)
+    assert (await queue.notes(SHELF)).notes == ()
+
+
+async def test_unchanged_writes_nothing(queue: MemoryQueue) -> None:
+    await update_entry(queue, SHELF, NAME, one_more, BUSY)
+
+    async def leave(note: Note, _: float) -> object:
+        return UNCHANGED
+
+    update = await update_entry(queue, SHELF, NAME, leave, BUSY)
+    assert not update.written
+    assert update.before == update.after == (await queue.notes(SHELF)).get(NAME)
+
+
+async def test_the_change_is_told_the_time_of_the_medium(queue: MemoryQueue) -> None:
+    async def when(note: Note, now: float) -> object:
+        return now
+
+    update = await update_entry(queue, SHELF, NAME, when, BUSY)
+    assert update.after.value == (await queue.notes(SHELF)).now
+
+
+async def test_a_change_is_made_again_if_another_writer_was_faster(queue: MemoryQueue) -> None:
+    seen: list[object] = []
+
+    async def overtaken(note: Note, now: float) -> object:
+        seen.append(note.value)
+        if len(seen) == 1:
+            await queue.note(SHELF, [Note(NAME, note.version, 10)])
+        return await one_more(note, now)
+
+    assert (await update_entry(queue, SHELF, NAME, overtaken, BUSY)).after.value == 11
+    assert seen == [None, 10]
+
+
+async def test_many_at_once_lose_no_change(queue: MemoryQueue) -> None:
+    async def slowly(note: Note, now: float) -> object:
+        await asyncio.sleep(0)
+        return await one_more(note, now)
+
+    await asyncio.gather(*(update_entry(queue, SHELF, NAME, slowly, BUSY) for _ in range(20)))
+    assert await value_of(queue) == 20
+
+
+async def test_it_gives_up_if_others_are_faster_every_time(queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    async def refused(shelf: str, notes: Sequence[Note]) -> list[str | None]:
+        calls.append(shelf)
+        return [None] * len(notes)
+
+    monkeypatch.setattr(queue, "note", refused)
+    with pytest.raises(QueueUnavailableError, match="too many at once"):
+        await update_entry(queue, SHELF, NAME, one_more, BUSY)
+    assert len(calls) == 100
