@@ -175,6 +175,16 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     retryable: bool = True
     traceback: str = ""
 
+    @property
+    def exception_name(self) -> str:
+        """The exception's class without its module."""
+        return short_name(self.exception)
+
+    @property
+    def label(self) -> str:
+        """What failures of one type and exception are called: `timeout (TimedOutError)`."""
+        return f"{self.error_type} ({self.exception_name})" if self.exception_name else self.error_type
+
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """Describe any exception. Those that are not Longshore's are sorted by what they are."""
@@ -188,6 +198,11 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
             retryable=error.retryable if isinstance(error, LongshoreError) else True,
             traceback="" if expected else _storable(_traceback(error), _LONGEST_TRACEBACK),
         )
+
+
+def short_name(exception: str) -> str:
+    """Return the name of an exception without that of its module."""
+    return exception.rpartition(".")[2]
 
 
 _LONGEST_MESSAGE = 10_000

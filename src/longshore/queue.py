@@ -123,7 +123,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a job whose last failure is this one is meant, as far as `error` says."""
         if self.error is None or failure is None:
             return self.error is None
-        names = (failure.error_type, failure.exception, failure.exception.rpartition(".")[2], failure.message)
+        names = (failure.error_type, failure.exception, failure.exception_name, failure.message)
         return any(fnmatchcase(name.lower(), self.error.lower()) for name in names)
 
 

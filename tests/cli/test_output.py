@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from longshore.cli.output import one_line, printable, write_table
+from longshore.cli.output import left_words, one_line, printable, write_table
 
 
 def test_text_of_others_gives_the_terminal_no_orders() -> None:
@@ -74,3 +74,17 @@ def test_no_command_shows_a_name_raw(shell: Any, command: str) -> None:
     assert "\x1b" not in done.stdout + done.stderr
     if command != "jobs":
         assert "[31mCA TX" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("seconds", "soonest", "words"),
+    [
+        (0.4, None, "nearly done"),
+        (0.4, 0.1, "nearly done"),
+        (190, None, "3 min 10 s left"),
+        (190, 125, "2 min 05 s to 3 min 10 s left"),
+        (5, 0.2, "1 s to 5.0 s left"),
+    ],
+)
+def test_the_time_left_in_words(seconds: float, soonest: float | None, words: str) -> None:
+    assert left_words(seconds, soonest) == words

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from longshore.errors import Failure
-from longshore.runs.failures import complaint, short_name
+from longshore.errors import Failure, short_name
+from longshore.runs.failures import FailureGroups, complaint
 from longshore.testing import make_job
 
 
@@ -30,3 +31,24 @@ def test_errors_are_called_by_their_own_name() -> None:
         "KeyError",
         "",
     ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "label"),
+    [
+        (Failure("timeout", "", "longshore.errors.TimedOutError"), "timeout (TimedOutError)"),
+        (Failure("unknown", "", "KeyError"), "unknown (KeyError)"),
+        (Failure("crash", ""), "crash"),
+    ],
+)
+def test_failures_of_one_type_and_exception_have_one_label(failure: Failure, label: str) -> None:
+    assert failure.label == label
+
+
+def test_past_the_most_groups_further_names_lose_their_last_part() -> None:
+    groups = FailureGroups(2, 1, lambda failure: (failure.error_type, failure.exception_name))
+    for number, name in enumerate(["A", "B", "C", "D", "A"]):
+        groups.add(msgspec.structs.replace(make_job({"n": number}), failure=Failure("unknown", "", name)))
+    groups.add(make_job({"n": 9}))
+    assert [(group.exception, group.count) for group in groups.groups] == [("A", 2), ("B", 1), ("", 3)]
+    assert [job.payload["n"] for group in groups.groups for job in group.examples] == [0, 1, 2]

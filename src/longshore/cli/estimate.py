@@ -141,20 +141,9 @@ def _line(found: Estimate, binds: str) -> str:
 
 def time_left(found: Estimate) -> str:
     """`2 min 10 s to 3 min left`; nothing where it is not known."""
-    from longshore.cli.output import duration
+    from longshore.cli.output import left_words
 
-    if found.p50 is None or found.p90 is None:
-        return ""
-    # The last jobs are often the slow ones; tenths of a second would promise too much.
-    if found.p90 < 1:
-        return "nearly done"
-    return f"{_coarse(found.p50)} to {duration(found.p90)} left"
-
-
-def _coarse(seconds: float) -> str:
-    from longshore.cli.output import duration
-
-    return duration(seconds) if seconds >= 1 else "1 s"
+    return "" if found.p50 is None or found.p90 is None else left_words(found.p90, soonest=found.p50)
 
 
 def estimate_json(found: Estimate) -> dict[str, Any]:

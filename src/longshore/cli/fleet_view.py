@@ -18,7 +18,7 @@ from rich.text import Text
 from longshore.cli.estimate import short_estimate_line, time_left
 from longshore.cli.fleet_board import Board, Row
 from longshore.cli.live_view import LivePicture, PipedLines
-from longshore.cli.output import counted, duration, one_line
+from longshore.cli.output import counted, left_words, one_line
 from longshore.cli.progress import rate
 from longshore.fleet.supervisor import GRACE, Phase, Stop
 
@@ -272,10 +272,10 @@ def _speed(board: Board) -> str:
 
 def _left(board: Board) -> str:
     """The time left at this pace, where nothing better is known."""
-    left = board.pace.seconds_left(board.count.remaining)
-    if left is None or board.estimate is not None or not _foreseeable(board):
+    seconds = board.pace.seconds_left(board.count.remaining)
+    if seconds is None or board.estimate is not None or not _foreseeable(board):
         return ""
-    return f"{duration(left)} left" if left >= 1 else "nearly done"
+    return left_words(seconds)
 
 
 def _foreseeable(board: Board) -> bool:

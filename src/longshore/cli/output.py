@@ -167,6 +167,15 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def left_words(seconds: float, soonest: float | None = None) -> str:
+    """The time left as a person says it: `3 min 10 s left`, or with `soonest`: `2 min 05 s to 3 min 10 s left`."""
+    # The last jobs are often the slow ones; tenths of a second would promise too much.
+    if seconds < 1:
+        return "nearly done"
+    begin = "" if soonest is None else f"{duration(soonest) if soonest >= 1 else '1 s'} to "
+    return f"{begin}{duration(seconds)} left"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 job`, `2,000 jobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from longshore.cli.output import duration
+from longshore.cli.output import left_words
 from longshore.queue import Count
 from longshore.runs.inputs import STANDARD_INPUT
 from longshore.runs.pace import Pace
@@ -67,17 +67,12 @@ def rate(per_second: float) -> str:
 
 
 def _facts(count: Count, pace: Pace) -> tuple[str, str, str]:
-    left = pace.seconds_left(count.remaining)
+    seconds = pace.seconds_left(count.remaining)
     return (
         rate(pace.per_second) if pace.per_second else "",
-        _left(left) if left is not None and count.remaining else "",
+        left_words(seconds) if seconds is not None and count.remaining else "",
         f"{count.failed:,} failed" if count.failed else "",
     )
-
-
-def _left(seconds: float) -> str:
-    # The last jobs are often the slow ones; tenths of a second would promise too much.
-    return f"{duration(seconds)} left" if seconds >= 1 else "nearly done"
 
 
 class _Bar:

@@ -113,7 +113,7 @@ def _print(bundle: Path, kept: Bundle, attempt: OfflineAttempt) -> None:
 
 
 def _said(message: str, failed: Bundle | OfflineAttempt) -> str:
-    from longshore.runs.failures import short_name
+    from longshore.errors import short_name
 
     signature = failed.signature
     return message if signature is None else f"{short_name(signature.error)}: {message} ({signature.place})"

@@ -20,7 +20,7 @@ def said_of(failure: Failure) -> dict[str, Any]:
     said = {"error_type": failure.error_type, "error": short(failure.message)}
     if failure.error_type != WorkerError.error_type:
         return said
-    name = failure.exception.rpartition(".")[2]
+    name = failure.exception_name
     if name and failure.message != name:
         said["error"] = short(f"{name}: {failure.message}")
     if failure.traceback:

@@ -86,7 +86,4 @@ def _name(job: Job, by: By) -> str | None:
         case By.HOST:
             return job.host
         case By.ERROR:
-            if job.failure is None:
-                return None
-            exception = job.failure.exception.rpartition(".")[2]
-            return f"{job.failure.error_type} ({exception})" if exception else job.failure.error_type
+            return None if job.failure is None else job.failure.label

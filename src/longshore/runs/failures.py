@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
-from longshore.errors import Failure
+from longshore.errors import Failure, WorkerError
 from longshore.job import Job, State, payload_key
 from longshore.queue import Queue, Selection, each_job
 from longshore.url import mask_url
@@ -18,31 +18,66 @@ SUBJECT, VALUE = 60, 24
 """Characters of a payload that are shown, and of each value in it."""
 KEPT_GROUPS = 50
 """Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
+_UNKNOWN = Failure(WorkerError.error_type, "it is not known why")
 
 
 @dataclass
 class FailureGroup:
-    """Failures of one type and exception."""
+    """Failures of one name."""
 
-    error_type: str
-    exception: str
+    name: tuple[str, ...]
+    """What they have in common: the type, the exception without its module, and perhaps more."""
     count: int = 0
     examples: list[Job] = field(default_factory=list)
 
+    @property
+    def error_type(self) -> str:
+        """Their type."""
+        return self.name[0]
+
+    @property
+    def exception(self) -> str:
+        """Their exception; empty if there is none, or if they were too different to be told apart by it."""
+        return self.name[1]
+
+
+class FailureGroups:
+    """Counts the failures of jobs by name. Bounded: past `most` groups, further names lose their last part."""
+
+    def __init__(self, most: int, examples: int, name: Callable[[Failure], tuple[str, ...]]) -> None:
+        """`examples` is how many jobs of each group are kept."""
+        self._groups: dict[tuple[str, ...], FailureGroup] = {}
+        self._most = most
+        self._examples = examples
+        self._name = name
+
+    def add(self, job: Job) -> None:
+        """Count the last failure of a job."""
+        name = self._name(failure_of(job))
+        if name not in self._groups and len(self._groups) >= self._most:
+            name = (*name[:-1], "")
+        group = self._groups.setdefault(name, FailureGroup(name))
+        group.count += 1
+        if len(group.examples) < self._examples:
+            group.examples.append(job)
+
+    @property
+    def groups(self) -> list[FailureGroup]:
+        """All of them, in the order in which they were first seen."""
+        return list(self._groups.values())
+
+
+def failure_of(job: Job) -> Failure:
+    """Return the last failure of a failed job; one that has none is of a kind of its own."""
+    return job.failure or _UNKNOWN
+
 
 async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
-    """The failed jobs of a run, grouped; the most frequent first."""
-    groups: dict[tuple[str, str], FailureGroup] = {}
+    """The failed jobs of a run, grouped by type and exception; the most frequent first."""
+    groups = FailureGroups(KEPT_GROUPS, EXAMPLES, lambda failure: (failure.error_type, failure.exception_name))
     async for job in each_job(queue, Selection(run=run, states=frozenset({State.FAILED}))):
-        error_type = job.failure.error_type if job.failure else "unknown"
-        exception = short_name(job.failure.exception) if job.failure else ""
-        if (error_type, exception) not in groups and len(groups) >= KEPT_GROUPS:
-            exception = ""
-        group = groups.setdefault((error_type, exception), FailureGroup(error_type, exception))
-        group.count += 1
-        if len(group.examples) < EXAMPLES:
-            group.examples.append(job)
-    return sorted(groups.values(), key=lambda group: -group.count)
+        groups.add(job)
+    return sorted(groups.groups, key=lambda group: -group.count)
 
 
 def subject(job: Job) -> str:
@@ -61,11 +96,6 @@ def complaint(job: Job, failure: Failure) -> str:
         if failure.message.startswith(about + joint):
             return failure.message[len(about + joint) :]
     return failure.message
-
-
-def short_name(exception: str) -> str:
-    """The name of an error without that of its module."""
-    return exception.rpartition(".")[2]
 
 
 def _fields(job: Job) -> Iterator[str]:

@@ -18,6 +18,11 @@ def least_seconds(jobs: int, mean: float, *, workers: int, concurrency: int, pau
     return max(jobs * a_job / workers, mean)
 
 
+def seconds_left(remaining: int, per_second: float) -> float | None:
+    """Return how long the remaining jobs take at this rate; None if nothing is finished at all."""
+    return remaining / per_second if per_second > 0 else None
+
+
 class Pace:
     """Counts of finished jobs over time. Times are monotonic seconds."""
 
@@ -50,4 +55,4 @@ class Pace:
         if waits > 0:
             # How fast it went before says nothing about a rest that waits.
             return waits
-        return remaining / self.per_second if self.per_second > 0 else None
+        return seconds_left(remaining, self.per_second)

@@ -21,7 +21,7 @@ from longshore.job import Job, State
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, each_job
-from longshore.runs.failures import complaint, short_name
+from longshore.runs.failures import complaint
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emitted, RecordSink
 
@@ -153,7 +153,7 @@ class _Pass:
 
     def _note(self, job: Job, failure: Failure) -> None:
         # Without the URL, or there would be a reason for each.
-        reason = f"{short_name(failure.exception) or failure.error_type}: {complaint(job, failure)}"
+        reason = f"{failure.exception_name or failure.error_type}: {complaint(job, failure)}"
         if reason in self._reasons or len(self._reasons) < _KNOWN_REASONS:
             self._reasons[reason] += 1
 

@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.job import State
 from longshore.queue import Queue, Selection
+from longshore.runs.failures import failure_of
 
 PAGE = 200
 """Small: results may be large, and a page is held in memory whole."""
@@ -91,10 +92,7 @@ async def failing(queue: Queue, run: str) -> Counter[str]:
     after = ""
     for _ in range(_FAILED_PAGES):
         page = await queue.jobs(Selection(run=run, states=frozenset({State.FAILED})), after=after, limit=PAGE)
-        for job in page:
-            exception = job.failure.exception.rpartition(".")[2] if job.failure else ""
-            kind = job.failure.error_type if job.failure else "unknown"
-            found[f"{kind} ({exception})" if exception else kind] += 1
+        found.update(failure_of(job).label for job in page)
         if len(page) < PAGE:
             break
         after = page[-1].id

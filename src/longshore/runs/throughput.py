@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from longshore.runs.pace import WINDOW, Pace
+
 KEPT = 64
 """Spans, after which the older ones are joined in pairs: the past is kept whole, in less and less detail."""
-RECENT = 30.0
-"""Seconds that the rate is of: long enough to be steady, short enough to notice a slow-down."""
 _FROM_SETTLED = 20
 
 
@@ -28,7 +28,13 @@ class Throughput:
 
     def __init__(self, before: Iterable[Span] = ()) -> None:
         """`before` is what is known of the time before the first sighting."""
-        self._spans: list[Span] = list(before)
+        self._spans: list[Span] = []
+        # Counts what is in the spans, by the time that the spans take.
+        self._pace = Pace()
+        self._seconds, self._finished = 0.0, 0
+        self._pace.note(self._seconds, self._finished)
+        for span in before:
+            self._add(span)
         self._seen: tuple[float, int] | None = None
         self._idle_since: float | None = None
         self._finished_at = float("-inf")
@@ -48,17 +54,12 @@ class Throughput:
     @property
     def going(self) -> bool:
         """Whether something was seen to finish within the last half minute."""
-        return self._seen is not None and self._seen[0] - self._finished_at <= RECENT
+        return self._seen is not None and self._seen[0] - self._finished_at <= WINDOW
 
     @property
     def per_second(self) -> float:
         """Jobs a second over the last half minute; 0 before anything is known."""
-        seconds, finished = 0.0, 0
-        for span in reversed(self._spans):
-            seconds, finished = seconds + span.seconds, finished + span.finished
-            if seconds >= RECENT:
-                break
-        return finished / seconds if seconds > 0 else 0.0
+        return self._pace.per_second
 
     def note(self, now: float, finished: int, slots: float | None = None) -> None:
         """So many jobs of the run are finished at this time, and so many attempts may be under way."""
@@ -70,10 +71,15 @@ class Throughput:
             return
         # Jobs that are retried are unfinished again: that is no work undone.
         new = max(finished - before, 0)
-        self._spans.append(Span(now - then, new, slots))
+        self._add(Span(now - then, new, slots))
         if new:
             self._idle_since = self._finished_at = now
         self._seen = (now, finished)
+
+    def _add(self, span: Span) -> None:
+        self._spans.append(span)
+        self._seconds, self._finished = self._seconds + span.seconds, self._finished + span.finished
+        self._pace.note(self._seconds, self._finished)
         if len(self._spans) > KEPT:
             old, recent = self._spans[: KEPT // 2], self._spans[KEPT // 2 :]
             self._spans = [_joined(pair) for pair in zip(old[::2], old[1::2], strict=True)] + recent

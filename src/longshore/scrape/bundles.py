@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.errors import Failure, InputFileError
+from longshore.errors import Failure, InputFileError, short_name
 from longshore.job import Job
 from longshore.scrape.exchange import Exchange
 from longshore.scrape.masking import MASK, is_secret, mask_exchange, mask_text, mask_value
@@ -98,7 +98,7 @@ class Bundles:
         digest = signature.digest(job.run)
         if digest in self._enough:
             return None
-        name = f"{_slug(job.run)}-{_slug(signature.error.rpartition('.')[2])}-{_slug(signature.function)}-{digest}"
+        name = f"{_slug(job.run)}-{_slug(short_name(signature.error))}-{_slug(signature.function)}-{digest}"
         places = [self._folder / (name if number == 1 else f"{name}-{number}") for number in range(1, self._each + 1)]
         if not any(not place.exists() for place in places):
             self._enough.add(digest)

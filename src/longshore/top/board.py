@@ -15,7 +15,7 @@ from longshore.queue import Count, Queue, Selection, totals
 from longshore.roll import KeepsRoll, Present
 from longshore.runs.estimate import Estimate
 from longshore.runs.hands import works_on
-from longshore.runs.pace import Pace
+from longshore.runs.pace import Pace, seconds_left
 from longshore.runs.throughput import Span, Throughput
 from longshore.runs.waiting import Watch
 from longshore.scrape.rate import Standing
@@ -109,7 +109,7 @@ class Lookout:
             lanes=self._lanes(counts, at),
             per_second=per_second,
             spans=spans,
-            left=count.remaining / per_second if per_second > 0 else None,
+            left=seconds_left(count.remaining, per_second),
             estimate=estimate,
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,

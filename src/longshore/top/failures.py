@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from longshore.errors import Failure, WorkerError
-from longshore.job import Job
+from longshore.errors import Failure
+from longshore.runs.failures import FailureGroup, FailureGroups, failure_of
 
 KINDS = 100
 """Past this many, further ones are counted under their type and exception alone."""
@@ -50,35 +50,31 @@ class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
 
 def kind_of(failure: Failure) -> FailureKind:
     """The kind that a failure is of."""
-    exception = failure.exception.rpartition(".")[2]
     pattern, error = _generalised(failure.message)
     if sum(letter.isalpha() for letter in pattern) < _FEWEST_LETTERS:
         # As a pattern it would select nearly everything.
         error = _literally(failure.exception or failure.error_type)
-    return FailureKind(error_type=failure.error_type, exception=exception, pattern=pattern, error=error)
+    return FailureKind(error_type=failure.error_type, exception=failure.exception_name, pattern=pattern, error=error)
 
 
-class FailureTally:
+class FailureTally(FailureGroups):
     """Counts the failures of jobs by kind. Bounded, however different they are."""
 
     def __init__(self) -> None:
-        self._kinds: dict[tuple[str, str, str], FailureKind] = {}
-        self._counts: dict[tuple[str, str, str], int] = {}
-
-    def add(self, job: Job) -> None:
-        """Count the job's last failure, if it has one; a job that failed without one is of a kind of its own."""
-        failure = job.failure or Failure(WorkerError.error_type, "it is not known why")
-        kind = kind_of(failure)
-        if kind.name not in self._kinds and len(self._kinds) >= KINDS:
-            error = _literally(failure.exception or failure.error_type)
-            kind = msgspec.structs.replace(kind, pattern="", error=error)
-        if kind.name not in self._kinds:
-            self._kinds[kind.name] = msgspec.structs.replace(kind, example=job.id, message=failure.message)
-        self._counts[kind.name] = self._counts.get(kind.name, 0) + 1
+        super().__init__(KINDS, 1, lambda failure: kind_of(failure).name)
 
     def counted(self) -> Iterable[tuple[FailureKind, int]]:
         """Each kind, and how many."""
-        return [(kind, self._counts[name]) for name, kind in self._kinds.items()]
+        return [(_kind(group), group.count) for group in self.groups]
+
+
+def _kind(group: FailureGroup) -> FailureKind:
+    (job,) = group.examples
+    failure = failure_of(job)
+    kind = msgspec.structs.replace(kind_of(failure), example=job.id, message=failure.message)
+    if kind.name == group.name:
+        return kind
+    return msgspec.structs.replace(kind, pattern="", error=_literally(failure.exception or failure.error_type))
 
 
 def failure_kinds(failed: FailureTally, retrying: FailureTally) -> tuple[FailureKind, ...]:

@@ -6,7 +6,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 from longshore.cli.estimate import binding_words, time_left
-from longshore.cli.output import duration, one_line
+from longshore.cli.output import left_words, one_line
 from longshore.cli.progress import rate
 from longshore.queue import Count
 from longshore.runs.estimate import Binding
@@ -64,8 +64,7 @@ def _left(board: Board) -> str:
         return "finished"
     if board.estimate is not None:
         return time_left(board.estimate)
-    # The last jobs are often the slow ones; tenths of a second would promise too much.
-    return "" if board.left is None else f"{duration(max(board.left, 1.0))} left"
+    return "" if board.left is None else left_words(max(board.left, 1.0))
 
 
 def _counts(count: Count) -> Text:
