@@ -47,9 +47,10 @@ def write_atomically(
 ) -> None:
     """Write `content` to `target` as `atomic_file` does. Only its owner can read a new `private` file."""
     with atomic_file(target, part=part, durable=durable) as temporary:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        with os.fdopen(os.open(temporary, flags, 0o600 if private else 0o666), "wb") as file:
-            file.write(content)
+        if private:
+            # Before there is anything to read.
+            temporary.touch(0o600, exist_ok=False)
+        temporary.write_bytes(content)
 
 
 def sync_folder(folder: Path) -> None:
