@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from longshore.system import atomic_file as module
 from longshore.system.atomic_file import atomic_file, sync_folder, write_atomically
 
 
@@ -135,6 +134,6 @@ def test_the_caller_may_name_the_unfinished_file_and_put_it_in_place(tmp_path: P
 @pytest.mark.skipif(sys.platform == "win32", reason="a folder cannot be synced there")
 def test_a_folder_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[bool] = []
-    monkeypatch.setattr(module.os, "fsync", lambda opened: synced.append(stat.S_ISDIR(os.fstat(opened).st_mode)))
+    monkeypatch.setattr(os, "fsync", lambda opened: synced.append(stat.S_ISDIR(os.fstat(opened).st_mode)))
     sync_folder(tmp_path)
     assert synced == [True]

@@ -56,9 +56,9 @@ def test_a_lock_of_another_process_is_refused_and_seen(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
     with another(lock.path) as process:
         assert said(process) == "True"
-        assert lock.held
+        assert lock.is_held()
         assert not lock.acquire(timeout=0)
-    assert not lock.held
+    assert not lock.is_held()
     assert lock.acquire(timeout=PROBE_SECONDS)
     with another(lock.path) as process:
         assert said(process) == "False"
@@ -73,7 +73,7 @@ def test_a_lock_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
         assert said(process) == "True"
         process.kill()
         process.wait()
-        assert not lock.held
+        assert not lock.is_held()
         assert lock.acquire(timeout=0)
     lock.release()
 
@@ -104,11 +104,11 @@ def test_only_one_process_at_a_time_is_in_the_block(tmp_path: Path) -> None:
 def test_two_locks_on_one_file_exclude_each_other_in_one_process_too(tmp_path: Path) -> None:
     one, other = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
     with one:
-        assert other.held
+        assert other.is_held()
         assert not other.acquire(timeout=0)
-    assert not other.held
+    assert not other.is_held()
     with one:
-        assert other.held
+        assert other.is_held()
     one.release()
 
 
@@ -116,13 +116,13 @@ def test_a_lock_is_released_after_an_error(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
     with pytest.raises(KeyError), lock:
         raise KeyError
-    assert not lock.held
+    assert not lock.is_held()
     lock.release()
 
 
 def test_a_file_that_is_not_there_is_not_locked_and_not_made_by_looking(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "lock")
-    assert not lock.held
+    assert not lock.is_held()
     assert not lock.path.exists()
     lock.release()
 
@@ -141,10 +141,10 @@ def test_a_child_that_inherits_the_open_file_holds_the_lock(tmp_path: Path) -> N
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, pass_fds=(lock.fileno(),)
     ) as child:
         lock.release()
-        assert lock.held
+        assert lock.is_held()
         assert child.stdin is not None
         child.stdin.close()
         child.wait()
-    assert not lock.held
+    assert not lock.is_held()
     with pytest.raises(ValueError, match="is not open"):
         lock.fileno()

@@ -19,13 +19,14 @@ class Watched:
         self.started = asyncio.Event()
         self.cleaned_up = False
 
-    async def wait(self) -> None:
+    async def wait(self) -> str:
         self.started.set()
         try:
             await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
             self.cleaned_up = True
+        return "never"
 
 
 async def value(result: T) -> T:

@@ -101,7 +101,7 @@ class Control:
     def alive(self) -> bool:
         """Whether a fleet runs in this folder."""
         try:
-            return self._lock.held
+            return self._lock.is_held()
         except OSError as error:
             raise UsageError(
                 f"{self._lock.path} cannot be read: {error.strerror or error}. Do it as who started the fleet."

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 PROBE_SECONDS = 0.5
-"""How long to try for a lock that others look at with `held`: a look takes the lock for an instant."""
+"""How long to try for a lock that others look at with `is_held`: a look takes the lock for an instant."""
 _PAUSE = 0.01
 
 if sys.platform == "win32":
@@ -102,9 +102,8 @@ class FileLock:
             raise ValueError(f"{self.path} is not open")
         return self._file
 
-    @property
-    def held(self) -> bool:
-        """Whether any process holds the lock, this one included."""
+    def is_held(self) -> bool:
+        """Return whether any process holds the lock, this one included."""
         try:
             file = os.open(self.path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
         except FileNotFoundError:

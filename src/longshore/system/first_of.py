@@ -16,16 +16,17 @@ async def first_of(awaited: Awaitable[T], *others: Awaitable[object], timeout: f
     raised. Everything that has not ended is cancelled, and has ended when this returns or raises, also if the caller
     is cancelled; wrap what must go on in `asyncio.shield`. They are started in the order given.
     """
-    tasks = [asyncio.ensure_future(awaited), *map(asyncio.ensure_future, others)]
+    first = asyncio.ensure_future(awaited)
+    rest = [asyncio.ensure_future(other) for other in others]
     try:
-        await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            return tasks[0].result()
-        for task in tasks:
+        await asyncio.wait([first, *rest], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        if first.done():
+            return first.result()
+        for task in rest:
             if task.done():
                 task.result()
         return None
     finally:
-        for task in tasks:
+        for task in (first, *rest):
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(first, *rest, return_exceptions=True)
