@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longshore import Kit, ProcessingError, Result, Snooze, Worker, handler, new_job
+from longshore import AsyncKit, ProcessingError, Result, Snooze, SyncKit, Worker, handler, new_job
 from longshore.errors import UnknownKindError
 from longshore.handlers.worker_class import Task
 from longshore.job import Job
@@ -19,13 +19,13 @@ URL = "https://example.org/"
 
 
 @handler("page", timeout=30, retries=2)
-async def page(url: str, kit: Kit) -> Any:
+async def page(url: str, kit: AsyncKit) -> Any:
     answer = await kit.http.get(url)
     return {"text": answer.text, "status": answer.status}
 
 
 @handler("plain", timeout=30)
-def plain(job: Job, kit: Kit) -> Any:
+def plain(job: Job, kit: SyncKit) -> Any:
     return kit.http.get(job.payload["url"]).json()
 
 

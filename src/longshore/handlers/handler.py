@@ -12,16 +12,29 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 from longshore.errors import HandlerFileError
 
 if TYPE_CHECKING:
+    import typing_extensions
     from pydantic import BaseModel
 
     from longshore.handlers.kit import Kit
     from longshore.handlers.parameters import Parameters
     from longshore.job import Job
+    from longshore.scrape.records.emission import Keep
+
+    # With defaults, so that `Handler` alone is any handler; `typing` has them from Python 3.13 on.
+    P = typing_extensions.ParamSpec("P", default=...)
+    R_co = typing_extensions.TypeVar("R_co", covariant=True, default=Any)
+else:
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+# The parameters and the return type of a function that becomes a handler.
+FunctionP = ParamSpec("FunctionP")
+FunctionR = TypeVar("FunctionR")
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 DEFAULT_BACKOFF = 1.0
@@ -35,11 +48,11 @@ GIVEN = frozenset({"job", "kit"})
 """Parameters that are given rather than declared."""
 
 
-class Handler:
+class Handler(Generic[P, R_co]):
     """A function that handles one kind of job. Still callable like the function it was made of."""
 
     kind: str
-    function: Callable[..., Any]
+    function: Callable[P, R_co]
     is_async: bool
     timeout: timedelta
     """How long one attempt may take."""
@@ -47,26 +60,26 @@ class Handler:
     """How often a failed job is tried again; None leaves it to the job's own limit."""
     emits: Mapping[str, type[BaseModel]]
     """What the records of each kind are; where none is named, every record is taken."""
-    keep: Callable[[Any, str], bool | str | None] | None
+    keep: Keep | None
     """Which records are kept: given a record and its kind, True or None; False or a reason rejects it."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
-    invoke: Callable[[Job, Kit], Any]
+    invoke: Callable[[Job, Kit], R_co]
     """Call the function with what it wants. Returns its value, or an awaitable of it where `is_async`."""
 
     def __init__(
         self,
         kind: str,
-        function: Callable[..., Any],
+        function: Callable[P, R_co],
         *,
         timeout: float | timedelta = DEFAULT_TIMEOUT,
         retries: int | None = None,
         backoff: float = DEFAULT_BACKOFF,
         params: type[BaseModel] | None = None,
         emits: Mapping[str, type[BaseModel]] | None = None,
-        keep: Callable[[Any, str], bool | str | None] | None = None,
+        keep: Keep | None = None,
         robots: bool | None = None,
-        names: dict[str, Any] | None = None,
+        names: dict[str, object] | None = None,
     ) -> None:
         """`names` are what annotations written as text may refer to, beside the globals of the function."""
         if not isinstance(kind, str) or not kind:
@@ -93,18 +106,18 @@ class Handler:
         self._prepared: Parameters | None = None
         self.invoke = self._shortest_call()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Handler of '{self.kind}': {getattr(self.function, '__qualname__', self.function)}>"
 
-    def arguments(self, job: Job, kit: Kit) -> dict[str, Any]:
+    def arguments(self, job: Job, kit: Kit) -> dict[str, object]:
         """The keyword arguments the function is called with.
 
         Raises `ValidationError`, naming everything that is wrong with the payload at once.
         """
-        given = {"job": job, "kit": kit}
+        given: dict[str, object] = {"job": job, "kit": kit}
         arguments = {name: given[name] for name in self._signature if name in GIVEN}
         if self._declares:
             arguments |= self.prepare().take(job.payload)
@@ -134,14 +147,20 @@ class Handler:
     def _declares(self) -> bool:
         return self._params is not None or not GIVEN.issuperset(self._signature)
 
-    def _shortest_call(self) -> Callable[[Job, Kit], Any]:
-        function = self.function
+    def _shortest_call(self) -> Callable[[Job, Kit], R_co]:
+        function: Callable[..., R_co] = self.function
         if not self._declares:
             if list(self._signature) == ["job", "kit"]:
                 return function
             if list(self._signature) == ["job"]:
                 return lambda job, _: function(job)
         return lambda job, kit: function(**self.arguments(job, kit))
+
+
+class Declare(Protocol):
+    """What `@handler(...)` decorates with: the handler takes what the function takes, and returns what it returns."""
+
+    def __call__(self, function: Callable[FunctionP, FunctionR], /) -> Handler[FunctionP, FunctionR]: ...
 
 
 def handler(
@@ -152,9 +171,9 @@ def handler(
     backoff: float = DEFAULT_BACKOFF,
     params: type[BaseModel] | None = None,
     emits: Mapping[str, type[BaseModel]] | None = None,
-    keep: Callable[[Any, str], bool | str | None] | None = None,
+    keep: Keep | None = None,
     robots: bool | None = None,
-) -> Callable[[Callable[..., Any]], Handler]:
+) -> Declare:
     """Make a function the handler of a kind of job.
 
     `timeout` (seconds or a timedelta) bounds one attempt; `retries` is how often a failed job is tried again, by
@@ -169,7 +188,7 @@ def handler(
     # Inside a function, annotations written as text may name what is local there; later it is out of reach.
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
-    def declare(function: Callable[..., Any]) -> Handler:
+    def declare(function: Callable[FunctionP, FunctionR]) -> Handler[FunctionP, FunctionR]:
         return Handler(
             kind,
             function,
@@ -223,7 +242,7 @@ def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> di
     return dict(emits)
 
 
-def _checked_signature(kind: str, function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _checked_signature(kind: str, function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     signature = inspect.signature(function).parameters
     for parameter in signature.values():
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:

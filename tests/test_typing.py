@@ -1,0 +1,158 @@
+"""The public API is typed: `py.typed` is shipped, no public signature says `Any`, and mistakes in a handler are found."""
+
+from __future__ import annotations
+
+import ast
+import importlib.resources
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import longshore
+import longshore.conformance
+import longshore.testing
+
+SOURCES = Path(longshore.__file__).parents[1]
+
+UNCHECKED = {
+    "longshore.stored.Json": "a value read from JSON, as with json.loads",
+    "longshore.stored.JsonObject": "a dict read from JSON",
+    "longshore.scrape.records.emission.Keep": "a filter of the user's own, for records of the user's own types",
+    "longshore.scrape.browser.driver.DriverPage": "the page of Playwright or Selenium, as a setting says",
+    "longshore.handlers.worker_class.Worker.process_task": "an override names the kit that fits it, async or plain",
+}
+"""What may say `Any`, and why."""
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (importlib.resources.files("longshore") / "py.typed").is_file()
+
+
+def test_no_public_signature_says_any() -> None:
+    walk = Walk(SOURCES)
+    for package in (longshore, longshore.testing, longshore.conformance):
+        for name in package.__all__:
+            walk.visit(package.__name__, name)
+    assert walk.found == []
+    assert walk.excused == set(UNCHECKED)
+    # The walk has gone as far as the tools of the kit, and what they return.
+    assert {"longshore.handlers.kit.SyncKit", "longshore.scrape.answers.Response"} <= walk.visited
+
+
+def test_the_walk_finds_any_behind_an_alias_in_another_module(tmp_path: Path) -> None:
+    (tmp_path / "longshore").mkdir()
+    (tmp_path / "longshore" / "a.py").write_text("from longshore.b import Alias\ndef f(x: list[Alias]) -> None: ...\n")
+    (tmp_path / "longshore" / "b.py").write_text("from typing import Any\nAlias = dict[str, Any]\n")
+    walk = Walk(tmp_path)
+    walk.visit("longshore.a", "f")
+    assert walk.found == ["longshore.b.Alias"]
+
+
+def test_the_walk_finds_any_in_fields_and_methods_of_classes(tmp_path: Path) -> None:
+    (tmp_path / "longshore").mkdir()
+    (tmp_path / "longshore" / "a.py").write_text(
+        "from typing import Any\n"
+        "class Base:\n    def run(self, *args: Any) -> int: ...\n"
+        "class Made(Base):\n    field: Any\n    _own: Any\n    def _private(self) -> Any: ...\n"
+        "def make() -> Made: ...\n"
+    )
+    walk = Walk(tmp_path)
+    walk.visit("longshore.a", "make")
+    assert sorted(walk.found) == ["longshore.a.Base.run", "longshore.a.Made.field"]
+
+
+@dataclass
+class Walk:
+    """Goes from a public name through its signatures to every name of Longshore that they mention."""
+
+    sources: Path
+
+    def __post_init__(self) -> None:
+        self.found: list[str] = []
+        """What says `Any`."""
+        self.excused: set[str] = set()
+        self.visited: set[str] = set()
+        self._modules: dict[str, dict[str, list[ast.AST]]] = {}
+
+    def visit(self, module: str, name: str) -> None:
+        full = f"{module}.{name}"
+        if full in self.visited:
+            return
+        self.visited.add(full)
+        for node in self._names(module).get(name, ()):
+            match node:
+                case ast.ImportFrom(module=str(origin), names=aliases):
+                    if origin.split(".")[0] == "longshore":
+                        for alias in aliases:
+                            if (alias.asname or alias.name) == name:
+                                self.visit(origin, alias.name)
+                case ast.ClassDef():
+                    self._class(module, full, node)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    self._function(module, full, node)
+                case ast.Assign(value=value) | ast.AnnAssign(value=ast.expr() as value):
+                    # A call makes a value (a TypeVar, a logger); anything else may be an alias of a type.
+                    if not isinstance(value, ast.Call):
+                        self._expression(module, full, value)
+
+    def _names(self, module: str) -> dict[str, list[ast.AST]]:
+        """What each name of a module is: imports, definitions and assignments at its top, also under an `if`."""
+        if module not in self._modules:
+            path = self.sources.joinpath(*module.split("."))
+            file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+            names = self._modules[module] = {}
+            for node in _statements(ast.parse(file.read_text(encoding="utf-8")).body):
+                for name in _bound(node):
+                    names.setdefault(name, []).append(node)
+        return self._modules[module]
+
+    def _class(self, module: str, full: str, node: ast.ClassDef) -> None:
+        for base in node.bases:
+            self._expression(module, full, base)
+        for member in node.body:
+            match member:
+                case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation) if not name.startswith("_"):
+                    self._expression(module, f"{full}.{name}", annotation)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    if not name.startswith("_") or name in {"__init__", "__call__"}:
+                        self._function(module, f"{full}.{name}", member)
+
+    def _function(self, module: str, full: str, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        given = node.args
+        for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+            if argument is not None and argument.annotation is not None:
+                self._expression(module, full, argument.annotation)
+        if node.returns is not None:
+            self._expression(module, full, node.returns)
+
+    def _expression(self, module: str, full: str, expression: ast.expr) -> None:
+        names = [node.id for node in ast.walk(expression) if isinstance(node, ast.Name)]
+        if "Any" in names:
+            if full in UNCHECKED:
+                self.excused.add(full)
+            elif full not in self.found:
+                self.found.append(full)
+        for name in names:
+            self.visit(module, name)
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        if isinstance(node, ast.If):
+            yield from _statements([*node.body, *node.orelse])
+        else:
+            yield node
+
+
+def _bound(node: ast.stmt) -> list[str]:
+    match node:
+        case ast.ImportFrom(names=aliases):
+            return [alias.asname or alias.name for alias in aliases]
+        case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return [name]
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return [name]
+        case _:
+            return []
