@@ -7,12 +7,12 @@ Whoever changes one read it first, and says which version it read: where another
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from longshore.queue import Queue
-from longshore.stored import check_texts
+from longshore.stored import Json, check_texts
 
 ABSENT = ""
 """The version of a note that is not there."""
@@ -24,7 +24,7 @@ class Note(msgspec.Struct, frozen=True):
     name: str
     version: str
     """Given by the medium, never twice for one name; `ABSENT` for a note that is not there."""
-    value: Any
+    value: Json
     """JSON; None is no note."""
 
     def __post_init__(self) -> None:

@@ -12,12 +12,11 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from longshore.errors import HandlerFileError
 
 if TYPE_CHECKING:
-    import typing_extensions
     from pydantic import BaseModel
 
     from longshore.handlers.kit import Kit
@@ -25,16 +24,11 @@ if TYPE_CHECKING:
     from longshore.job import Job
     from longshore.scrape.records.emission import Keep
 
-    # With defaults, so that `Handler` alone is any handler; `typing` has them from Python 3.13 on.
-    P = typing_extensions.ParamSpec("P", default=...)
-    R_co = typing_extensions.TypeVar("R_co", covariant=True, default=Any)
-else:
-    P = ParamSpec("P")
-    R_co = TypeVar("R_co", covariant=True)
+P = ParamSpec("P")
+R = TypeVar("R")
 
-# The parameters and the return type of a function that becomes a handler.
-FunctionP = ParamSpec("FunctionP")
-FunctionR = TypeVar("FunctionR")
+Returned: TypeAlias = Any
+"""What a function returned: a value, or an awaitable of one if the handler is async, which only `is_async` tells."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 DEFAULT_BACKOFF = 1.0
@@ -48,11 +42,11 @@ GIVEN = frozenset({"job", "kit"})
 """Parameters that are given rather than declared."""
 
 
-class Handler(Generic[P, R_co]):
+class Handler:
     """A function that handles one kind of job. Still callable like the function it was made of."""
 
     kind: str
-    function: Callable[P, R_co]
+    function: Callable[..., object]
     is_async: bool
     timeout: timedelta
     """How long one attempt may take."""
@@ -64,13 +58,13 @@ class Handler(Generic[P, R_co]):
     """Which records are kept: given a record and its kind, True or None; False or a reason rejects it."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
-    invoke: Callable[[Job, Kit], R_co]
+    invoke: Callable[[Job, Kit], Returned]
     """Call the function with what it wants. Returns its value, or an awaitable of it where `is_async`."""
 
     def __init__(
         self,
         kind: str,
-        function: Callable[P, R_co],
+        function: Callable[..., object],
         *,
         timeout: float | timedelta = DEFAULT_TIMEOUT,
         retries: int | None = None,
@@ -106,7 +100,7 @@ class Handler(Generic[P, R_co]):
         self._prepared: Parameters | None = None
         self.invoke = self._shortest_call()
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    def __call__(self, *args: Any, **kwargs: Any) -> Returned:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -147,8 +141,8 @@ class Handler(Generic[P, R_co]):
     def _declares(self) -> bool:
         return self._params is not None or not GIVEN.issuperset(self._signature)
 
-    def _shortest_call(self) -> Callable[[Job, Kit], R_co]:
-        function: Callable[..., R_co] = self.function
+    def _shortest_call(self) -> Callable[[Job, Kit], Returned]:
+        function = self.function
         if not self._declares:
             if list(self._signature) == ["job", "kit"]:
                 return function
@@ -157,10 +151,19 @@ class Handler(Generic[P, R_co]):
         return lambda job, kit: function(**self.arguments(job, kit))
 
 
+class FunctionHandler(Handler, Generic[P, R]):
+    """A handler made by `@handler`: its type says what the function takes and returns."""
+
+    function: Callable[P, R]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+
 class Declare(Protocol):
     """What `@handler(...)` decorates with: the handler takes what the function takes, and returns what it returns."""
 
-    def __call__(self, function: Callable[FunctionP, FunctionR], /) -> Handler[FunctionP, FunctionR]: ...
+    def __call__(self, function: Callable[P, R], /) -> FunctionHandler[P, R]: ...
 
 
 def handler(
@@ -188,8 +191,8 @@ def handler(
     # Inside a function, annotations written as text may name what is local there; later it is out of reach.
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
-    def declare(function: Callable[FunctionP, FunctionR]) -> Handler[FunctionP, FunctionR]:
-        return Handler(
+    def declare(function: Callable[P, R]) -> FunctionHandler[P, R]:
+        return FunctionHandler(
             kind,
             function,
             timeout=timeout,

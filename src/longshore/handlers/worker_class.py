@@ -70,7 +70,7 @@ else:
 
 
 class Task(msgspec.Struct, Generic[KitT_co], frozen=True):
-    """A job as a `Worker` class sees it: `Task[AsyncKit]` for an async `process_task`, `Task[SyncKit]` for a plain one."""
+    """A job as a `Worker` class sees it: a `Task[AsyncKit]` if `process_task` is async, otherwise a `Task[SyncKit]`."""
 
     id: str
     type: str
