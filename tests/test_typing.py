@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.resources
+import re
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 import longshore
 import longshore.conformance
@@ -28,6 +34,130 @@ UNCHECKED = {
 
 def test_the_package_says_that_it_is_typed() -> None:
     assert (importlib.resources.files("longshore") / "py.typed").is_file()
+
+
+def test_the_wheel_has_the_mark_of_a_typed_package(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=SOURCES.parent, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    assert "longshore/py.typed" in zipfile.ZipFile(wheel).namelist()
+
+
+HANDLERS = """\
+from datetime import timedelta
+
+from pydantic import BaseModel
+
+from longshore import AsyncKit, Job, Kit, Result, SyncKit, Task, Worker, handler, new_job
+
+
+class Item(BaseModel):
+    name: str
+
+
+@handler("page", emits={"item": Item}, keep=lambda record, kind: record.name != "")
+async def page(job: Job, kit: AsyncKit) -> Result:
+    response = await kit.http.get(job.payload["url"], timeout=timedelta(seconds=3))
+    async with kit.browser.page() as tab:
+        opened = await tab.open(response.url)
+        size: int = await tab.do(measured)
+    async with kit.proxies.turn("example.org") as turn:
+        kit.log.info("fetched", status=opened.status, proxy=str(turn.proxy), size=size)
+    kit.emit(Item(name=await kit.tor.proxy("cart-7")), kind="item")
+    return Result({"length": len(response.text)}, jobs=[new_job("page", {"url": response.url})])
+
+
+async def measured(driver: object) -> int:
+    return len(str(driver))
+
+
+@handler("plain")
+def plain(job: Job, kit: SyncKit) -> str:
+    response = kit.http.get(job.payload["url"])
+    with kit.browser.page() as tab:
+        tab.open(response.url)
+        text = tab.html() + tab.do(lambda driver: str(driver))
+    with kit.proxies.turn("example.org") as turn:
+        turn.answered(200)
+    kit.log.info("parsed", proxy=kit.tor.proxy("cart-7"), by=turn.url)
+    return text
+
+
+@handler("item", params=Item)
+def item(params: Item, kit: SyncKit) -> str:
+    noted(kit)
+    return params.name
+
+
+def noted(kit: Kit) -> None:
+    kit.emit({"noted": True})
+
+
+class Pages(Worker):
+    async def process_task(self, task: Task[AsyncKit]) -> int:
+        return len((await task.kit.http.get(task.params["url"])).body)
+
+
+class Files(Worker):
+    def process_task(self, task: Task[SyncKit]) -> int:
+        return len(task.kit.http.get(task.params["url"]).body)
+
+
+class Either(Worker):
+    def process_task(self, task: Task) -> str:
+        task.kit.log.info("begun")
+        return task.id
+
+
+@handler("untyped")
+def untyped(url, kit):  # no-untyped-def
+    return kit.http.get(url)
+
+
+@handler("wrong")
+async def wrong(job: Job, kit: AsyncKit) -> None:
+    await kit.http.gett("https://example.org/")  # attr-defined
+    kit.http.get("https://example.org/").text  # attr-defined
+    kit.http.get("https://example.org/")  # unused-coroutine
+    await kit.http.get("https://example.org/", chek=False)  # call-arg
+    kit.browser.pagee()  # attr-defined
+    kit.emit(1, kind=2)  # arg-type
+    kit.log.inform("fetched")  # attr-defined
+    kit.proxies.turns("example.org")  # attr-defined
+    await kit.tor.proxies()  # attr-defined
+
+
+@handler("wrong plain")
+def wrong_plain(job: Job, kit: SyncKit) -> None:
+    kit.http.gett("https://example.org/")  # attr-defined
+    kit.http.get("https://example.org/").txt  # attr-defined
+    kit.browser.pagee()  # attr-defined
+    kit.emit(1, kind=2)  # arg-type
+    kit.log.inform("fetched")  # attr-defined
+    kit.proxies.turns("example.org")  # attr-defined
+    kit.tor.proxies()  # attr-defined
+
+
+def calling(kit: SyncKit, both: Kit) -> int:
+    item("x", kit)  # arg-type
+    both.http  # attr-defined
+    return item(Item(name="x"), kit=kit)  # return-value
+"""
+"""Handlers as people write them; where a line is wrong, it ends with what mypy calls the fault."""
+
+
+def test_mypy_accepts_typed_handlers_and_finds_every_mistake(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    assert pytestconfig.cache is not None
+    # Kept from one run to the next: reading all that a handler imports takes several seconds.
+    cache = pytestconfig.cache.mkdir("mypy")
+    check = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", "handlers.py"]
+    done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = re.findall(r"^handlers\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
+    marked = [(number, line) for number, line in enumerate(HANDLERS.splitlines(), 1) if "  # " in line]
+    assert [(int(number), code) for number, code in said] == [
+        (number, line.rpartition("  # ")[2]) for number, line in marked
+    ], done.stdout + done.stderr
 
 
 def test_no_public_signature_says_any() -> None:

@@ -42,7 +42,7 @@ from longshore.errors import (
     TimedOutError,
     UsageError,
 )
-from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
+from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler, Returned
 from longshore.handlers.kit import AsyncKit, Kit, NoTools, SyncKit
 from longshore.handlers.lease_keeper import LeaseKeeper
 from longshore.handlers.result import outcome_of, outcome_of_error
@@ -396,19 +396,19 @@ def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str
 
 
 def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) -> Handler:
-    def process(job: Job, kit: Kit, params: Any) -> Any:
+    def process(job: Job, kit: Kit, params: Json) -> Returned:
         return instance().process_task(Task(job.id, job.kind, params, kit))
 
-    async def process_async(job: Job, kit: Kit, params: Any) -> Any:
+    async def process_async(job: Job, kit: Kit, params: Json) -> object:
         return await process(job, kit, params)
 
-    async def process_async_bare(job: Job, kit: Kit) -> Any:
+    async def process_async_bare(job: Job, kit: Kit) -> object:
         return await process(job, kit, job.payload)
 
-    def process_bare(job: Job, kit: Kit) -> Any:
+    def process_bare(job: Job, kit: Kit) -> object:
         return process(job, kit, job.payload)
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     if inspect.iscoroutinefunction(worker.process_task):
         function = process_async_bare if worker.params is None else process_async
     else:

@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,8 +101,8 @@ def _attempt(handler: Handler, job: Job, kit: SyncKit) -> tuple[Outcome, BaseExc
         return outcome_of_error(handler, job, error), error
 
 
-async def _awaited(value: object) -> object:
-    return await value  # type: ignore[misc]
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
 
 
 class _Frames:
