@@ -47,6 +47,19 @@ def test_a_plain_handler_runs_the_same_way() -> None:
     assert run_handler(plain, {"url": URL}, http={URL: {"a": 1}}) == Completed({"a": 1})
 
 
+def test_the_kit_is_the_one_for_its_sort_of_handler() -> None:
+    @handler("async")
+    async def asynchronous(kit: AsyncKit) -> str:
+        return type(kit).__name__
+
+    @handler("plain")
+    def synchronous(kit: SyncKit) -> str:
+        return type(kit).__name__
+
+    assert run_handler(asynchronous) == Completed("AsyncKit")
+    assert run_handler(synchronous) == Completed("SyncKit")
+
+
 def test_a_plain_handler_may_run_a_loop_of_its_own() -> None:
     async def inner() -> int:
         return 3

@@ -306,8 +306,9 @@ class Worker:
         self.log.info("Claimed work", job_id=task.id, kind=task.type)
         job = self._held(task).job
         handler = self._handler(task.type)
+        kit = (AsyncKit if handler.is_async else SyncKit)(self.log, NoTools(), job)
         try:
-            value = handler.invoke(job, self._kit(job))
+            value = handler.invoke(job, kit)
             if handler.is_async:
                 value = self._finish(value, handler.timeout)
         except Exception as error:  # noqa: BLE001 (whatever the task raises is its outcome)
@@ -316,10 +317,6 @@ class Worker:
         else:
             if self.complete_task(task, value):
                 self.log.info("Completed work", job_id=task.id)
-
-    def _kit(self, job: Job) -> Kit:
-        kit = AsyncKit if inspect.iscoroutinefunction(self.process_task) else SyncKit
-        return kit(self.log, NoTools(), job)
 
     def _finish(self, value: Awaitable[object], timeout: timedelta) -> object:
         """Await an async `process_task` in a loop that is kept, so that what it opens there can be used again."""
