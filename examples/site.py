@@ -13,11 +13,11 @@ from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urljoin
 
-from longshore import Job, Kit, ProcessingError, handler
+from longshore import AsyncKit, Job, ProcessingError, handler
 
 
 @handler("item", timeout=10, retries=3)
-async def item(job: Job, kit: Kit) -> dict[str, Any]:
+async def item(job: Job, kit: AsyncKit) -> dict[str, Any]:
     url = job.payload["url"]
     page = Page()
     page.feed((await kit.http.get(url)).text)

@@ -10,6 +10,7 @@ import longshore.testing
 from longshore.errors import WorkerError
 
 PUBLIC = {
+    "AsyncKit",
     "ConnectionFailedError",
     "CrashedError",
     "Job",
@@ -22,6 +23,8 @@ PUBLIC = {
     "Snooze",
     "SnoozeError",
     "StatusError",
+    "SyncKit",
+    "Task",
     "TimedOutError",
     "ValidationError",
     "Worker",

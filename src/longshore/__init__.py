@@ -25,9 +25,9 @@ from longshore.system.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from longshore.api import start, stats
     from longshore.handlers.handler import handler
-    from longshore.handlers.kit import Kit
+    from longshore.handlers.kit import AsyncKit, Kit, SyncKit
     from longshore.handlers.result import Partial, Result, Snooze
-    from longshore.handlers.worker_class import Worker
+    from longshore.handlers.worker_class import Task, Worker
     from longshore.job import Job, new_job
     from longshore.media import open_queue
     from longshore.observe.logs import log_context
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from longshore.worker.stop import stop_condition
 
 __all__ = [
+    "AsyncKit",
     "ConnectionFailedError",
     "CrashedError",
     "Job",
@@ -49,6 +50,8 @@ __all__ = [
     "Snooze",
     "SnoozeError",
     "StatusError",
+    "SyncKit",
+    "Task",
     "TimedOutError",
     "ValidationError",
     "Worker",
@@ -68,6 +71,7 @@ if not TYPE_CHECKING:  # a type checker is to know each name
     __getattr__ = lazy_exports(
         __name__,
         {
+            "AsyncKit": "handlers.kit",
             "Job": "job",
             "Kit": "handlers.kit",
             "Partial": "handlers.result",
@@ -75,6 +79,8 @@ if not TYPE_CHECKING:  # a type checker is to know each name
             "Scraper": "runs.scrapers",
             "Snooze": "handlers.result",
             "StatusError": "scrape.answers",
+            "SyncKit": "handlers.kit",
+            "Task": "handlers.worker_class",
             "Worker": "handlers.worker_class",
             "handler": "handlers.handler",
             "log_context": "observe.logs",

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
 from longshore.errors import Failure
-from longshore.stored import BIGGEST, UNFIT, check_instant, check_payload, check_texts, check_whole, refusal
+from longshore.stored import (
+    BIGGEST,
+    UNFIT,
+    Json,
+    JsonObject,
+    check_instant,
+    check_payload,
+    check_texts,
+    check_whole,
+    refusal,
+)
 from longshore.url import host_of, url_key
 
 DEFAULT_MAX_ATTEMPTS = 4
@@ -50,7 +59,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     kind: str
     key: str
-    payload: dict[str, Any]
+    payload: JsonObject
     priority: int = 0
     """Lower first; equal ones by age."""
     partition: str = ""
@@ -85,7 +94,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     kind: str
     key: str
-    payload: dict[str, Any]
+    payload: JsonObject
     priority: int = 0
     partition: str = ""
     host: str = ""
@@ -106,7 +115,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The label of the worker that holds the job, or last settled it."""
     seconds: float | None = None
     """How long the attempt that settled the job took."""
-    result: Any = None
+    result: Json = None
     failure: Failure | None = None
     """Why the last failed attempt failed; kept while the job waits for its retry."""
 
@@ -128,7 +137,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 def new_job(
     kind: str,
-    payload: dict[str, Any],
+    payload: JsonObject,
     *,
     run: str = "",
     key: str | None = None,
@@ -169,7 +178,7 @@ def number_of(job_id: str) -> int:
     return int(job_id) if job_id.isascii() and job_id.isdecimal() and len(job_id) <= 18 else 0
 
 
-def payload_key(payload: dict[str, Any]) -> str:
+def payload_key(payload: JsonObject) -> str:
     """The SHA-256 of the payload's JSON with sorted keys: the key of a job that is not a URL."""
     try:
         return hashlib.sha256(msgspec.json.encode(payload, order="sorted")).hexdigest()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from longshore.errors import QueueError
 from longshore.queue import Queue
-from longshore.stored import check_texts
+from longshore.stored import Json, check_texts
 
 ABSENT = ""
 """The version of a note that is not there."""
@@ -26,7 +26,7 @@ class Note(msgspec.Struct, frozen=True):
     name: str
     version: str
     """Given by the medium, never twice for one name; `ABSENT` for a note that is not there."""
-    value: Any
+    value: Json
     """JSON; None is no note."""
 
     def __post_init__(self) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
 from longshore.errors import Failure
 from longshore.job import NewJob
 from longshore.lease import Lease
-from longshore.stored import BIGGEST, check_duration, check_seconds, check_whole
+from longshore.stored import BIGGEST, Json, check_duration, check_seconds, check_whole
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -19,7 +18,7 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
     `result` is anything JSON can say; a `msgspec.Raw` is taken as JSON already encoded.
     """
 
-    result: Any = None
+    result: Json = None
     jobs: tuple[NewJob, ...] = ()
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, overload
+from typing import TypeVar, cast, overload
 
 from longshore.errors import LongshoreError
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 LONGEST_WAIT = 60.0
 """Seconds; no wait between two tries is longer."""

@@ -7,26 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from longshore.lease import Held, WorkerId
 from longshore.queue import Queue
+from longshore.stored import Json
 
 
 class Present(msgspec.Struct, frozen=True):
     """A worker that is alive."""
 
     worker: WorkerId
-    about: Mapping[str, Any]
+    about: Mapping[str, Json]
     """What it last said of itself."""
 
 
 class KeepsRoll(Queue, Protocol):
     """A queue with the trait `keeps_roll`."""
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Json]) -> list[Held]:
         """Everything `renew` does, and in the same write: be on the roll, with these words. Again at every heartbeat.
 
         `about` is a JSON object of at most a few kilobytes; it replaces what the worker said before. A plain `renew` or

@@ -10,11 +10,20 @@ import re
 import sys
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from longshore.errors import UsageError
+
+Json: TypeAlias = Any
+"""A value read from JSON: None, a bool, a number, a text, a list or a dict of such values.
+
+It is unchecked, as with `json.loads`: with a union of those types, every `payload["url"]` would need its own check.
+Parameters with annotations, or a pydantic model, check a payload and give its parts their types.
+"""
+JsonObject: TypeAlias = dict[str, Json]
+"""An object read from JSON, such as the payload of a job."""
 
 DEEPEST = 200
 """How many lists and dicts may lie within one another; readers have a stack to keep."""

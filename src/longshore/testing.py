@@ -13,15 +13,15 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 import structlog
+from structlog.typing import FilteringBoundLogger
 
 from longshore.clock import Clock, ManualClock, SystemClock
 from longshore.errors import ProcessingError, TimedOutError, UnknownKindError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import JustHttp, Kit
+from longshore.handlers.kit import AsyncKit, JustHttp, SyncKit
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.handlers.worker_class import Worker, class_handlers
 from longshore.job import DEFAULT_MAX_ATTEMPTS, Job, State, new_job
@@ -30,6 +30,7 @@ from longshore.outcome import Completed, Failed, Outcome, Snoozed
 from longshore.scrape.http import Http, Response, SyncHttp
 from longshore.scrape.proxy_file import Proxy
 from longshore.scrape.request import Request
+from longshore.stored import Json, JsonObject
 from longshore.system.first_of import first_of
 from longshore.url import mask_url
 
@@ -44,7 +45,7 @@ __all__ = [
     "run_handler",
 ]
 
-Page = str | bytes | int | dict[str, Any] | list[Any] | Response | Exception
+Page = str | bytes | int | JsonObject | list[Json] | Response | Exception
 """What a fake page may be: text, bytes, a status, something sent as JSON, a whole `Response`, an error to raise."""
 Pages = Mapping[str, Page] | Callable[[str], Page]
 
@@ -97,7 +98,7 @@ class _Pages:
 
 
 def make_job(
-    payload: dict[str, Any] | None = None,
+    payload: JsonObject | None = None,
     *,
     kind: str = "test",
     run: str = "test",
@@ -125,7 +126,7 @@ def make_job(
 
 def run_handler(
     handler: Handler | type[Worker],
-    payload: dict[str, Any] | None = None,
+    payload: JsonObject | None = None,
     *,
     kind: str | None = None,
     attempt: int = 1,
@@ -141,28 +142,28 @@ def run_handler(
     chosen = handler if isinstance(handler, Handler) else _of_class(handler, kind)
     time = clock or SystemClock()
     job = make_job(payload, kind=kind or chosen.kind, attempt=attempt, clock=time)
-    outcome = _without_loop(_attempt, chosen, job, FakeHttp(http), time)
+    outcome = _without_loop(lambda: _attempt(chosen, job, FakeHttp(http), time))
     if isinstance(outcome, Completed):
         return Completed(msgspec.json.decode(msgspec.json.encode(outcome.result)), outcome.jobs)
     return outcome
 
 
-def _without_loop(function: Callable[..., Outcome], *args: Any) -> Outcome:
+def _without_loop(function: Callable[[], Outcome]) -> Outcome:
     """Call it where no event loop runs, as a worker does: here, or from an async test in a thread beside it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return function(*args)
+        return function()
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(context.run, function, *args).result()
+        return thread.submit(context.run, function).result()
 
 
 def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcome:
     log = structlog.get_logger().bind(worker_id="test")
     try:
         if handler.is_async:
-            value = asyncio.run(_in_time(handler, job, Kit(log, JustHttp(http), job), clock))
+            value = asyncio.run(_in_time(handler, job, AsyncKit(log, JustHttp(http), job), clock))
         else:
             value = _plain(handler, job, log, http, clock)
     except Exception as error:  # noqa: BLE001 (whatever the handler raises is its outcome)
@@ -170,7 +171,7 @@ def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcom
     return outcome_of(handler, job, value)
 
 
-async def _in_time(handler: Handler, job: Job, kit: Kit, clock: Clock) -> Any:
+async def _in_time(handler: Handler, job: Job, kit: AsyncKit, clock: Clock) -> object:
     # The limit first: it must count before the handler can move a manual clock.
     limit = asyncio.ensure_future(clock.sleep(handler.timeout.total_seconds()))
     work = asyncio.ensure_future(handler.invoke(job, kit))
@@ -181,11 +182,11 @@ async def _in_time(handler: Handler, job: Job, kit: Kit, clock: Clock) -> Any:
     return work.result()
 
 
-def _plain(handler: Handler, job: Job, log: Any, http: FakeHttp, clock: Clock) -> Any:
+def _plain(handler: Handler, job: Job, log: FilteringBoundLogger, http: FakeHttp, clock: Clock) -> object:
     fetch = SyncHttp(http)
     started = clock.monotonic()
     try:
-        value = handler.invoke(job, Kit(log, JustHttp(fetch), job))
+        value = handler.invoke(job, SyncKit(log, JustHttp(fetch), job))
     finally:
         fetch.close()
     # A worker kills the process at the timeout; here the handler can only be judged when it is through.

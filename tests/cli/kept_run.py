@@ -11,12 +11,12 @@ from aiohttp import web
 from longshore import new_job, open_queue
 from longshore.errors import Failure
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import JustHttp, Kit
+from longshore.handlers.kit import AsyncKit, JustHttp, Kit
 from longshore.handlers.load import load_handlers
 from longshore.lease import Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.scrape.bundles import Bundles
-from longshore.scrape.http import Http
+from longshore.scrape.http import AttemptHttp, Http
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emission, RecordWriter
 from longshore.scrape.signature import signature_of
@@ -98,7 +98,7 @@ async def _attempt(page: Handler, lease: Lease, http: Http, folder: Path, record
     trail, emission = Trail(PageStore(folder / "pages").attempt(job)), Emission()
     try:
         value = await page.invoke(
-            job, Kit(structlog.get_logger(), _Tools(http.attempt(watch=trail.watch), emission), job)
+            job, AsyncKit(structlog.get_logger(), _Tools(http.attempt(watch=trail.watch), emission), job)
         )
     except Exception as error:  # noqa: BLE001
         failure = Failure.of(error)
@@ -111,8 +111,8 @@ async def _attempt(page: Handler, lease: Lease, http: Http, folder: Path, record
     return Settlement(lease, Completed(value))
 
 
-class _Tools(JustHttp):
-    def __init__(self, http: object, emission: Emission) -> None:
+class _Tools(JustHttp[AttemptHttp]):
+    def __init__(self, http: AttemptHttp, emission: Emission) -> None:
         super().__init__(http)
         self._emission = emission
 

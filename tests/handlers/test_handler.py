@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pydantic
 import pytest
+import structlog
 
 from longshore import handler
 from longshore.errors import HandlerFileError, ValidationError
@@ -26,7 +27,7 @@ class Filing(pydantic.BaseModel):
 
 
 def kit_of(job: Job) -> Kit:
-    return Kit(log=None, tools=JustHttp(), job=job)
+    return Kit(log=structlog.get_logger(), tools=JustHttp(), job=job)
 
 
 def invoke(made: Handler, payload: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longshore import Kit, ProcessingError, Result, Snooze, Worker, handler, new_job
+from longshore import AsyncKit, ProcessingError, Result, Snooze, SyncKit, Worker, handler, new_job
 from longshore.errors import UnknownKindError
 from longshore.handlers.worker_class import Task
 from longshore.job import Job
@@ -19,13 +19,13 @@ URL = "https://example.org/"
 
 
 @handler("page", timeout=30, retries=2)
-async def page(url: str, kit: Kit) -> Any:
+async def page(url: str, kit: AsyncKit) -> Any:
     answer = await kit.http.get(url)
     return {"text": answer.text, "status": answer.status}
 
 
 @handler("plain", timeout=30)
-def plain(job: Job, kit: Kit) -> Any:
+def plain(job: Job, kit: SyncKit) -> Any:
     return kit.http.get(job.payload["url"]).json()
 
 
@@ -45,6 +45,19 @@ async def test_it_runs_from_an_async_test_too() -> None:
 
 def test_a_plain_handler_runs_the_same_way() -> None:
     assert run_handler(plain, {"url": URL}, http={URL: {"a": 1}}) == Completed({"a": 1})
+
+
+def test_the_kit_is_the_one_for_its_sort_of_handler() -> None:
+    @handler("async")
+    async def asynchronous(kit: AsyncKit) -> str:
+        return type(kit).__name__
+
+    @handler("plain")
+    def synchronous(kit: SyncKit) -> str:
+        return type(kit).__name__
+
+    assert run_handler(asynchronous) == Completed("AsyncKit")
+    assert run_handler(synchronous) == Completed("SyncKit")
 
 
 def test_a_plain_handler_may_run_a_loop_of_its_own() -> None:

@@ -19,10 +19,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from longshore import Partial, Snooze, ValidationError, Worker, new_job, open_queue
+from longshore import AsyncKit, Kit, Partial, Snooze, SyncKit, Task, ValidationError, Worker, new_job, open_queue
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueUnavailableError, ReadOnlyQueueError, SettingsError, UsageError
-from longshore.handlers.worker_class import Task
 from longshore.job import Job, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
@@ -214,6 +213,27 @@ def test_a_tool_that_run_does_not_have_is_missed_for_good_rather_than_a_record_l
     assert job.state is State.FAILED
     assert job.failure is not None
     assert "outside a worker (job 1). `longshore work FILE` has one." in job.failure.message
+
+
+def test_a_task_has_the_kit_that_fits_its_method(queue: Watched) -> None:
+    kits: list[Kit] = []
+
+    class Plain(Numbers):
+        def process_task(self, task: Task) -> None:
+            kits.append(task.kit)
+
+    class Async(Numbers):
+        async def process_task(self, task: Task) -> None:
+            kits.append(task.kit)
+
+    submit(queue, {"n": 1}, {"n": 2})
+    assert [Plain(queue, max_runs=1).run(), Async(queue, max_runs=1).run()] == [0, 0]
+    assert [type(kit) for kit in kits] == [SyncKit, AsyncKit]
+
+
+def test_a_task_that_was_only_claimed_says_that_it_has_no_kit() -> None:
+    with pytest.raises(UsageError, match="Task 7 has no kit"):
+        _ = Task("7", "number", {"n": 1}).kit
 
 
 def test_parameters_are_checked_against_the_declared_model(queue: Watched) -> None:

@@ -13,7 +13,7 @@ from tests.scrape.scripted_site import Answer, NotingPace, ScriptedSite, SwiftCl
 
 from longshore import handler
 from longshore.errors import ConnectionFailedError
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import AsyncKit
 from longshore.job import Job
 from longshore.scrape.answers import retry_after
 from longshore.scrape.exchange import Exchange
@@ -160,7 +160,7 @@ async def test_nothing_is_sent_to_a_host_that_is_closed(site: ScriptedSite, http
 
 def test_a_job_whose_host_is_closed_comes_back_at_no_cost() -> None:
     @handler("page")
-    async def page(job: Job, kit: Kit) -> None:
+    async def page(job: Job, kit: AsyncKit) -> None:
         await kit.http.get(job.payload["url"])
 
     closed = HostClosedError("h.test", 90, "why")

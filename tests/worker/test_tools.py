@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import structlog
 from structlog.testing import capture_logs
 from tests.scrape.proxy_servers import ProxyServer
 from tests.scrape.scripted_site import ScriptedSite
 
 from longshore.clock import SystemClock
 from longshore.errors import InputFileError, SettingsError
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import AsyncKit
 from longshore.job import new_job
 from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
@@ -133,7 +134,7 @@ async def test_browsers_are_made_as_the_settings_say(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
     settings = resolve({}, environ={"LONGSHORE_BROWSER": "selenium", "LONGSHORE_BROWSER_BLOCKED": "image, font"})
     tools = WorkerTools(KitConfig.of(settings, WorkerId.new("tester")), "tester/1", NoPace(), SystemClock())
-    assert Kit(None, tools, make_job({})).browser is not None
+    assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     await tools.close()
     assert made == [("selenium", ("image", "font"), None)]
 
@@ -248,7 +249,7 @@ async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
     tools = WorkerTools(config, "tester/1", NoPace(), SystemClock())
 
     async def fetch() -> None:
-        await Kit(None, tools, make_job({})).http.get(f"{site.url}/page")
+        await AsyncKit(structlog.get_logger(), tools, make_job({})).http.get(f"{site.url}/page")
 
     await fetch()
     tools.change(KitConfig(proxies=ProxyConfig(file="second.txt")))
@@ -284,10 +285,10 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
     tools = WorkerTools(KitConfig(), "tester/1", NoPace(), SystemClock())
-    assert Kit(None, tools, make_job({})).browser is not None
+    assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     tools.change(KitConfig(proxies=ProxyConfig(file="proxies.txt")))
     assert retired == ["the proxies have changed"]
-    assert Kit(None, tools, make_job({})).browser is not None
+    assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     await tools.close()
     assert made == [None, ["http://127.0.0.1:9"]]
 
@@ -306,7 +307,7 @@ async def test_a_browser_asks_before_each_page_where_the_tor_is(
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
     tools = WorkerTools(KitConfig(tor=True), "tester/1", NoPace(), SystemClock())
-    assert Kit(None, tools, make_job({})).browser is not None
+    assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     assert asked == [tools.own_tor().plain_proxy]
     await tools.close()
 

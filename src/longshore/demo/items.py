@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from urllib.parse import urljoin
 
-from longshore import Job, Kit, handler
+from longshore import AsyncKit, Job, handler
 from longshore.errors import ProcessingError
 
 _NAME = re.compile(r"<h1>(.+?)</h1>")
@@ -15,7 +14,7 @@ _LINK = re.compile(r'<a href="([^"]+)">')
 
 
 @handler("item", timeout=3, retries=2, backoff=0.5)
-async def item(job: Job, kit: Kit) -> dict[str, Any]:
+async def item(job: Job, kit: AsyncKit) -> dict[str, object]:
     """Fetch the page and take from it what is worth keeping."""
     url = job.payload["url"]
     text = (await kit.http.get(url)).text

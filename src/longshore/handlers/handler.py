@@ -12,7 +12,7 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from longshore.errors import HandlerFileError
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from longshore.handlers.kit import Kit
     from longshore.handlers.parameters import Parameters
     from longshore.job import Job
+    from longshore.scrape.records.emission import Keep
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Returned: TypeAlias = Any
+"""What a function returned: a value, or an awaitable of one if the handler is async, which only `is_async` tells."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 DEFAULT_BACKOFF = 1.0
@@ -39,7 +46,7 @@ class Handler:
     """A function that handles one kind of job. Still callable like the function it was made of."""
 
     kind: str
-    function: Callable[..., Any]
+    function: Callable[..., object]
     is_async: bool
     timeout: timedelta
     """How long one attempt may take."""
@@ -47,26 +54,26 @@ class Handler:
     """How often a failed job is tried again; None leaves it to the job's own limit."""
     emits: Mapping[str, type[BaseModel]]
     """What the records of each kind are; where none is named, every record is taken."""
-    keep: Callable[[Any, str], bool | str | None] | None
+    keep: Keep | None
     """Which records are kept: given a record and its kind, True or None; False or a reason rejects it."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
-    invoke: Callable[[Job, Kit], Any]
+    invoke: Callable[[Job, Kit], Returned]
     """Call the function with what it wants. Returns its value, or an awaitable of it where `is_async`."""
 
     def __init__(
         self,
         kind: str,
-        function: Callable[..., Any],
+        function: Callable[..., object],
         *,
         timeout: float | timedelta = DEFAULT_TIMEOUT,
         retries: int | None = None,
         backoff: float = DEFAULT_BACKOFF,
         params: type[BaseModel] | None = None,
         emits: Mapping[str, type[BaseModel]] | None = None,
-        keep: Callable[[Any, str], bool | str | None] | None = None,
+        keep: Keep | None = None,
         robots: bool | None = None,
-        names: dict[str, Any] | None = None,
+        names: dict[str, object] | None = None,
     ) -> None:
         """`names` are what annotations written as text may refer to, beside the globals of the function."""
         if not isinstance(kind, str) or not kind:
@@ -93,18 +100,18 @@ class Handler:
         self._prepared: Parameters | None = None
         self.invoke = self._shortest_call()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Returned:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<Handler of '{self.kind}': {getattr(self.function, '__qualname__', self.function)}>"
 
-    def arguments(self, job: Job, kit: Kit) -> dict[str, Any]:
+    def arguments(self, job: Job, kit: Kit) -> dict[str, object]:
         """The keyword arguments the function is called with.
 
         Raises `ValidationError`, naming everything that is wrong with the payload at once.
         """
-        given = {"job": job, "kit": kit}
+        given: dict[str, object] = {"job": job, "kit": kit}
         arguments = {name: given[name] for name in self._signature if name in GIVEN}
         if self._declares:
             arguments |= self.prepare().take(job.payload)
@@ -134,7 +141,7 @@ class Handler:
     def _declares(self) -> bool:
         return self._params is not None or not GIVEN.issuperset(self._signature)
 
-    def _shortest_call(self) -> Callable[[Job, Kit], Any]:
+    def _shortest_call(self) -> Callable[[Job, Kit], Returned]:
         function = self.function
         if not self._declares:
             if list(self._signature) == ["job", "kit"]:
@@ -142,6 +149,21 @@ class Handler:
             if list(self._signature) == ["job"]:
                 return lambda job, _: function(job)
         return lambda job, kit: function(**self.arguments(job, kit))
+
+
+class FunctionHandler(Handler, Generic[P, R]):
+    """A handler made by `@handler`: its type says what the function takes and returns."""
+
+    function: Callable[P, R]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+
+class Declare(Protocol):
+    """What `@handler(...)` decorates with: the handler takes what the function takes, and returns what it returns."""
+
+    def __call__(self, function: Callable[P, R], /) -> FunctionHandler[P, R]: ...
 
 
 def handler(
@@ -152,9 +174,9 @@ def handler(
     backoff: float = DEFAULT_BACKOFF,
     params: type[BaseModel] | None = None,
     emits: Mapping[str, type[BaseModel]] | None = None,
-    keep: Callable[[Any, str], bool | str | None] | None = None,
+    keep: Keep | None = None,
     robots: bool | None = None,
-) -> Callable[[Callable[..., Any]], Handler]:
+) -> Declare:
     """Make a function the handler of a kind of job.
 
     `timeout` (seconds or a timedelta) bounds one attempt; `retries` is how often a failed job is tried again, by
@@ -169,8 +191,8 @@ def handler(
     # Inside a function, annotations written as text may name what is local there; later it is out of reach.
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
-    def declare(function: Callable[..., Any]) -> Handler:
-        return Handler(
+    def declare(function: Callable[P, R]) -> FunctionHandler[P, R]:
+        return FunctionHandler(
             kind,
             function,
             timeout=timeout,
@@ -223,7 +245,7 @@ def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> di
     return dict(emits)
 
 
-def _checked_signature(kind: str, function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _checked_signature(kind: str, function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     signature = inspect.signature(function).parameters
     for parameter in signature.values():
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterable
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Iterable
+from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 import structlog
 
 from longshore.errors import CrashedError, Failure, ProcessingError, TimedOutError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import AsyncKit, Kit, SyncKit
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.outcome import Failed, Outcome
@@ -28,32 +28,35 @@ class OfflineError(ProcessingError):
     retryable = False
 
 
-class OfflineTools:
+HttpT_co = TypeVar("HttpT_co", covariant=True)
+
+
+class OfflineTools(Generic[HttpT_co]):
     """The tools of one attempt without a network: HTTP answers what was answered before, the rest is refused."""
 
-    def __init__(self, answers: Answers, handler: Handler) -> None:
-        self._answers = answers
-        self.emission = Emission(handler.emits, handler.keep)
+    def __init__(self, http: HttpT_co, emission: Emission) -> None:
+        self._http = http
+        self._emission = emission
 
-    def http(self, kit: Kit) -> OfflineHttp | OfflineSyncHttp:
-        is_async = kit.handler is not None and kit.handler.is_async
-        return OfflineHttp(self._answers) if is_async else OfflineSyncHttp(self._answers)
-
-    def browser(self, kit: Kit) -> Any:
+    def http(self, kit: Kit) -> HttpT_co:
         del kit
-        return _refuse("browser")
+        return self._http
 
-    def tor(self, kit: Kit) -> Any:
+    def browser(self, kit: Kit) -> NoReturn:
         del kit
-        return _refuse("tor")
+        _refuse("browser")
 
-    def proxies(self, kit: Kit) -> Any:
+    def tor(self, kit: Kit) -> NoReturn:
         del kit
-        return _refuse("proxies")
+        _refuse("tor")
 
-    def emit(self, kit: Kit, record: Any, kind: str) -> bool:
+    def proxies(self, kit: Kit) -> NoReturn:
         del kit
-        return self.emission.emit(record, kind)
+        _refuse("proxies")
+
+    def emit(self, kit: Kit, record: object, kind: str) -> bool:
+        del kit
+        return self._emission.emit(record, kind)
 
 
 def _refuse(tool: str) -> NoReturn:
@@ -78,14 +81,16 @@ async def run_offline(
     `source` says whose they are, and `failure` how the attempt ended that they are of, where that is to be found again.
     An async handler is ended at its timeout. A plain one runs in a thread, and cannot be.
     """
-    tools = OfflineTools(Answers(exchanges, source, failure), handler)
-    kit = Kit(structlog.get_logger(), tools, job, handler)
+    answers, emission = Answers(exchanges, source, failure), Emission(handler.emits, handler.keep)
+    log = structlog.get_logger()
     error: BaseException | None = None
     try:
         if handler.is_async:
+            kit = AsyncKit(log, OfflineTools(OfflineHttp(answers), emission), job, handler)
             value = await _in_time(handler.invoke(job, kit), handler)
         else:
-            value = await asyncio.to_thread(_call, handler, job, kit)
+            plain_kit = SyncKit(log, OfflineTools(OfflineSyncHttp(answers), emission), job, handler)
+            value = await asyncio.to_thread(_call, handler, job, plain_kit)
         outcome = outcome_of(handler, job, value)
     except SystemExit as exit_:
         error = exit_
@@ -95,19 +100,19 @@ async def run_offline(
         outcome = outcome_of_error(handler, job, raised)
     if isinstance(outcome, Failed):
         return OfflineAttempt(outcome, signature=signature_of(outcome.failure, handler.function, error))
-    return OfflineAttempt(outcome, tools.emission.emitted())
+    return OfflineAttempt(outcome, emission.emitted())
 
 
-def _call(handler: Handler, job: Job, kit: Kit) -> Any:
+def _call(handler: Handler, job: Job, kit: SyncKit) -> object:
     value = handler.invoke(job, kit)
     return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
 
 
-async def _awaited(value: Any) -> Any:
+async def _awaited(value: Awaitable[object]) -> object:
     return await value
 
 
-async def _in_time(value: Any, handler: Handler) -> Any:
+async def _in_time(value: Awaitable[object], handler: Handler) -> object:
     seconds = handler.timeout.total_seconds()
     try:
         async with asyncio.timeout(seconds) as limit:

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from longshore.errors import HandlerFileError, ValidationError
+from longshore.stored import JsonObject
 from longshore.url import mask_urls
 
 # Imported where something is declared: a worker whose handlers take `job` and `kit` never pays for it.
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Parameters(Protocol):
     """What a handler takes from a payload."""
 
-    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def take(self, payload: JsonObject) -> dict[str, object]:
         """The declared arguments by name. Raises `ValidationError`, naming everything that is wrong at once."""
 
 
@@ -37,7 +38,7 @@ class Whole:
         self._model = model
         self._name = name
 
-    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def take(self, payload: JsonObject) -> dict[str, object]:
         import pydantic
 
         try:
@@ -55,7 +56,7 @@ class ByName:
         self._rules = rules
         self._required = required
 
-    def take(self, payload: dict[str, Any]) -> dict[str, Any]:
+    def take(self, payload: JsonObject) -> dict[str, object]:
         import pydantic
 
         taken = {}
@@ -75,10 +76,10 @@ class ByName:
 
 def read_parameters(
     kind: str,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     declared: Mapping[str, inspect.Parameter],
     model: type[pydantic.BaseModel] | None,
-    names: dict[str, Any] | None,
+    names: dict[str, object] | None,
 ) -> Parameters:
     """Understand the declaration. Raises `HandlerFileError` where it makes no sense."""
     if model is not None:
@@ -107,9 +108,9 @@ def _is_model(hint: Any) -> bool:
 
 def _hints(
     kind: str,
-    function: Callable[..., Any],
+    function: Callable[..., object],
     declared: Mapping[str, inspect.Parameter],
-    names: dict[str, Any] | None,
+    names: dict[str, object] | None,
 ) -> dict[str, Any]:
     # Only the declared ones: `job` and `kit` may be annotated with names that are imported for the type checker alone.
     written = {name: p.annotation for name, p in declared.items() if p.annotation is not p.empty}

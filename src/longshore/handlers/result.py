@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
@@ -32,7 +31,7 @@ class Result(msgspec.Struct, frozen=True):
     returns such a dict itself; without one, `data` is stored bare.
     """
 
-    data: Any = None
+    data: object = None
     jobs: Sequence[NewJob] = ()
     message: str = ""
 
@@ -45,8 +44,8 @@ class Partial(msgspec.Struct, frozen=True):
     exception, or anything JSON can say.
     """
 
-    results: Sequence[Any] = ()
-    errors: Sequence[Any] = ()
+    results: Sequence[object] = ()
+    errors: Sequence[object] = ()
 
 
 class Snooze(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ class Snooze(msgspec.Struct, frozen=True):
             raise ValueError(f"Snooze({self.seconds!r}): give it seconds from 0 up")
 
 
-def outcome_of(handler: Handler, job: Job, value: Any) -> Outcome:
+def outcome_of(handler: Handler, job: Job, value: object) -> Outcome:
     """The outcome of an attempt that returned this value."""
     try:
         match value:
@@ -121,7 +120,7 @@ def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
 _ERROR_TYPES = frozenset({WorkerError.error_type, *(c.error_type for c in WorkerError.__subclasses__())})
 
 
-def _reported(envelope: dict[str, Any]) -> Failure:
+def _reported(envelope: dict[object, object]) -> Failure:
     """The failure a handler reported by returning `success: false`."""
     named = str(envelope.get("error_type") or ProcessingError.error_type)
     known = named if named in _ERROR_TYPES else WorkerError.error_type
@@ -136,7 +135,7 @@ def _reported(envelope: dict[str, Any]) -> Failure:
     )
 
 
-def _all_failed(errors: Sequence[Any]) -> Failure:
+def _all_failed(errors: Sequence[object]) -> Failure:
     shown = "; ".join(str(error) or type(error).__name__ for error in errors[:3])
     more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
     return Failure(
@@ -146,14 +145,14 @@ def _all_failed(errors: Sequence[Any]) -> Failure:
     )
 
 
-def _part_error(error: Any) -> Any:
+def _part_error(error: object) -> object:
     if not isinstance(error, BaseException):
         return error
     failure = Failure.of(error)
     return {"error": failure.message, "error_type": failure.error_type, "retryable": failure.retryable}
 
 
-def _check_follow_on(job: Any) -> None:
+def _check_follow_on(job: object) -> None:
     if not isinstance(job, NewJob):
         raise ProcessingError(
             f"A follow-on job is {_type_name(job)}. Make it with longshore.new_job(kind, payload).", retryable=False
@@ -162,7 +161,7 @@ def _check_follow_on(job: Any) -> None:
     _encoded(job.payload, msgspec.json.encode, f"The payload of a follow-on '{job.kind}'")
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """What JSON does not know of, made of what it does: pydantic models, without importing pydantic."""
     dump = getattr(value, "model_dump", None)
     if dump is None or isinstance(value, type):
@@ -173,11 +172,11 @@ def _plain(value: Any) -> Any:
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
-def _json(value: Any) -> msgspec.Raw:
+def _json(value: object) -> msgspec.Raw:
     return msgspec.Raw(_encoded(value, _encode, "The handler's result"))
 
 
-def _encoded(value: Any, encode: Callable[[Any], bytes], what: str) -> bytes:
+def _encoded(value: object, encode: Callable[[object], bytes], what: str) -> bytes:
     try:
         return encode(value)
     except RecursionError:
@@ -187,7 +186,7 @@ def _encoded(value: Any, encode: Callable[[Any], bytes], what: str) -> bytes:
     raise ProcessingError(f"{fault}. Return plain values: dict, list, str, numbers, None.", retryable=False)
 
 
-def _where(value: Any, encode: Callable[[Any], bytes]) -> str:
+def _where(value: object, encode: Callable[[object], bytes]) -> str:
     """The first innermost value that cannot be encoded, with the way to it."""
     path = ""
     while True:
@@ -199,7 +198,7 @@ def _where(value: Any, encode: Callable[[Any], bytes]) -> str:
         path += step
 
 
-def _first_fault(value: Any, encode: Callable[[Any], bytes]) -> tuple[str, Any] | None:
+def _first_fault(value: object, encode: Callable[[object], bytes]) -> tuple[str, object] | None:
     if isinstance(value, dict):
         items = [(f"[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, list | tuple):
@@ -214,7 +213,7 @@ def _first_fault(value: Any, encode: Callable[[Any], bytes]) -> tuple[str, Any] 
     return None
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     kind = type(value)
     if isinstance(value, str):
         return "text with half a character (a lone surrogate)"

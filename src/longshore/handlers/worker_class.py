@@ -23,11 +23,11 @@ import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 import structlog
@@ -42,8 +42,8 @@ from longshore.errors import (
     TimedOutError,
     UsageError,
 )
-from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
-from longshore.handlers.kit import Kit, NoTools
+from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler, Returned
+from longshore.handlers.kit import AsyncKit, Kit, NoTools, SyncKit
 from longshore.handlers.lease_keeper import LeaseKeeper
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
@@ -55,22 +55,39 @@ from longshore.observe.statistics import final_statistics
 from longshore.outcome import Completed, Failed, Outcome
 from longshore.queue import Queue
 from longshore.settings import TABLE
+from longshore.stored import Json
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
+    import typing_extensions
     from pydantic import BaseModel
+    from structlog.typing import FilteringBoundLogger
+
+    # With a default, so that `Task` alone is any task; `typing` has it from Python 3.13 on.
+    KitT_co = typing_extensions.TypeVar("KitT_co", bound=Kit, covariant=True, default=Kit)
+else:
+    KitT_co = TypeVar("KitT_co", covariant=True)
 
 
-class Task(msgspec.Struct, frozen=True):
-    """A job as a `Worker` class sees it."""
+class Task(msgspec.Struct, Generic[KitT_co], frozen=True):
+    """A job as a `Worker` class sees it: a `Task[AsyncKit]` if `process_task` is async, otherwise a `Task[SyncKit]`."""
 
     id: str
     type: str
     """The job's kind."""
-    params: Any
+    params: Json
     """The job's payload, or the model the class declares in `params`."""
-    kit: Any = None
-    """The tools of a handler, `task.kit.http` say. Under `longshore work`; `run` has none but `kit.log`."""
+    _kit: KitT_co | None = None
+
+    @property
+    def kit(self) -> KitT_co:
+        """The tools of a handler, such as `task.kit.http`. Under `longshore work`; `run` has none but `kit.log`.
+
+        Raises `UsageError` for a task that did not come to `process_task` from either of them.
+        """
+        if self._kit is None:
+            raise UsageError(f"Task {self.id} has no kit. Only `run` and `longshore work` give a task its kit.")
+        return self._kit
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +114,7 @@ class Worker:
     params: ClassVar[type[BaseModel] | None] = None
     """A pydantic model the payload must satisfy; `task.params` is then such a model."""
 
-    def __init__(self, api_url: str, worker_id: str | None = None, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, api_url: str, worker_id: str | None = None, config: Mapping[str, object] | None = None) -> None:
         """`api_url` is the URL of any queue; nothing is opened yet.
 
         `config` may hold `poll_interval` (seconds to wait when there is no work, 10), `max_runs` (tasks until it stops,
@@ -105,7 +122,7 @@ class Worker:
         claiming: the class is then made with an empty `api_url`, and only `process_task` is called.
         """
         self.api_url = api_url
-        self.config: dict[str, Any] = dict(config or {})
+        self.config: dict[str, object] = dict(config or {})
         self.poll_interval = timedelta(seconds=_number(self.config, "poll_interval", 10))
         self.max_runs = int(_number(self.config, "max_runs", 0, setting="max_work"))
         self.lease = timedelta(seconds=_number(self.config, "lease_seconds", DEFAULT_LEASE.total_seconds()))
@@ -121,7 +138,7 @@ class Worker:
         self._claimed = self._completed = self._failed = self._retried = 0
         self._busy_seconds = 0.0
 
-    def process_task(self, task: Task) -> Any:
+    def process_task(self, task: Task[Any]) -> object:
         """Do the work of one task; override it, as a plain or an async method.
 
         What it may return and raise is the same as for a handler function.
@@ -146,7 +163,7 @@ class Worker:
         self._leases[lease.job.id] = (lease, time.monotonic())
         return Task(lease.job.id, lease.job.kind, lease.job.payload)
 
-    def complete_task(self, task: Task, result: Any) -> bool:
+    def complete_task(self, task: Task, result: object) -> bool:
         """Settle a task with what `process_task` returned. False where the lease was lost and nothing was written."""
         job = self._held(task).job
         return self._settle(task, outcome_of(self._handler(job.kind), job, result))
@@ -201,9 +218,10 @@ class Worker:
             keeper.close()
 
     @property
-    def log(self) -> Any:
+    def log(self) -> FilteringBoundLogger:
         """A structlog logger whose lines carry the worker's id."""
-        return structlog.get_logger().bind(worker_id=self.worker_id)
+        logger: FilteringBoundLogger = structlog.get_logger()
+        return logger.bind(worker_id=self.worker_id)
 
     @property
     def should_stop(self) -> bool:
@@ -288,7 +306,7 @@ class Worker:
         self.log.info("Claimed work", job_id=task.id, kind=task.type)
         job = self._held(task).job
         handler = self._handler(task.type)
-        kit = Kit(self.log, NoTools(), job)
+        kit = (AsyncKit if handler.is_async else SyncKit)(self.log, NoTools(), job)
         try:
             value = handler.invoke(job, kit)
             if handler.is_async:
@@ -300,10 +318,10 @@ class Worker:
             if self.complete_task(task, value):
                 self.log.info("Completed work", job_id=task.id)
 
-    def _finish(self, value: Any, timeout: timedelta) -> Any:
+    def _finish(self, value: Awaitable[object], timeout: timedelta) -> object:
         """Await an async `process_task` in a loop that is kept, so that what it opens there can be used again."""
 
-        async def bounded() -> Any:
+        async def bounded() -> object:
             try:
                 async with asyncio.timeout(timeout.total_seconds()) as limit:
                     return await value
@@ -375,19 +393,19 @@ def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str
 
 
 def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) -> Handler:
-    def process(job: Job, kit: Kit, params: Any) -> Any:
+    def process(job: Job, kit: Kit, params: Json) -> Returned:
         return instance().process_task(Task(job.id, job.kind, params, kit))
 
-    async def process_async(job: Job, kit: Kit, params: Any) -> Any:
+    async def process_async(job: Job, kit: Kit, params: Json) -> object:
         return await process(job, kit, params)
 
-    async def process_async_bare(job: Job, kit: Kit) -> Any:
+    async def process_async_bare(job: Job, kit: Kit) -> object:
         return await process(job, kit, job.payload)
 
-    def process_bare(job: Job, kit: Kit) -> Any:
+    def process_bare(job: Job, kit: Kit) -> object:
         return process(job, kit, job.payload)
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     if inspect.iscoroutinefunction(worker.process_task):
         function = process_async_bare if worker.params is None else process_async
     else:
@@ -408,7 +426,7 @@ def _kinds(worker: Worker | type[Worker]) -> frozenset[str]:
     return frozenset({kinds} if isinstance(kinds, str) else kinds or ())
 
 
-def _number(config: Mapping[str, Any], name: str, default: float, *, setting: str = "") -> float:
+def _number(config: Mapping[str, object], name: str, default: float, *, setting: str = "") -> float:
     value, bounds = config.get(name, default), TABLE[setting or name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not bounds.holds(value):
         raise SettingsError(f"config['{name}'] is {value!r}. Give it {bounds.allowed}.")

@@ -105,7 +105,7 @@ def say_printed(text: str, job: Job) -> bool:
 
 
 @contextlib.contextmanager
-def log_context(**values: Any) -> Iterator[None]:
+def log_context(**values: object) -> Iterator[None]:
     """Put these values on every line said inside the block, by the code in it and by all it calls or starts."""
     with structlog.contextvars.bound_contextvars(**values):
         yield

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
 
 from longshore.errors import InputFileError
+from longshore.stored import JsonObject
 
 LONGEST_LINE = 16 * 1024 * 1024
 """A line longer than this many bytes is refused: it is not a list of jobs but something else."""
@@ -52,7 +53,7 @@ class Format(StrEnum):
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What one line asks for. What it leaves open is decided by whoever submits it."""
 
-    payload: dict[str, Any]
+    payload: JsonObject
     key: str | None = None
     priority: int | None = None
     partition: str | None = None
@@ -192,12 +193,12 @@ def _job_entry(line: str) -> Entry | None:
     return _unwrapped(value)
 
 
-def _wraps(value: dict[str, Any]) -> bool:
+def _wraps(value: JsonObject) -> bool:
     """Whether an object is meant as a payload with something beside it, rather than having a field of that name."""
     return isinstance(value["payload"], dict) or any(name in value for name in _BESIDE_PAYLOAD)
 
 
-def _unwrapped(value: dict[str, Any]) -> Entry:
+def _unwrapped(value: JsonObject) -> Entry:
     fields = {name: given for name, given in value.items() if given is not None or name == "payload"}
     for name, (kind, allowed) in _TAKES.items():
         # True is an int to Python, and to nobody else.

@@ -58,7 +58,7 @@ class Scraper:
     """Which handler the jobs are for. Left out, the only one of the file."""
     partitions: Sequence[str] = ()
     """The only partitions its jobs may have, where that is to be checked."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of its workers, by their names. Command line and environment go before them."""
 
     @property

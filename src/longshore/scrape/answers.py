@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import codecs
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
 from longshore.errors import ProcessingError
+from longshore.stored import Json
 from longshore.url import canonical_url, mask_url
 
 _PASSING = frozenset({408, 425, 429})
@@ -50,7 +50,7 @@ class StatusError(ProcessingError):
         self.final_url = final_url or url
         """What answered, after redirects."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str, int, str, bool], StatusError], tuple[str, int, str, bool]]:
         return _status_error, (self.url, self.status, self.final_url, self.retryable)
 
 
@@ -89,7 +89,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
             # No such charset; or one that is none for pages, such as that of domain names.
             return self.body.decode(errors="replace")
 
-    def json(self) -> Any:
+    def json(self) -> Json:
         """The body read as JSON. Raises `ProcessingError` where it is none."""
         try:
             return msgspec.json.decode(self.body.removeprefix(codecs.BOM_UTF8))

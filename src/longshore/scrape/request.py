@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import urldefrag, urlencode, urljoin, urlsplit
 
 import msgspec
@@ -47,7 +47,7 @@ class BodyOptions(Options, total=False):
 
     data: bytes | str | Fields | None
     """The body as it is; a mapping is sent as a form."""
-    json: Any
+    json: object
     """The body, sent as JSON."""
 
 
@@ -96,7 +96,7 @@ def make_request(
     headers: Mapping[str, str] | None = None,
     params: Fields | None = None,
     data: bytes | str | Fields | None = None,
-    json: Any = None,
+    json: object = None,
 ) -> Request:
     """The request that these describe. `ValidationError` where two of them disagree, or cannot be sent."""
     if params:
@@ -114,7 +114,7 @@ def _with_query(url: str, params: Fields) -> str:
     return f"{bare}{joint}{urlencode(params, doseq=True)}" + (f"#{fragment}" if fragment else "")
 
 
-def _body(data: bytes | str | Fields | None, json: Any) -> tuple[bytes | None, str]:
+def _body(data: bytes | str | Fields | None, json: object) -> tuple[bytes | None, str]:
     if json is not None:
         if data is not None:
             raise ValidationError("A request has one body: give it data or json, not both.")

@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,7 @@ import structlog
 
 from longshore.errors import CrashedError, HandlerFileError, LongshoreError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import SyncKit
 from longshore.handlers.load import load_handlers
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
@@ -78,7 +79,7 @@ def main(arguments: list[str]) -> int:
         job, handler = frame.job, handlers[frame.job.kind]
         started = time.monotonic()
         enter_job(job)
-        kit = Kit(log, tools, job, handler, started + handler.timeout.total_seconds())
+        kit = SyncKit(log, tools, job, handler, started + handler.timeout.total_seconds())
         outcome, raised = _attempt(handler, job, kit)
         emitted = tools.over(kit, outcome, raised)
         with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
@@ -87,7 +88,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _attempt(handler: Handler, job: Job, kit: Kit) -> tuple[Outcome, BaseException | None]:
+def _attempt(handler: Handler, job: Job, kit: SyncKit) -> tuple[Outcome, BaseException | None]:
     """The outcome, and what the handler raised."""
     try:
         value = handler.invoke(job, kit)
@@ -100,8 +101,8 @@ def _attempt(handler: Handler, job: Job, kit: Kit) -> tuple[Outcome, BaseExcepti
         return outcome_of_error(handler, job, error), error
 
 
-async def _awaited(value: object) -> object:
-    return await value  # type: ignore[misc]
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
 
 
 class _Frames:

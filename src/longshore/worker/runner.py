@@ -15,7 +15,7 @@ import structlog
 
 from longshore.errors import CrashedError, Failure, ProcessingError, TimedOutError, WorkerError
 from longshore.handlers.handler import Handler
-from longshore.handlers.kit import Kit
+from longshore.handlers.kit import AsyncKit
 from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.lease import Lease
@@ -121,13 +121,13 @@ class Runner:
             return _used_up(handler, job)
         self.lease = lease
         enter_job(job)
-        kit: Kit | None = None
+        kit: AsyncKit | None = None
         outcome: Outcome | None = None
         caught: BaseException | None = None
         try:
             if handler.is_async:
                 self._arm(handler)
-                kit = Kit(self._log, self._tools, job, handler, self.deadline)
+                kit = AsyncKit(self._log, self._tools, job, handler, self.deadline)
                 value = await handler.invoke(job, kit)
                 outcome = outcome_of(handler, job, value)
             else:

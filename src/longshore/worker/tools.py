@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 import structlog
@@ -27,7 +27,7 @@ from longshore.media import open_records
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.scrape.bundles import Bundles
 from longshore.scrape.cache import PageCache
-from longshore.scrape.http import Http, SyncHttp
+from longshore.scrape.http import AttemptHttp, Http, SyncAttemptHttp, SyncHttp
 from longshore.scrape.identity import user_agent
 from longshore.scrape.pacing import Pace
 from longshore.scrape.pages import PageStore
@@ -43,7 +43,7 @@ from longshore.worker.proxying import ProxyNews, TorTurns, proxy_pool
 from longshore.worker.relay import Line, RelayedPace, RelayedPool, SyncPool, SyncTor
 
 if TYPE_CHECKING:
-    from longshore.scrape.browser import Browsers, SyncBrowsers
+    from longshore.scrape.browser import AttemptBrowsers, Browsers, SyncAttemptBrowsers, SyncBrowsers
 
 log = structlog.get_logger()
 
@@ -71,14 +71,14 @@ class Attempts:
         """The trail of an attempt."""
         if kit.trail is None:
             kit.trail = Trail(None if self._pages is None else self._pages.attempt(kit.job))
-        return cast("Trail", kit.trail)
+        return kit.trail
 
-    def emit(self, kit: Kit, record: Any, kind: str) -> bool:
+    def emit(self, kit: Kit, record: object, kind: str) -> bool:
         """As `Kit.emit`."""
         if kit.emission is None:
             handler = kit.handler
             kit.emission = Emission() if handler is None else Emission(handler.emits, handler.keep)
-        return cast("Emission", kit.emission).emit(record, kind)
+        return kit.emission.emit(record, kind)
 
     def over(self, kit: Kit, outcome: Outcome | None, error: BaseException | None) -> Emitted | None:
         """The attempt is over: keep what is to be kept of it. What it emitted, if it counts."""
@@ -96,7 +96,7 @@ class Attempts:
                 log.exception("The pages of this job could not be kept")
         if kit.emission is None or not isinstance(outcome, Completed):
             return None
-        return cast("Emission", kit.emission).emitted()
+        return kit.emission.emitted()
 
     def _say_why(self, error: SnoozeError) -> None:
         """Say why a job comes back later; of many that do for one reason, now and then."""
@@ -218,24 +218,24 @@ class WorkerTools(Attempts):
         if self._pool is not None:
             self._poster.post(self._pool)
 
-    def http(self, kit: Kit) -> Any:
-        """As `Kit.http`."""
+    def http(self, kit: Kit) -> AttemptHttp:
+        """As `AsyncKit.http`."""
         return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=_robots(kit))
 
-    def browser(self, kit: Kit) -> Any:
-        """As `Kit.browser`."""
+    def browser(self, kit: Kit) -> AttemptBrowsers:
+        """As `AsyncKit.browser`."""
         if self._browsers is None:
             self._browsers = _browsers(self.config, self.pace, self._pool, self._tor.plain_proxy)
         permit = self._http.attempt(ends_at=kit.ends_at, robots=_robots(kit)).permit
         return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
 
-    def tor(self, kit: Kit) -> Any:
-        """As `Kit.tor`."""
+    def tor(self, kit: Kit) -> Tor:
+        """As `AsyncKit.tor`."""
         del kit
         return self._tor
 
-    def proxies(self, kit: Kit) -> Any:
-        """As `Kit.proxies`."""
+    def proxies(self, kit: Kit) -> ProxyPool:
+        """As `AsyncKit.proxies`."""
         del kit
         return self._the_pool()
 
@@ -321,14 +321,14 @@ class ChildTools(Attempts):
         self._permits: Http
         self._browsers: SyncBrowsers | None = None
 
-    def http(self, kit: Kit) -> Any:
-        """As `Kit.http`."""
+    def http(self, kit: Kit) -> SyncAttemptHttp:
+        """As `SyncKit.http`."""
         if self._http is None:
             self._http = SyncHttp(self._new_http())
         return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=_robots(kit))
 
-    def browser(self, kit: Kit) -> Any:
-        """As `Kit.browser`."""
+    def browser(self, kit: Kit) -> SyncAttemptBrowsers:
+        """As `SyncKit.browser`."""
         if self._browsers is None:
             from longshore.scrape.browser import SyncBrowsers
 
@@ -347,13 +347,13 @@ class ChildTools(Attempts):
         turns = RelayedPool(self._line) if config.tor or config.proxies.file is not None else None
         return _http(config, self._pace, turns, None)
 
-    def tor(self, kit: Kit) -> Any:
-        """As `Kit.tor`."""
+    def tor(self, kit: Kit) -> SyncTor:
+        """As `SyncKit.tor`."""
         del kit
         return SyncTor(self._line)
 
-    def proxies(self, kit: Kit) -> Any:
-        """As `Kit.proxies`."""
+    def proxies(self, kit: Kit) -> SyncPool:
+        """As `SyncKit.proxies`."""
         del kit
         return SyncPool(self._line)
 

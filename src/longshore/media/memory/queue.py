@@ -19,7 +19,7 @@ from longshore.notes import ABSENT, Note, Shelf
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.roll import Present
-from longshore.stored import check_texts, encode
+from longshore.stored import Json, JsonObject, check_texts, encode
 from longshore.system.first_of import first_of
 from longshore.transfer import Carried
 
@@ -45,7 +45,7 @@ class MemoryQueue:
         self._ids: dict[tuple[str, str, str], str] = {}
         self._holders: dict[str, WorkerId] = {}
         self._deadlines: dict[WorkerId, float] = {}
-        self._about: dict[WorkerId, dict[str, Any]] = {}
+        self._about: dict[WorkerId, JsonObject] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
         self._notes: dict[tuple[str, str], Note] = {}
@@ -85,7 +85,7 @@ class MemoryQueue:
         self._deadlines[worker] = self._clock.now() + lease_seconds(lease)
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Json]) -> list[Held]:
         words = _through_json(dict(about), "What a worker says of itself")
         held = await self.renew(worker, lease)
         self._about[worker] = words

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from longshore.errors import HandlerFileError, InputFileError, LongshoreError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob
 from longshore.runs.inputs import Entry, check_url
 
-Item = str | Mapping[str, Any] | NewJob | Entry
+Item = str | Mapping[str, object] | NewJob | Entry
 """A URL, a payload, or a whole job."""
 
 

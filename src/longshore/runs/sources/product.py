@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from longshore.errors import InputFileError, LongshoreError, UsageError
 from longshore.runs.inputs import Entry
 from longshore.runs.sources.template import Shape
+from longshore.stored import Json, JsonObject
 
-Chosen = Mapping[str, Any]
+Chosen = Mapping[str, Json]
 """The values of the dimensions before."""
-Dimension = Iterable[Any] | Mapping[Any, Iterable[Any]] | Callable[[Chosen], Iterable[Any]]
+Dimension = Iterable[Json] | Mapping[Json, Iterable[Json]] | Callable[[Chosen], Iterable[Json]]
 """The values; or, where they depend on those before, a function of them, or a mapping from the value just before."""
 
 
@@ -66,7 +67,7 @@ def product(
     return Product(dimensions, Shape(url, key, partition))
 
 
-def _combinations(dimensions: list[tuple[str, Dimension]], chosen: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _combinations(dimensions: list[tuple[str, Dimension]], chosen: JsonObject) -> Iterator[JsonObject]:
     if not dimensions:
         yield dict(chosen)
         return
@@ -75,7 +76,7 @@ def _combinations(dimensions: list[tuple[str, Dimension]], chosen: dict[str, Any
         yield from _combinations(rest, {**chosen, name: value})
 
 
-def _listed(name: str, values: Dimension, chosen: Chosen) -> Iterator[Any]:
+def _listed(name: str, values: Dimension, chosen: Chosen) -> Iterator[Json]:
     """The values of a dimension. They may be anybody's code, so that whatever it raises is a fault of theirs."""
     try:
         yield from _values(name, values, chosen)
@@ -87,7 +88,7 @@ def _listed(name: str, values: Dimension, chosen: Chosen) -> Iterator[Any]:
         ) from error
 
 
-def _values(name: str, values: Dimension, chosen: Chosen) -> Iterable[Any]:
+def _values(name: str, values: Dimension, chosen: Chosen) -> Iterable[Json]:
     if isinstance(values, Mapping):
         before = next(reversed(list(chosen.items())), None)
         if before is None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from string import Formatter
-from typing import Any
 from urllib.parse import quote
 
 from longshore.errors import UsageError
@@ -42,11 +41,11 @@ class Template:
         """The columns it needs."""
         return tuple(column for _, column in self._parts if column is not None)
 
-    def filled(self, row: Mapping[str, Any]) -> str:
+    def filled(self, row: Mapping[str, object]) -> str:
         """The text with the values of a row. `ValueError` where one is missing or empty."""
         return "".join(literal + ("" if column is None else _text(row, column)) for literal, column in self._parts)
 
-    def filled_url(self, row: Mapping[str, Any]) -> str:
+    def filled_url(self, row: Mapping[str, object]) -> str:
         """The same as a URL: values are encoded, so that `New York` and `A&B` stay in their place.
 
         One that the template begins with brings its scheme and host along, and is left as it is.
@@ -60,7 +59,7 @@ class Template:
         return "".join(pieces)
 
 
-def _text(row: Mapping[str, Any], column: str) -> str:
+def _text(row: Mapping[str, object], column: str) -> str:
     if column not in row:
         near = difflib.get_close_matches(column, row, n=1)
         hint = f"Did you mean {{{near[0]}}}?" if near else f"There are: {', '.join(row)}."
@@ -93,7 +92,7 @@ class Shape:
         )
         return url, key, partition
 
-    def entry(self, row: Mapping[str, Any]) -> Entry:
+    def entry(self, row: Mapping[str, object]) -> Entry:
         """The job of a row. `ValueError` where it cannot be one."""
         url, key, partition = self._templates
         payload = dict(row)

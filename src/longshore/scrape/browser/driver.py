@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
+
+DriverPage: TypeAlias = Any
+"""The driver's own page: Playwright's `Page` (its async one) or Selenium's `WebDriver`, as the setting `browser` says.
+
+Unchecked, because the setting is not known to a type checker, and either driver may not be installed.
+"""
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -58,7 +64,7 @@ class Tab(Protocol):
     async def wait_for(self, selector: str, seconds: float) -> None:
         """Return when something matches the CSS selector."""
 
-    async def do(self, function: Callable[[Any], Any]) -> Any:
+    async def do(self, function: Callable[[DriverPage], object]) -> object:
         """Call the function with the driver's own page, and return its value, awaited where it is awaitable."""
 
     async def close(self) -> None:

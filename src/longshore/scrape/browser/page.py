@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
 from longshore.scrape.answers import StatusError, retry_after
-from longshore.scrape.browser.driver import Opened, Tab
+from longshore.scrape.browser.driver import DriverPage, Opened, Tab
 from longshore.scrape.browser.exits import Seat
 from longshore.scrape.browser.faults import ProxyFailedError
 from longshore.scrape.browser.keeper import Condition
@@ -152,7 +152,13 @@ class Page:
         """Return when something on the page matches a CSS selector. Raises `TimedOutError` where nothing does."""
         await self._bounded(self._tab.wait_for(selector, self._seconds), f"nothing matched '{selector}'")
 
-    async def do(self, function: Callable[[Any], Any]) -> Any:
+    @overload
+    async def do(self, function: Callable[[DriverPage], Awaitable[T]]) -> T: ...
+
+    @overload
+    async def do(self, function: Callable[[DriverPage], T]) -> T: ...
+
+    async def do(self, function: Callable[[DriverPage], object]) -> object:
         """Call a function with what the driver has for a page, and return its value.
 
         Playwright gives its `Page`; the function may return an awaitable, or be async. Selenium gives its `WebDriver`,

@@ -246,7 +246,7 @@ class PlaywrightTab:
         """As `Tab.wait_for`."""
         await self._said(self._page.wait_for_selector(selector, timeout=seconds * 1000, state="attached"))
 
-    async def do(self, function: Callable[[api.Page], Any]) -> Any:
+    async def do(self, function: Callable[[api.Page], object]) -> object:
         """As `Tab.do`; the function is given a page of Playwright's async API."""
         value = function(self._page)
         return await self._said(value) if inspect.isawaitable(value) else value

@@ -213,7 +213,7 @@ class SeleniumTab:
         except TimeoutException as error:
             raise TimedOutError(f"nothing matched '{selector}' within {seconds:g} s") from error
 
-    async def do(self, function: Callable[[WebDriver], Any]) -> Any:
+    async def do(self, function: Callable[[WebDriver], object]) -> object:
         """As `Tab.do`; the function is given the `WebDriver`."""
         value = await self._browser.run(function, self._driver)
         return await value if inspect.isawaitable(value) else value

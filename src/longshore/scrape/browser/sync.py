@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Any
+from typing import TypeVar, overload
 
 from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
-from longshore.scrape.browser.driver import Opened
+from longshore.scrape.browser.driver import DriverPage, Opened
 from longshore.scrape.browser.page import Page
 from longshore.scrape.exchange import Exchange
 from longshore.system.loop_thread import LoopThread
+
+T = TypeVar("T")
 
 
 class SyncAttemptBrowsers:
@@ -94,7 +96,13 @@ class SyncPage:
         """As `Page.wait_for`."""
         self._thread.call(self._page.wait_for(selector))
 
-    def do(self, function: Callable[[Any], Any]) -> Any:
+    @overload
+    def do(self, function: Callable[[DriverPage], Awaitable[T]]) -> T: ...
+
+    @overload
+    def do(self, function: Callable[[DriverPage], T]) -> T: ...
+
+    def do(self, function: Callable[[DriverPage], object]) -> object:
         """As `Page.do`; the function is called in another thread, and Playwright's page is its async one."""
         return self._thread.call(self._page.do(function))
 

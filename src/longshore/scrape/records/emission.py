@@ -84,7 +84,7 @@ class Emission:
         self._bytes = 0
         self._rejected: Counter[tuple[str, str]] = Counter()
 
-    def emit(self, record: Any, kind: str = "record") -> bool:
+    def emit(self, record: object, kind: str = "record") -> bool:
         """Take a record: a dict, a pydantic model, a dataclass. Says whether the filter let it pass.
 
         It is taken as it is now; to change it afterwards changes nothing. `RecordError` where it is not what the schema
