@@ -95,11 +95,12 @@ def within(
 class Limited:
     """A queue as a worker settles on it: what goes beyond the limits of its run is left out. All else goes through."""
 
-    def __init__(self, queue: Queue, clock: Clock) -> None:
+    def __init__(self, queue: Queue, clock: Clock, *, holder: str | None = None) -> None:
+        """`holder` is given for a second connection of the same worker: both replace each other's quota of new jobs."""
         self._queue = queue
         self._clock = clock
         self._limits: dict[str, tuple[float, Limits]] = {}
-        self._room = Room(queue, clock)
+        self._room = Room(queue, clock, holder)
         self._one_at_a_time = asyncio.Lock()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._untold: dict[str, LeftOut] = {}
@@ -107,6 +108,11 @@ class Limited:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
+
+    @property
+    def holder(self) -> str:
+        """The name under which this worker takes its quota of new jobs."""
+        return self._room.holder
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Settle, without the follow-on jobs that there may not be."""

@@ -48,10 +48,11 @@ class _Taken(msgspec.Struct, frozen=True):
 class Room:
     """What one worker takes."""
 
-    def __init__(self, queue: Queue, clock: Clock) -> None:
+    def __init__(self, queue: Queue, clock: Clock, holder: str | None = None) -> None:
+        """`holder` is the name under which it takes; a second connection of the same worker takes under the same."""
         self._queue = queue
         self._clock = clock
-        self._who = secrets.token_hex(4)
+        self.holder = holder or secrets.token_hex(4)
         self._full: dict[str, tuple[float, int]] = {}
 
     async def take(self, run: str, limit: int, wanted: int, claim: Held) -> int:
@@ -67,7 +68,7 @@ class Room:
         book = cast("KeepsNotes", self._queue)
         for _ in range(_TRIES):
             note = (await book.notes(ROOM, frozenset({run}))).get(run)
-            others = {who: taken for who, taken in _said(note.value).items() if who != self._who}
+            others = {who: taken for who, taken in _said(note.value).items() if who != self.holder}
             size = await self._size(run)
             if others and size < limit < size + _sum(others) + wanted:
                 others = await self._in_use(others)
@@ -77,7 +78,7 @@ class Room:
             if not room:
                 self._full[run] = now, size
                 return 0
-            taken = {**others, self._who: _Taken(claim.job_id, claim.epoch, room)}
+            taken = {**others, self.holder: _Taken(claim.job_id, claim.epoch, room)}
             value = msgspec.to_builtins(taken)
             if (await book.note(ROOM, [msgspec.structs.replace(note, value=value)]))[0] is not None:
                 return room

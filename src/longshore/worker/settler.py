@@ -7,16 +7,17 @@ worker is stopping. An outcome that the medium cannot store (and nothing but tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from longshore.clock import Clock
 from longshore.errors import Failure, ProcessingError, QueueError, QueueUnavailableError
 from longshore.job import State
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.queue import Queue, Selection
+from longshore.queue import Selection
 from longshore.worker.backoff import Backoff
 from longshore.worker.hand import Hand
+from longshore.worker.settlement_writer import SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
 _GATHER_SECONDS = 0.005
@@ -44,25 +45,20 @@ class Settler:
 
     def __init__(
         self,
-        queue: Queue,
+        writer: SettlementWriter,
         hand: Hand,
         clock: Clock,
         size: int,
         listener: Listener,
         patience: Callable[[], float | None],
-        before: Callable[[], Awaitable[None]],
     ) -> None:
-        """`patience` says for how many seconds a queue may be out of reach; None for any.
-
-        `before` is awaited before every write: what must be on disk by then. It raises `QueueError` where it is not.
-        """
-        self._queue = queue
+        """`patience` says for how many seconds a queue may be out of reach; None for any."""
+        self._writer = writer
         self._hand = hand
         self._clock = clock
         self._size = size
         self._listener = listener
         self._patience = patience
-        self._before = before
         self._waiting: list[Settlement] = []
         self._writing: list[Settlement] = []
         self._some = asyncio.Event()
@@ -124,8 +120,7 @@ class Settler:
         while True:
             tries += 1
             try:
-                await self._before()
-                accepted = await self._queue.settle(batch)
+                accepted = await self._writer.settle(batch)
                 break
             except QueueUnavailableError as error:
                 wait, patience = backoff.next(), self._patience()
@@ -149,6 +144,7 @@ class Settler:
             await self._clock.sleep(wait)
         if tries > 1 and not all(accepted):
             accepted = await self._reconsidered(batch, accepted)
+        self._writer.settled(batch, accepted)
         self._listener.settled(batch, accepted)
 
     async def _write_singly(self, batch: list[Settlement], error: Exception) -> None:
@@ -171,7 +167,7 @@ class Settler:
         """After a repeated call, a refusal may mean that the first call went through and only its answer was lost."""
         refused = frozenset(s.lease.job.id for s, ok in zip(batch, accepted, strict=True) if not ok)
         try:
-            jobs = {job.id: job for job in await self._queue.jobs(Selection(ids=refused), limit=len(refused))}
+            jobs = {job.id: job for job in await self._writer.queue.jobs(Selection(ids=refused), limit=len(refused))}
         except QueueError:
             return accepted  # only the count suffers
         verdicts = []
