@@ -2,7 +2,7 @@
 
 One thread with one event loop makes every call to the queue, so nothing the class does in its own thread can starve the
 renewals, and no medium needs to be opened twice. Every third of a lease length it renews what is held and brings back
-what dead workers held.
+what dead workers held. All calls go through the wrappers that every worker uses: pause and run limits hold here too.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from longshore.clock import SystemClock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Held, Lease, Want
 from longshore.loop_thread import LoopThread
+from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
+from longshore.wrappers.worker_queue import worker_queue
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
@@ -34,14 +37,17 @@ class LeaseKeeper:
         self._log = log
         self._held: dict[Held, Lease] = {}
         self._lost: set[Held] = set()
+        self._orphans = OrphanedLeases(want.worker)
+        self._claiming = False
         self._wake = asyncio.Event()
         self._thread = LoopThread("longshore-leases")
         try:
-            self._queue = self._thread.call(opened)
+            wrapped = worker_queue(self._thread.call(opened), SystemClock())
         except BaseException:
             self._thread.close()
             raise
-        self._renewals = self._thread.call(self._begin())
+        self._queue, self._limits = wrapped.queue, wrapped.limits
+        self._services = self._thread.call(self._begin())
 
     def ping(self) -> None:
         """Raise where the queue does not answer."""
@@ -79,15 +85,17 @@ class LeaseKeeper:
         finally:
             self._thread.close()
 
-    async def _begin(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self._keep())
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self._keep()), asyncio.create_task(self._limits.keep())]
 
     async def _claim(self) -> Lease | None:
-        leases = await self._queue.claim(self._want)
-        if not leases:
-            reaped = await self._queue.reap()
-            if reaped.returned:
+        self._claiming = True
+        try:
+            leases = await self._queue.claim(self._want)
+            if not leases and (await self._queue.reap()).returned:
                 leases = await self._queue.claim(self._want)
+        finally:
+            self._claiming = False
         if not leases:
             return None
         self._held[leases[0].held] = leases[0]
@@ -128,27 +136,30 @@ class LeaseKeeper:
         while True:
             await asyncio.sleep(self._want.lease.total_seconds() / 3)
             try:
-                if self._held:
-                    await self._renew()
+                await self._renew()
                 await self._queue.reap()
             except Exception as error:  # noqa: BLE001 (said here; the next may succeed, and if none does, settling says so)
                 self._log.warning("Leases could not be renewed", error=str(error))
 
     async def _renew(self) -> None:
         # Only what was held before the question counts: a claim or a settlement may come in between.
-        asked = list(self._held)
+        asked, claiming = list(self._held), self._claiming
         still = set(await self._queue.renew(self._want.worker, self._want.lease))
         for held in asked:
             if held in self._held and held not in still and held not in self._lost:
                 self._lost.add(held)
                 self._log.warning("lost lease: the job was cancelled, or went to another worker", job_id=held.job_id)
+        if not claiming and not self._claiming:
+            await self._orphans.give_back(self._queue, still - set(asked) - set(self._held))
 
     async def _let_go(self) -> None:
-        self._renewals.cancel()
-        await asyncio.gather(self._renewals, return_exceptions=True)
+        for service in self._services:
+            service.cancel()
+        await asyncio.gather(*self._services, return_exceptions=True)
         try:
             if self._held:
                 await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
+            await self._limits.tell()
         except QueueError as error:
             self._log.warning("What was held comes back when its lease has expired", error=str(error))
         finally:

@@ -26,10 +26,11 @@ import structlog
 
 from longshore.errors import QueueError, QueueUnavailableError, TimedOutError
 from longshore.handlers.result import outcome_of_error
-from longshore.lease import Held, Lease
+from longshore.lease import Lease
 from longshore.observe.logs import bind_worker
+from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Released, Settlement
-from longshore.queue import Queue, Selection
+from longshore.queue import Queue
 from longshore.worker.children import Children
 from longshore.worker.config import WorkerConfig
 from longshore.worker.hand import Hand
@@ -74,7 +75,7 @@ class Renewal:
         self._hand = hand
         self._settler = settler
         self.listener = listener
-        self._unknown: set[Held] = set()
+        self._orphans = OrphanedLeases(config.worker)
         self._loop = asyncio.get_running_loop()
         self.interval = max(_SHORTEST_INTERVAL, config.lease.total_seconds() / 3)
 
@@ -108,18 +109,7 @@ class Renewal:
         if claiming or hand.claiming:
             return
         known = {lease.held for lease in list(hand.held.values())} | {s.lease.held for s in self._settler.outstanding}
-        # What was settled between the answer and this look is in neither; it will not be there the next time.
-        unknown = answer - known - {lease.held for lease in before.values()}
-        if again := unknown & self._unknown:
-            await self._give_back(queue, again)
-        self._unknown = unknown
-
-    async def _give_back(self, queue: Queue, unknown: set[Held]) -> None:
-        epochs = {held.job_id: held.epoch for held in unknown}
-        jobs = await queue.jobs(Selection(ids=frozenset(epochs)), limit=len(epochs))
-        leases = [Lease(job, self._config.worker, 0.0) for job in jobs if epochs[job.id] == job.epoch]
-        await queue.settle([Settlement(lease, Released()) for lease in leases])
-        log.warning("Gave back jobs of a claim whose answer got lost", jobs=len(leases))
+        await self._orphans.give_back(queue, answer - known - {lease.held for lease in before.values()})
 
 
 class RenewalThread:
