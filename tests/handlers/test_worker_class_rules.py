@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from longshore.handlers.worker_class import Task
 from longshore.job import State
 from longshore.lease import Lease, Want
 from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, totals
 from longshore.runs.limits import LeftOut, Limits, left_out, set_limits
 from longshore.runs.paused import EVERYTHING, pause
@@ -139,3 +140,46 @@ def test_a_job_of_a_claim_whose_answer_got_lost_is_given_back_and_done() -> None
     assert Grows(queue, max_runs=1, lease_seconds=1, poll_interval=0.01).run() == 0
     [job] = now(queue.jobs(Selection(kinds=frozenset({"page"}))))
     assert (job.state, job.epoch, job.attempts) == (State.COMPLETED, 2, 1)
+
+
+class Forgets(MemoryQueue):
+    """Writes the first settlement and loses the answer."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.lost = 0
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        accepted = await super().settle(settlements)
+        if not self.lost:
+            self.lost += 1
+            raise QueueUnavailableError("the answer got lost")
+        return accepted
+
+
+def test_a_settlement_whose_answer_got_lost_is_no_lost_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longshore.handlers.lease_keeper.FIRST_PAUSE", 0.001)
+    queue = Forgets()
+    now(queue.submit([new_job("page", {"number": 1})]))
+    worker = Grows(queue, max_runs=1)
+    assert worker.run() == 0
+    assert queue.lost == 1
+    assert worker.stats.completed == 1
+
+
+class Refuses(MemoryQueue):
+    """Cannot store the result of the first job."""
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        if any(isinstance(each.outcome, Completed) and each.lease.job.payload["number"] == 1 for each in settlements):
+            raise ValueError("too heavy")
+        return await super().settle(settlements)
+
+
+def test_a_result_that_cannot_be_stored_fails_its_task_and_not_the_worker() -> None:
+    queue = Refuses(SystemClock())
+    now(queue.submit([new_job("page", {"number": number}) for number in (1, 2)]))
+    worker = Grows(queue, max_runs=2)
+    assert worker.run() == 0
+    assert states(queue, "") == [State.FAILED, State.COMPLETED]
+    assert (worker.stats.completed, worker.stats.failed) == (1, 1)

@@ -21,6 +21,7 @@ from longshore.loop_thread import LoopThread
 from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
+from longshore.settlement_repair import reconsidered, unstorable
 from longshore.wrappers.worker_queue import worker_queue
 
 FIRST_PAUSE = 0.25
@@ -57,8 +58,9 @@ class LeaseKeeper:
         """The next job, or None. Where there is none, what dead workers held is brought back first."""
         return self._thread.call(self._claim())
 
-    def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> bool:
-        """Write the outcome; False where it was refused because the lease is lost.
+    def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> Outcome | None:
+        """Write the outcome and return it: a failure in its place when the medium cannot store it; None, when it was
+        refused because the lease is lost.
 
         While the queue does not answer it is tried again for as long as a lease lasts, then the error is raised.
         """
@@ -101,13 +103,14 @@ class LeaseKeeper:
         self._held[leases[0].held] = leases[0]
         return leases[0]
 
-    async def _settle(self, settlement: Settlement) -> bool:
+    async def _settle(self, settlement: Settlement) -> Outcome | None:
         now = asyncio.get_running_loop().time
         give_up = now() + self._want.lease.total_seconds()
-        pause = FIRST_PAUSE
+        pause, tries = FIRST_PAUSE, 0
         while True:
+            tries += 1
             try:
-                (accepted,) = await self._queue.settle([settlement])
+                accepted = await self._queue.settle([settlement])
                 break
             except QueueUnavailableError as error:
                 if now() + pause > give_up:
@@ -115,9 +118,15 @@ class LeaseKeeper:
                 self._log.warning("The queue does not answer; settling again soon", error=str(error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (no secret hangs on it)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            except QueueError:
+                raise
+            except Exception as error:  # noqa: BLE001 (recorded as the failure of the very job it belongs to)
+                settlement = unstorable(settlement, error)
+        if tries > 1:
+            accepted = await reconsidered(self._queue, [settlement], accepted)
         self._held.pop(settlement.lease.held, None)
         self._lost.discard(settlement.lease.held)
-        return accepted
+        return settlement.outcome if accepted[0] else None
 
     async def _wait(self, timeout: timedelta) -> None:
         work = asyncio.ensure_future(self._queue.wait(self._want, timeout))
