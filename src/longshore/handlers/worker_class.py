@@ -138,7 +138,10 @@ class Worker:
         return True
 
     def claim_task(self) -> Task | None:
-        """Take the next task, or None where there is none now. Tasks of dead workers are brought back on the way."""
+        """Take the next task, or return None when there is none now. Tasks of paused runs are passed over.
+
+        Tasks of dead workers are brought back on the way.
+        """
         lease = self._open().claim()
         if lease is None:
             return None

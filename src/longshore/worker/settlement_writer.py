@@ -74,7 +74,8 @@ class SettlementWriter:
                 await records.keep()
         except Exception as error:  # noqa: BLE001 (said here, and what to do about it does not depend on the cause)
             jobs = len(self._records.unkept)
-            log.warning("The last records could not be kept; their jobs are given back", jobs=jobs, error=str(error))
+            cause = str(error) or type(error).__name__
+            log.warning("The last records could not be kept; their jobs are given back", jobs=jobs, error=cause)
             return None
         return records
 
