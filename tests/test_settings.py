@@ -24,7 +24,7 @@ def test_without_any_source_every_setting_has_its_default(folder: Path) -> None:
     settings = settle(folder)
     assert settings.queue == DEFAULT_QUEUE
     assert (settings.lease_seconds, settings.poll_interval, settings.concurrency) == (300.0, 10.0, 8)
-    assert (settings.max_work, settings.max_failures, settings.max_idle_hours) == (0, 0, 0.0)
+    assert (settings.max_work, settings.max_empty_polls, settings.max_idle_hours) == (0, 0, 0.0)
     assert all(settings.source(name).level == "default" for name in TABLE)
 
 
@@ -50,7 +50,8 @@ def test_each_source_wins_over_the_one_below_it(folder: Path) -> None:
     [
         ("MAX_WORK_ORDERS", "50", "max_work", 50),
         ("MAX_RUNS", "7", "max_work", 7),
-        ("MAX_CONSECUTIVE_FAILURES", "20", "max_failures", 20),
+        ("MAX_CONSECUTIVE_FAILURES", "20", "max_empty_polls", 20),
+        ("LONGSHORE_MAX_FAILURES", "20", "max_empty_polls", 20),
         ("MAX_IDLE_HOURS", "2.0", "max_idle_hours", 2.0),
         ("WORKER_ID", "kitchen", "worker_id", "kitchen"),
         ("POLL_INTERVAL", "3", "poll_interval", 3.0),
@@ -138,6 +139,20 @@ def test_two_aliases_that_disagree_are_refused_and_the_canonical_name_decides(fo
     with pytest.raises(SettingsError, match=r"MAX_WORK_ORDERS.*5.*MAX_RUNS.*7"):
         settle(folder, aliases)
     assert settle(folder, {**aliases, "LONGSHORE_MAX_WORK": "9"}).max_work == 9
+
+
+def test_the_former_name_of_a_setting_is_still_read(folder: Path) -> None:
+    former = {"LONGSHORE_MAX_FAILURES": "5"}
+    assert unknown_variables(environ=former, folder=folder) == []
+    # As it was while this name was the canonical one, it goes before the names that other programs use.
+    assert settle(folder, {**former, "MAX_CONSECUTIVE_FAILURES": "7"}).max_empty_polls == 5
+    assert settle(folder, {**former, "LONGSHORE_MAX_EMPTY_POLLS": "9"}).max_empty_polls == 9
+    (folder / "longshore.toml").write_text("[longshore]\nmax_failures = 6\n[longshore.profiles.p]\nmax_failures = 8\n")
+    assert settle(folder).max_empty_polls == 6
+    assert settle(folder, {"LONGSHORE_PROFILE": "p"}).max_empty_polls == 8
+    (folder / "longshore.toml").write_text("[longshore]\nmax_failures = 6\nmax_empty_polls = 6\n")
+    with pytest.raises(SettingsError, match="sets max_empty_polls twice"):
+        settle(folder)
 
 
 @pytest.mark.parametrize(

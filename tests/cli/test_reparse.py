@@ -13,9 +13,10 @@ from tests.cli.kept_run import BROKEN, FIXED, RUN, run_broken
 
 from longshore import new_job, open_queue
 from longshore.cli import main
-from longshore.job import Job, State
+from longshore.job import Job, JobName, State
 from longshore.lease import Want, WorkerId
 from longshore.queue import Selection
+from longshore.runs.limits import LeftOut, Limits, left_out, set_limits
 from longshore.runs.records import surveyed
 
 
@@ -119,6 +120,82 @@ def test_follow_on_jobs_that_the_new_parse_finds_are_submitted(here: Path, says:
     follow_ons = [job for job in jobs(here) if job.kind == "next"]
     assert {(job.run, job.state) for job in follow_ons} == {(RUN, State.PENDING)}
     assert len(follow_ons) == 3
+
+
+def test_a_paused_run_can_be_reparsed(here: Path, says: Callable[..., str]) -> None:
+    run_broken(here, 3)
+    (here / "pages.py").write_text(FIXED)
+    says("pause", RUN)
+    assert "1  repaired: failed before, completed now" in says("reparse", RUN, "pages.py")
+
+
+MORE = FIXED.replace(
+    'return {"length": len(response.body)}',
+    'return Result({}, jobs=[new_job("next", {"url": job.payload["url"] + "/next"})])',
+)
+
+
+def limited(here: Path, limits: Limits) -> None:
+    async def go() -> None:
+        queue = await open_queue(f"sqlite:///{here}/.longshore/queue.db")
+        await set_limits(queue, RUN, limits)
+        await queue.close()
+
+    asyncio.run(go())
+
+
+def dropped(here: Path) -> LeftOut:
+    async def go() -> LeftOut:
+        queue = await open_queue(f"sqlite:///{here}/.longshore/queue.db")
+        try:
+            return await left_out(queue, RUN)
+        finally:
+            await queue.close()
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("limits", "added", "too_deep", "too_many"), [(Limits(max_jobs=7), 1, 0, 5), (Limits(max_depth=0), 0, 6, 0)]
+)
+def test_follow_on_jobs_of_a_new_parse_keep_to_the_limits_of_the_run(
+    here: Path, says: Callable[..., str], limits: Limits, added: int, too_deep: int, too_many: int
+) -> None:
+    """Four jobs were completed before, and two are repaired: both ways of adding jobs are tried."""
+    run_broken(here, 6)
+    limited(here, limits)
+    (here / "pages.py").write_text(MORE)
+    assert json.loads(says("reparse", RUN, "pages.py", "--json"))["follow_ons"] == added
+    assert len(jobs(here)) == 6 + added
+    assert dropped(here) == LeftOut(too_deep=too_deep, too_many=too_many)
+
+
+def test_only_repaired_jobs_may_be_the_ones_beyond_the_limit(here: Path, says: Callable[..., str]) -> None:
+    run_broken(here, 6)
+    limited(here, Limits(max_jobs=11))
+    (here / "pages.py").write_text(MORE)
+    assert json.loads(says("reparse", RUN, "pages.py", "--json"))["follow_ons"] == 5
+    assert len(jobs(here)) == 11
+    assert dropped(here) == LeftOut(too_many=1)
+
+
+def test_jobs_that_the_run_has_already_are_not_counted_as_dropped(here: Path, says: Callable[..., str]) -> None:
+    run_broken(here, 3)
+    (here / "pages.py").write_text(MORE)
+    says("reparse", RUN, "pages.py")
+    limited(here, Limits(max_jobs=6))
+    assert json.loads(says("reparse", RUN, "pages.py", "--json"))["follow_ons"] == 0
+    assert dropped(here) == LeftOut()
+
+
+def test_follow_on_jobs_of_a_new_parse_know_their_parent_and_depth(here: Path, says: Callable[..., str]) -> None:
+    run_broken(here, 3)
+    (here / "pages.py").write_text(MORE)
+    says("reparse", RUN, "pages.py")
+    pages = {JobName(job.kind, job.key) for job in jobs(here) if job.kind == "page"}
+    follow_ons = [job for job in jobs(here) if job.kind == "next"]
+    assert {job.parent for job in follow_ons} == pages
+    assert [job.depth for job in follow_ons] == [1, 1, 1]
 
 
 def test_jobs_without_pages_are_left_alone(here: Path, says: Callable[..., str]) -> None:

@@ -33,8 +33,9 @@ def test_the_limit_of_the_environment_is_the_same(filled: Shell) -> None:
     assert all(json.loads(line)["worker_id"] == "cellar" for line in done.stderr.splitlines())
 
 
-def test_it_stops_after_so_many_empty_looks(shell: Shell) -> None:
-    done = shell("work", "pages.py", "--max-failures", "2", "--poll-interval", "0.05", "--log-format", "text")
+@pytest.mark.parametrize("option", ["--max-empty-polls", "--max-failures"])
+def test_it_stops_after_so_many_empty_looks(shell: Shell, option: str) -> None:
+    done = shell("work", "pages.py", option, "2", "--poll-interval", "0.05", "--log-format", "text")
     assert done.returncode == 0, done.stderr
     assert "No work available" in done.stderr
     assert "STOPPING: no work in 2 looks in a row" in done.stderr

@@ -56,6 +56,10 @@ def test_a_table_says_everything_of_a_scraper(folder: Path) -> None:
     }
 
 
+def test_a_setting_of_a_scraper_may_have_its_former_name() -> None:
+    assert Scraper("India", settings={"max_failures": 3}).settings == {"max_empty_polls": 3}
+
+
 def test_without_a_registry_there_are_no_scrapers(folder: Path) -> None:
     assert load_scrapers(folder) == {}
     assert registry(folder, "[longshore]\nconcurrency = 2\n") == {}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
 from typing import Any
 
 from longshore.job import State, new_job
+from longshore.media import open_queue
+from longshore.runs.limits import Limits, left_out, set_limits
+from longshore.runs.records import surveyed
 
 
 def messages(entries: list[dict[str, Any]]) -> str:
@@ -299,3 +303,77 @@ def test_a_thread_that_a_handler_left_behind_does_not_keep_the_process(tmp_path:
     done = subprocess.run(work, cwd=tmp_path, check=False, capture_output=True, timeout=120)
     assert done.returncode == 0
     assert b"STOPPING: run r is finished" in done.stderr
+
+
+def kept_records(site: Any) -> list[str]:
+    """Return the key of the job of every record that counts."""
+
+    async def go() -> list[str]:
+        queue = await open_queue(site.url)
+        try:
+            survey = await surveyed(queue, site.folder / ".longshore" / "records")
+        finally:
+            await queue.close()
+        return [record.key for record in survey.records()]
+
+    return asyncio.run(go())
+
+
+def test_the_watchdog_writes_the_records_of_completed_jobs_before_it_settles_them(site: Any) -> None:
+    site.handlers(
+        """
+        import time
+
+        @handler("emits")
+        async def emits(job, kit):
+            kit.emit({"number": job.payload["number"]})
+
+        @handler("blocks", timeout=0.5, retries=0)
+        async def blocks(job):
+            time.sleep(3600)
+        """
+    )
+    site.submit(*(new_job("emits", {"number": number}) for number in range(10)), new_job("blocks", {}))
+    assert site.ended(site.start(concurrency=8)) == 3
+    completed = [job.key for job in site.jobs() if job.state is State.COMPLETED]
+    assert len(completed) == 10
+    assert sorted(kept_records(site)) == sorted(completed)
+
+
+def test_the_watchdog_keeps_to_the_limits_of_a_run(site: Any) -> None:
+    site.handlers(
+        """
+        import time
+        from longshore import Result, new_job
+
+        @handler("grows")
+        async def grows(job):
+            number = job.payload["number"]
+            return Result(number, jobs=[new_job("leaf", {"parent": number, "number": each}) for each in range(50)])
+
+        @handler("blocks", timeout=0.5, retries=0)
+        async def blocks(job):
+            time.sleep(3600)
+        """
+    )
+
+    async def limited() -> None:
+        queue = await open_queue(site.url)
+        await set_limits(queue, "r", Limits(max_jobs=10))
+        await queue.close()
+
+    async def dropped() -> int:
+        queue = await open_queue(site.url)
+        try:
+            return (await left_out(queue, "r")).too_many
+        finally:
+            await queue.close()
+
+    asyncio.run(limited())
+    growing = [new_job("grows", {"number": number}, run="r") for number in range(5)]
+    site.submit(*growing, new_job("blocks", {}, run="r"))
+    assert site.ended(site.start(concurrency=8)) == 3
+    jobs = site.jobs()
+    assert sum(job.kind == "grows" and job.state is State.COMPLETED for job in jobs) == 5
+    assert len(jobs) == 10
+    assert asyncio.run(dropped()) == 5 * 50 - 4

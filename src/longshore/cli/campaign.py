@@ -58,7 +58,7 @@ class Campaign:
             *("--lease-seconds", str(self.lease_seconds)),
             *("--poll-interval", str(self._local("poll_interval"))),
             # Limits that are meant for a worker of its own would leave the run unfinished.
-            *("--max-work", "0", "--max-failures", "0", "--max-idle-hours", "0"),
+            *("--max-work", "0", "--max-empty-polls", "0", "--max-idle-hours", "0"),
         )
         return [
             WorkerCommand(

@@ -52,8 +52,15 @@ def work(
         bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
     ] = False,
     max_work: Annotated[str | None, typer.Option(metavar="N", help=meaning("max_work"), show_default=False)] = None,
-    max_failures: Annotated[
-        str | None, typer.Option(metavar="N", help=meaning("max_failures"), show_default=False)
+    max_empty_polls: Annotated[
+        str | None,
+        typer.Option(
+            "--max-empty-polls",
+            "--max-failures",
+            metavar="N",
+            help=meaning("max_empty_polls"),
+            show_default=False,
+        ),
     ] = None,
     max_idle_hours: Annotated[
         str | None, typer.Option(metavar="H", help=meaning("max_idle_hours"), show_default=False)
@@ -104,7 +111,7 @@ def work(
         "max_delay_seconds": max_delay_seconds,
         "batch_size": batch_size,
         "max_work": max_work,
-        "max_failures": max_failures,
+        "max_empty_polls": max_empty_polls,
         "max_idle_hours": max_idle_hours,
         "worker_id": worker_id,
         "poll_interval": poll_interval,
@@ -223,8 +230,8 @@ def _stop_conditions(settings: Settings, run: str | None, *, until_done: bool) -
     conditions: list[StopCondition] = []
     if settings.max_work:
         conditions.append(MaxWork(settings.max_work))
-    if settings.max_failures:
-        conditions.append(MaxEmptyPolls(settings.max_failures))
+    if settings.max_empty_polls:
+        conditions.append(MaxEmptyPolls(settings.max_empty_polls))
     if settings.max_idle_hours:
         conditions.append(MaxIdle(timedelta(hours=settings.max_idle_hours)))
     if until_done:

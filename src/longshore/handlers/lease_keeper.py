@@ -2,7 +2,7 @@
 
 One thread with one event loop makes every call to the queue, so nothing the class does in its own thread can starve the
 renewals, and no medium needs to be opened twice. Every third of a lease length it renews what is held and brings back
-what dead workers held.
+what dead workers held. All calls go through the wrappers that every worker uses: pause and run limits hold here too.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from longshore.clock import SystemClock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Held, Lease, Want
+from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
+from longshore.settlement_repair import reconsidered, unstorable
 from longshore.system.first_of import first_of
 from longshore.system.loop_thread import LoopThread
+from longshore.wrappers.worker_queue import worker_queue
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
@@ -35,14 +39,17 @@ class LeaseKeeper:
         self._log = log
         self._held: dict[Held, Lease] = {}
         self._lost: set[Held] = set()
+        self._orphans = OrphanedLeases(want.worker)
+        self._claiming = False
         self._wake = asyncio.Event()
         self._thread = LoopThread("longshore-leases")
         try:
-            self._queue = self._thread.call(opened)
+            wrapped = worker_queue(self._thread.call(opened), SystemClock())
         except BaseException:
             self._thread.close()
             raise
-        self._renewals = self._thread.call(self._begin())
+        self._queue, self._limits = wrapped.queue, wrapped.limits
+        self._services = self._thread.call(self._begin())
 
     def ping(self) -> None:
         """Raise where the queue does not answer."""
@@ -52,8 +59,9 @@ class LeaseKeeper:
         """The next job, or None. Where there is none, what dead workers held is brought back first."""
         return self._thread.call(self._claim())
 
-    def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> bool:
-        """Write the outcome; False where it was refused because the lease is lost.
+    def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> Outcome | None:
+        """Write the outcome and return it: a failure in its place when the medium cannot store it; None, when it was
+        refused because the lease is lost.
 
         While the queue does not answer it is tried again for as long as a lease lasts, then the error is raised.
         """
@@ -80,27 +88,30 @@ class LeaseKeeper:
         finally:
             self._thread.close()
 
-    async def _begin(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self._keep())
+    async def _begin(self) -> list[asyncio.Task[None]]:
+        return [asyncio.create_task(self._keep()), asyncio.create_task(self._limits.keep())]
 
     async def _claim(self) -> Lease | None:
-        leases = await self._queue.claim(self._want)
-        if not leases:
-            reaped = await self._queue.reap()
-            if reaped.returned:
+        self._claiming = True
+        try:
+            leases = await self._queue.claim(self._want)
+            if not leases and (await self._queue.reap()).returned:
                 leases = await self._queue.claim(self._want)
+        finally:
+            self._claiming = False
         if not leases:
             return None
         self._held[leases[0].held] = leases[0]
         return leases[0]
 
-    async def _settle(self, settlement: Settlement) -> bool:
+    async def _settle(self, settlement: Settlement) -> Outcome | None:
         now = asyncio.get_running_loop().time
         give_up = now() + self._want.lease.total_seconds()
-        pause = FIRST_PAUSE
+        pause, tries = FIRST_PAUSE, 0
         while True:
+            tries += 1
             try:
-                (accepted,) = await self._queue.settle([settlement])
+                accepted = await self._queue.settle([settlement])
                 break
             except QueueUnavailableError as error:
                 if now() + pause > give_up:
@@ -108,9 +119,15 @@ class LeaseKeeper:
                 self._log.warning("The queue does not answer; settling again soon", error=str(error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (no secret hangs on it)
                 pause = min(pause * 2, LONGEST_PAUSE)
+            except QueueError:
+                raise
+            except Exception as error:  # noqa: BLE001 (recorded as the failure of the very job it belongs to)
+                settlement = unstorable(settlement, error)
+        if tries > 1:
+            accepted = await reconsidered(self._queue, [settlement], accepted)
         self._held.pop(settlement.lease.held, None)
         self._lost.discard(settlement.lease.held)
-        return accepted
+        return settlement.outcome if accepted[0] else None
 
     async def _wait(self, timeout: timedelta) -> None:
         try:
@@ -122,27 +139,30 @@ class LeaseKeeper:
         while True:
             await asyncio.sleep(self._want.lease.total_seconds() / 3)
             try:
-                if self._held:
-                    await self._renew()
+                await self._renew()
                 await self._queue.reap()
             except Exception as error:  # noqa: BLE001 (said here; the next may succeed, and if none does, settling says so)
                 self._log.warning("Leases could not be renewed", error=str(error))
 
     async def _renew(self) -> None:
         # Only what was held before the question counts: a claim or a settlement may come in between.
-        asked = list(self._held)
+        asked, claiming = list(self._held), self._claiming
         still = set(await self._queue.renew(self._want.worker, self._want.lease))
         for held in asked:
             if held in self._held and held not in still and held not in self._lost:
                 self._lost.add(held)
                 self._log.warning("lost lease: the job was cancelled, or went to another worker", job_id=held.job_id)
+        if not claiming and not self._claiming:
+            await self._orphans.give_back(self._queue, still - set(asked) - set(self._held))
 
     async def _let_go(self) -> None:
-        self._renewals.cancel()
-        await asyncio.gather(self._renewals, return_exceptions=True)
+        for service in self._services:
+            service.cancel()
+        await asyncio.gather(*self._services, return_exceptions=True)
         try:
             if self._held:
                 await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
+            await self._limits.tell()
         except QueueError as error:
             self._log.warning("What was held comes back when its lease has expired", error=str(error))
         finally:

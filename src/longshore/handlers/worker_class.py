@@ -155,7 +155,10 @@ class Worker:
         return True
 
     def claim_task(self) -> Task | None:
-        """Take the next task, or None where there is none now. Tasks of dead workers are brought back on the way."""
+        """Take the next task, or return None when there is none now. Tasks of paused runs are passed over.
+
+        Tasks of dead workers are brought back on the way.
+        """
         lease = self._open().claim()
         if lease is None:
             return None
@@ -343,17 +346,17 @@ class Worker:
     def _settle(self, task: Task, outcome: Outcome) -> bool:
         lease, started = self._leases[task.id]
         seconds = time.monotonic() - started
-        accepted = self._open().settle(lease, outcome, seconds)
+        written = self._open().settle(lease, outcome, seconds)
         del self._leases[task.id]
-        if not accepted:
+        if written is None:
             self.log.warning("lost lease: what was done for the task is discarded", job_id=task.id)
             return False
         self._busy_seconds += seconds
-        self._completed += isinstance(outcome, Completed)
-        if isinstance(outcome, Failed):
+        self._completed += isinstance(written, Completed)
+        if isinstance(written, Failed):
             self._failed += 1
-            limit = outcome.max_attempts or lease.job.max_attempts
-            self._retried += outcome.failure.retryable and lease.job.attempt < limit
+            limit = written.max_attempts or lease.job.max_attempts
+            self._retried += written.failure.retryable and lease.job.attempt < limit
         return True
 
     def _handler(self, kind: str) -> Handler:

@@ -3,27 +3,33 @@
 Failed jobs are tried first without touching the queue. Those that now pass are made pending, claimed and settled like
 any other, so everything is fenced and counted; the rest stay as they are. Completed jobs stay completed, with the
 result they have: what they emit now takes the place of what they had emitted, as a revision of the same attempt.
+
+Follow-on jobs keep to the limits of the run. A pause does not matter: nothing is fetched, and a person asked for it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 
 import msgspec
 import structlog
 
+from longshore.clock import SystemClock
 from longshore.errors import Failure, InputFileError
 from longshore.handlers.handler import Handler
 from longshore.handlers.offline import OfflineAttempt, run_offline
-from longshore.job import Job, State
+from longshore.job import Job, JobName, NewJob, State
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement
-from longshore.queue import Queue, Selection, each_job
+from longshore.queue import Queue, Selection, each_job, totals
+from longshore.runs.copying import taking_over
 from longshore.runs.failures import complaint
 from longshore.scrape.pages import PageStore
 from longshore.scrape.records import Emitted, RecordSink
+from longshore.transfer import Carried
+from longshore.wrappers.worker_queue import worker_queue
 
 log = structlog.get_logger()
 
@@ -86,6 +92,8 @@ class _Pass:
         lease: timedelta,
     ) -> None:
         self._queue = queue
+        self._clock = SystemClock()
+        self._limits = worker_queue(queue, self._clock).limits
         self._run = run
         self._handlers = handlers
         self._pages = pages
@@ -97,9 +105,11 @@ class _Pass:
         self._reasons: Counter[str] = Counter()
 
     async def make(self) -> Reparsed:
+        await self._limits.learn(self._run)
         # First the completed ones: those that are repaired join them.
         await self._refresh()
         await self._repair()
+        await self._limits.tell()
         self._done.reasons = dict(self._reasons.most_common(_KEPT_REASONS))
         return self._done
 
@@ -113,12 +123,21 @@ class _Pass:
             self._revised.settled(job.id, job.epoch)
             self._done.refreshed += 1
             self._done.records += len(emitted.records)
-            if attempt.outcome.jobs:
-                jobs = [msgspec.structs.replace(found, run=self._run) for found in attempt.outcome.jobs]
-                self._done.follow_ons += (await self._queue.submit(jobs)).new
+            self._done.follow_ons += await self._add(job, attempt.outcome.jobs)
             if self._done.refreshed % _CHUNK == 0:
                 await self._revised.flush()
         await self._revised.flush()
+
+    async def _add(self, parent: Job, found: Sequence[NewJob]) -> int:
+        """Add follow-on jobs of a job that stays completed. Return how many the run did not have."""
+        jobs = await self._limits.fitting(parent, [msgspec.structs.replace(each, run=self._run) for each in found])
+        if not jobs:
+            return 0
+        # Not `submit`, which takes them for jobs from outside: without a parent, at depth 0.
+        name, now = JobName(parent.kind, parent.key), self._clock.now()
+        return (
+            await taking_over(self._queue).take_over([_carried(each, name, parent.depth + 1, now) for each in jobs])
+        ).new
 
     async def _repair(self) -> None:
         passing: dict[str, OfflineAttempt] = {}
@@ -169,7 +188,9 @@ class _Pass:
                 self._records.put(lease.job, attempt.emitted)
             settlements.append(Settlement(lease, attempt.outcome))
         await self._records.flush()
-        accepted = await self._queue.settle([*settlements, *(Settlement(lease, Released()) for lease in others)])
+        before = await self._size()
+        accepted = await self._limits.settle([*settlements, *(Settlement(lease, Released()) for lease in others)])
+        self._done.follow_ons += await self._size() - before
         for settlement, ok in zip(settlements, accepted, strict=False):
             if ok and isinstance(settlement.outcome, Completed):
                 job = settlement.lease.job
@@ -177,8 +198,10 @@ class _Pass:
                 self._records.settled(job.id, job.epoch)
                 self._done.repaired += 1
                 self._done.records += 0 if emitted is None else len(emitted.records)
-                self._done.follow_ons += len(settlement.outcome.jobs)
         self._done.taken += len(passing) - sum(accepted[: len(settlements)])
+
+    async def _size(self) -> int:
+        return totals(await self._queue.stats(self._run)).total
 
     async def _claimed(self, wanted: frozenset[str]) -> tuple[list[Lease], list[Lease]]:
         """The leases of the jobs wanted, and those of others that lay in front of them."""
@@ -198,3 +221,8 @@ class _Pass:
             ours += [lease for lease in leases if lease.job.id in wanted]
             others += [lease for lease in leases if lease.job.id not in wanted]
         return ours, others
+
+
+def _carried(new: NewJob, parent: JobName, depth: int, now: float) -> Carried:
+    fields = msgspec.structs.asdict(new)
+    return Carried(Job(id="", parent=parent, depth=depth, submitted_at=now, **fields))

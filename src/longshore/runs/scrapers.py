@@ -20,6 +20,7 @@ from longshore.runs.sources import Generated, Source, source_in
 from longshore.runs.sources.generated import Item
 from longshore.settings import TABLE, TOML, show
 from longshore.settings.files import read_toml
+from longshore.settings.table import RENAMED
 from longshore.settings.values import parsed
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -60,6 +61,11 @@ class Scraper:
     """The only partitions its jobs may have, where that is to be checked."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of its workers, by their names. Command line and environment go before them."""
+
+    def __post_init__(self) -> None:
+        own: object = self.settings
+        if isinstance(own, Mapping):
+            object.__setattr__(self, "settings", {RENAMED.get(name, name): value for name, value in own.items()})
 
     @property
     def distributed(self) -> bool:

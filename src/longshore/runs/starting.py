@@ -35,7 +35,7 @@ _OPTIONS = (
     "max_delay_seconds",
     "batch_size",
     "max_work",
-    "max_failures",
+    "max_empty_polls",
     "max_idle_hours",
     "poll_interval",
     "lease_seconds",

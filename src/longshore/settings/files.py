@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.errors import SettingsError
-from longshore.settings.table import TABLE
+from longshore.settings.table import RENAMED, TABLE
 
 DOTENV = ".env"
 TOML = "longshore.toml"
@@ -94,7 +94,7 @@ def read_toml(path: Path) -> TomlFile:
     if not isinstance(table, dict):
         raise SettingsError(f"{path}: 'longshore' must be a table: a line [longshore], and the settings below it.")
     profiles = table.pop(_PROFILES, {})
-    _check_names(path, _SECTION, table)
+    table = _checked_names(path, _SECTION, table)
     if not isinstance(profiles, dict):
         raise SettingsError(f"{path}: 'profiles' must hold tables: a line [longshore.profiles.NAME] for each.")
     for name, profile in profiles.items():
@@ -103,13 +103,20 @@ def read_toml(path: Path) -> TomlFile:
             raise SettingsError(f"{path}: '{name}' must be a table: a line [{section}], and its settings below it.")
         if "profile" in profile:
             raise SettingsError(f"{path}: [{section}] cannot choose a profile itself. Take its 'profile' away.")
-        _check_names(path, section, profile)
+        profiles[name] = _checked_names(path, section, profile)
     return TomlFile(table, profiles, whole.get(_SCRAPERS))
 
 
-def _check_names(path: Path, section: str, table: Mapping[str, Any]) -> None:
-    for name in table:
+def _checked_names(path: Path, section: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings under their present names. `SettingsError` for one that is unknown, or there twice."""
+    checked: dict[str, Any] = {}
+    for given, value in table.items():
+        name = RENAMED.get(given, given)
+        if name in checked:
+            raise SettingsError(f"{path}: [{section}] sets {name} twice, once as '{given}'. Remove one of the two.")
+        checked[name] = value
         if name not in TABLE:
             near = difflib.get_close_matches(name, TABLE, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else "Known are: " + ", ".join(TABLE) + "."
             raise SettingsError(f"{path}: unknown setting '{name}' in [{section}]. {hint}")
+    return checked

@@ -111,7 +111,8 @@ def unknown_variables(*, environ: Mapping[str, str] | None = None, folder: Path 
     """A sentence for each variable of the environment or `.env` that is called like a setting of ours and is none."""
     given = {**read_dotenv((folder or Path()) / DOTENV), **(os.environ if environ is None else environ)}
     known = [setting.variable for setting in TABLE.values()]
-    strangers = [n for n in given if n.startswith(PREFIX) and n not in known and not _NO_SETTING.match(n)]
+    ours = {name for setting in TABLE.values() for name in setting.variables}
+    strangers = [n for n in given if n.startswith(PREFIX) and n not in ours and not _NO_SETTING.match(n)]
     return [f"unknown setting {name}{_suggested(name, known)}" for name in sorted(strangers)]
 
 
@@ -147,8 +148,8 @@ def _from_environment(
         # Whichever file or shell they come from: work sent to the wrong queue is worse than a refusal.
         return _agreed(setting, [(s, queue_url(s.name, v)) for s, v in set_here + in_file])
     found = set_here or in_file
-    # The canonical name is the way out where an alias means something else on this machine.
-    if found and found[0][0].name == setting.variable:
+    # A name of our own, present or former, decides when an alias means something else on this machine.
+    if found and found[0][0].name.startswith(PREFIX):
         return found[0]
     return _agreed(setting, found)
 

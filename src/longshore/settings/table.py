@@ -12,6 +12,8 @@ from longshore.settings.values import Span, show
 
 DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
 PREFIX = "LONGSHORE_"
+RENAMED = {"max_failures": "max_empty_polls"}
+"""Old names of settings that files of users may hold, and what each is called now."""
 
 # Far beyond any use, and within what every clock, timer and medium can live with.
 _YEARS_IN_HOURS = 10 * 365 * 24
@@ -119,9 +121,10 @@ class Settings:
         at_least=0,
         at_most=_MANY,
     )
-    max_failures: int = _setting(
+    max_empty_polls: int = _setting(
         0,
         "A worker stops after finding no work this many times in a row. 0 is no limit.",
+        "LONGSHORE_MAX_FAILURES",
         "MAX_CONSECUTIVE_FAILURES",
         at_least=0,
         at_most=_MANY,

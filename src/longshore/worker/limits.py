@@ -21,9 +21,10 @@ import msgspec
 from longshore.clock import Clock
 from longshore.errors import QueueError, UsageError
 from longshore.job import Job, NewJob
+from longshore.lease import Lease, WorkerId
 from longshore.notes import KeepsNotes, Note, update_entry
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue
+from longshore.queue import Queue, Selection, each_job
 from longshore.worker.room import Room
 
 LIMITS, LEFT_OUT = "runs", "runs-left-out"
@@ -94,11 +95,12 @@ def within(
 class Limited:
     """A queue as a worker settles on it: what goes beyond the limits of its run is left out. All else goes through."""
 
-    def __init__(self, queue: Queue, clock: Clock) -> None:
+    def __init__(self, queue: Queue, clock: Clock, *, holder: str | None = None) -> None:
+        """`holder` is given for a second connection of the same worker: both replace each other's quota of new jobs."""
         self._queue = queue
         self._clock = clock
         self._limits: dict[str, tuple[float, Limits]] = {}
-        self._room = Room(queue, clock)
+        self._room = Room(queue, clock, holder)
         self._one_at_a_time = asyncio.Lock()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
         self._untold: dict[str, LeftOut] = {}
@@ -106,6 +108,11 @@ class Limited:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._queue, name)
+
+    @property
+    def holder(self) -> str:
+        """The name under which this worker takes its quota of new jobs."""
+        return self._room.holder
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Settle, without the follow-on jobs that there may not be."""
@@ -153,10 +160,38 @@ class Limited:
                 if not ok and (run := settlement.lease.job.run) in self._known:
                     self._known[run].difference_update(map(_name, _follow_on(settlement)))
         for settlement, dropped, ok in zip(trimmed, left_out, accepted, strict=True):
-            run = settlement.lease.job.run
-            if ok and dropped:
-                self._untold[run] = self._untold.get(run, LeftOut()) + dropped
+            if ok:
+                self._count(settlement.lease.job.run, dropped)
         return accepted
+
+    async def fitting(self, job: Job, follow_on: Sequence[NewJob]) -> tuple[NewJob, ...]:
+        """Return those follow-on jobs of a completed job that may join its run, and count the others as left out.
+
+        For a caller that adds them itself, right away. Workers that add to the same run meanwhile may take the same
+        quota, because the job is not claimed.
+        """
+        if not self._queue.traits.keeps_notes or not follow_on:
+            return tuple(follow_on)
+        limits = {job.run: await self._limits_of(job.run)}
+        settlement = Settlement(Lease(job, WorkerId("", ""), 0.0), Completed(None, tuple(follow_on)))
+        room = await self._room_for([settlement], limits)
+        trimmed, dropped = self._trimmed(settlement, limits[job.run], room)
+        self._count(job.run, dropped)
+        return _follow_on(trimmed)
+
+    async def learn(self, run: str) -> None:
+        """Read which jobs a run has, so that adding them again needs no quota. For a caller that did not add them."""
+        if not self._queue.traits.keeps_notes or (await self._limits_of(run)).max_jobs is None:
+            return
+        known = self._known[run]
+        async for job in each_job(self._queue, Selection(run=run)):
+            if len(known) >= _MOST_KNOWN:
+                return
+            known.add(_name(job))
+
+    def _count(self, run: str, dropped: LeftOut) -> None:
+        if dropped:
+            self._untold[run] = self._untold.get(run, LeftOut()) + dropped
 
     async def keep(self) -> None:
         """Say and count what was left out, every few seconds, until cancelled."""
@@ -236,7 +271,7 @@ async def add_left_out(queue: KeepsNotes, run: str, dropped: LeftOut) -> LeftOut
     return said_in((await update_entry(queue, LEFT_OUT, run, add, busy)).after, LeftOut)
 
 
-def _name(job: NewJob) -> int:
+def _name(job: NewJob | Job) -> int:
     """What tells it from the other jobs of its run, within this process."""
     return hash((job.kind, job.key))
 

@@ -26,15 +26,17 @@ import structlog
 
 from longshore.errors import QueueError, QueueUnavailableError, TimedOutError
 from longshore.handlers.result import outcome_of_error
-from longshore.lease import Held, Lease
+from longshore.lease import Lease
 from longshore.observe.logs import bind_worker
+from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Released, Settlement
-from longshore.queue import Queue, Selection
+from longshore.queue import Queue
 from longshore.worker.children import Children
 from longshore.worker.config import WorkerConfig
 from longshore.worker.hand import Hand
 from longshore.worker.report import Exit
 from longshore.worker.runner import Runner
+from longshore.worker.settlement_writer import SettlementWriter
 from longshore.worker.settler import Settler
 
 _SHORTEST_INTERVAL = 0.3
@@ -73,7 +75,7 @@ class Renewal:
         self._hand = hand
         self._settler = settler
         self.listener = listener
-        self._unknown: set[Held] = set()
+        self._orphans = OrphanedLeases(config.worker)
         self._loop = asyncio.get_running_loop()
         self.interval = max(_SHORTEST_INTERVAL, config.lease.total_seconds() / 3)
 
@@ -107,18 +109,7 @@ class Renewal:
         if claiming or hand.claiming:
             return
         known = {lease.held for lease in list(hand.held.values())} | {s.lease.held for s in self._settler.outstanding}
-        # What was settled between the answer and this look is in neither; it will not be there the next time.
-        unknown = answer - known - {lease.held for lease in before.values()}
-        if again := unknown & self._unknown:
-            await self._give_back(queue, again)
-        self._unknown = unknown
-
-    async def _give_back(self, queue: Queue, unknown: set[Held]) -> None:
-        epochs = {held.job_id: held.epoch for held in unknown}
-        jobs = await queue.jobs(Selection(ids=frozenset(epochs)), limit=len(epochs))
-        leases = [Lease(job, self._config.worker, 0.0) for job in jobs if epochs[job.id] == job.epoch]
-        await queue.settle([Settlement(lease, Released()) for lease in leases])
-        log.warning("Gave back jobs of a claim whose answer got lost", jobs=len(leases))
+        await self._orphans.give_back(queue, answer - known - {lease.held for lease in before.values()})
 
 
 class RenewalThread:
@@ -128,7 +119,7 @@ class RenewalThread:
         self,
         renewal: Renewal,
         config: WorkerConfig,
-        open_queue: Callable[[str], Awaitable[Queue]],
+        open_writer: Callable[[], Awaitable[SettlementWriter]],
         runners: Sequence[Runner],
         settler: Settler,
         children: Children,
@@ -136,10 +127,13 @@ class RenewalThread:
         longest_timeout: float | None,
         signals: Callable[[], int],
     ) -> None:
-        """`longest_timeout` is that of the async handlers, None without any; `signals` counts those received."""
+        """`open_writer` opens a second connection, in this thread's event loop.
+
+        `longest_timeout` is that of the async handlers, None without any; `signals` counts those received.
+        """
         self._renewal = renewal
         self._config = config
-        self._open_queue = open_queue
+        self._open_writer = open_writer
         self._runners = runners
         self._settler = settler
         self._children = children
@@ -179,10 +173,10 @@ class RenewalThread:
 
     async def _live(self) -> None:
         self._own, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        queue: Queue | None = None
-        while queue is None and not self._stopped.is_set():
+        writer: SettlementWriter | None = None
+        while writer is None and not self._stopped.is_set():
             try:
-                queue = await self._open_queue(self._config.queue_url)
+                writer = await self._open_writer()
             except QueueUnavailableError as error:
                 wait = min(self._renewal.interval, 5.0)
                 self._renewal.unavailable(error, wait)
@@ -190,16 +184,16 @@ class RenewalThread:
             except QueueError as error:
                 self._main.call_soon_threadsafe(self._renewal.listener.fatal, error)
                 return
-        if queue is None or self._stopped.is_set():
+        if writer is None or self._stopped.is_set():
             return
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._renewal.run(queue, asyncio.sleep))
-                tasks.create_task(self._watch(queue))
+                tasks.create_task(self._renewal.run(writer.queue, asyncio.sleep))
+                tasks.create_task(self._watch(writer))
         finally:
-            await queue.close()
+            await writer.close()
 
-    async def _watch(self, queue: Queue) -> None:
+    async def _watch(self, writer: SettlementWriter) -> None:
         beat_at = 0.0
         while True:
             now = time.monotonic()
@@ -211,9 +205,9 @@ class RenewalThread:
             now = time.monotonic()
             blocked = now - self._main_answered > _GRACE_SECONDS
             if overdue := self._overdue(now, _GRACE_SECONDS if blocked else _STUBBORN_SECONDS):
-                await self._leave(queue, overdue, Exit.BLOCKED)
+                await self._leave(writer, overdue, Exit.BLOCKED)
             if self._signals() >= 2 and blocked:
-                await self._leave(queue, [], Exit.INTERRUPTED)
+                await self._leave(writer, [], Exit.INTERRUPTED)
 
     def _beat(self) -> None:
         self._children.guardian.say(f"beat {self._silence:.1f}")
@@ -229,10 +223,10 @@ class RenewalThread:
                 overdue.append(runner)
         return overdue
 
-    async def _leave(self, queue: Queue, overdue: Sequence[Runner], code: Exit) -> None:
+    async def _leave(self, writer: SettlementWriter, overdue: Sequence[Runner], code: Exit) -> None:
         """The event loop is beyond help. Write down what is known, give back the rest, and end the process."""
         settlements = self._settler.outstanding
-        named = set()
+        named = {settlement.lease.job.id for settlement in settlements}
         for runner in overdue:
             lease, handler = runner.lease, runner.handler
             if lease is None or handler is None:
@@ -251,9 +245,10 @@ class RenewalThread:
         log.error(f"STOPPING: {reason}; the worker leaves", given_back=len(rest), exit_code=int(code))
         try:
             async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                await queue.settle(settlements)
-                await queue.close()
-        except (QueueError, TimeoutError) as error:
+                self._beat()
+                await writer.settle_last(settlements)
+                await writer.close()
+        except Exception as error:  # noqa: BLE001 (said here; whatever it is, the process must end)
             log.warning("The last outcomes could not be written; the jobs come back with their lease", error=str(error))
         self._children.kill_now()
         sys.stderr.flush()

@@ -47,10 +47,11 @@ class _Taken(msgspec.Struct, frozen=True):
 class Room:
     """What one worker takes."""
 
-    def __init__(self, queue: Queue, clock: Clock) -> None:
+    def __init__(self, queue: Queue, clock: Clock, holder: str | None = None) -> None:
+        """`holder` is the name under which it takes; a second connection of the same worker takes under the same."""
         self._queue = queue
         self._clock = clock
-        self._who = secrets.token_hex(4)
+        self.holder = holder or secrets.token_hex(4)
         self._full: dict[str, tuple[float, int]] = {}
 
     async def take(self, run: str, limit: int, wanted: int, claim: Held) -> int:
@@ -65,7 +66,7 @@ class Room:
             return 0
 
         async def take(note: Note, _: float) -> object:
-            others = {who: taken for who, taken in _said(note.value).items() if who != self._who}
+            others = {who: taken for who, taken in _said(note.value).items() if who != self.holder}
             size = await self._size(run)
             if others and size < limit < size + _sum(others) + wanted:
                 others = await self._in_use(others)
@@ -75,11 +76,11 @@ class Room:
             if not room:
                 self._full[run] = now, size
                 return UNCHANGED
-            return msgspec.to_builtins({**others, self._who: _Taken(claim.job_id, claim.epoch, room)})
+            return msgspec.to_builtins({**others, self.holder: _Taken(claim.job_id, claim.epoch, room)})
 
         busy = QueueUnavailableError(f"Too many workers at once take room in run {run}. Trying again.")
         update = await update_entry(cast("KeepsNotes", self._queue), ROOM, run, take, busy)
-        return _said(update.after.value)[self._who].room if update.written else 0
+        return _said(update.after.value)[self.holder].room if update.written else 0
 
     async def _size(self, run: str) -> int:
         return totals(await self._queue.stats(run)).total

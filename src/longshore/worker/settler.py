@@ -7,16 +7,16 @@ worker is stopping. An outcome that the medium cannot store (and nothing but tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from longshore.clock import Clock
-from longshore.errors import Failure, ProcessingError, QueueError, QueueUnavailableError
-from longshore.job import State
-from longshore.outcome import Completed, Failed, Settlement
-from longshore.queue import Queue, Selection
+from longshore.errors import QueueError, QueueUnavailableError
+from longshore.outcome import Settlement
+from longshore.settlement_repair import reconsidered, unstorable
 from longshore.worker.backoff import Backoff
 from longshore.worker.hand import Hand
+from longshore.worker.settlement_writer import SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
 _GATHER_SECONDS = 0.005
@@ -44,25 +44,20 @@ class Settler:
 
     def __init__(
         self,
-        queue: Queue,
+        writer: SettlementWriter,
         hand: Hand,
         clock: Clock,
         size: int,
         listener: Listener,
         patience: Callable[[], float | None],
-        before: Callable[[], Awaitable[None]],
     ) -> None:
-        """`patience` says for how many seconds a queue may be out of reach; None for any.
-
-        `before` is awaited before every write: what must be on disk by then. It raises `QueueError` where it is not.
-        """
-        self._queue = queue
+        """`patience` says for how many seconds a queue may be out of reach; None for any."""
+        self._writer = writer
         self._hand = hand
         self._clock = clock
         self._size = size
         self._listener = listener
         self._patience = patience
-        self._before = before
         self._waiting: list[Settlement] = []
         self._writing: list[Settlement] = []
         self._some = asyncio.Event()
@@ -124,8 +119,7 @@ class Settler:
         while True:
             tries += 1
             try:
-                await self._before()
-                accepted = await self._queue.settle(batch)
+                accepted = await self._writer.settle(batch)
                 break
             except QueueUnavailableError as error:
                 wait, patience = backoff.next(), self._patience()
@@ -147,8 +141,9 @@ class Settler:
                 await self._write_singly(batch, error)
                 return
             await self._clock.sleep(wait)
-        if tries > 1 and not all(accepted):
-            accepted = await self._reconsidered(batch, accepted)
+        if tries > 1:
+            accepted = await reconsidered(self._writer.queue, batch, accepted)
+        self._writer.settled(batch, accepted)
         self._listener.settled(batch, accepted)
 
     async def _write_singly(self, batch: list[Settlement], error: Exception) -> None:
@@ -158,27 +153,4 @@ class Settler:
                 await self._write([settlement])
             return
         (settlement,) = batch
-        fault = ProcessingError(f"the outcome cannot be stored in this queue: {error}", retryable=False)
-        fault.__cause__ = error
-        failure = Failure.of(fault)
-        if isinstance(settlement.outcome, Failed):
-            if settlement.outcome.failure == failure:
-                raise error
-            failure = Failure(failure.error_type, ascii(failure.message), retryable=False)
-        await self._write([Settlement(settlement.lease, Failed(failure), settlement.seconds)])
-
-    async def _reconsidered(self, batch: list[Settlement], accepted: list[bool]) -> list[bool]:
-        """After a repeated call, a refusal may mean that the first call went through and only its answer was lost."""
-        refused = frozenset(s.lease.job.id for s, ok in zip(batch, accepted, strict=True) if not ok)
-        try:
-            jobs = {job.id: job for job in await self._queue.jobs(Selection(ids=refused), limit=len(refused))}
-        except QueueError:
-            return accepted  # only the count suffers
-        verdicts = []
-        for settlement, ok in zip(batch, accepted, strict=True):
-            job, outcome = jobs.get(settlement.lease.job.id), settlement.outcome
-            if not ok and job is not None and job.epoch == settlement.lease.epoch:
-                completed = isinstance(outcome, Completed) and job.state is State.COMPLETED
-                ok = completed or (isinstance(outcome, Failed) and job.failure == outcome.failure)  # noqa: PLW2901
-            verdicts.append(ok)
-        return verdicts
+        await self._write([unstorable(settlement, error)])

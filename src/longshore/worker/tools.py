@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -23,8 +23,7 @@ from longshore.errors import ProcessingError, QueueError, SettingsError, SnoozeE
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import Kit
 from longshore.job import Job
-from longshore.media import open_records
-from longshore.outcome import Completed, Failed, Outcome, Settlement
+from longshore.outcome import Completed, Failed, Outcome
 from longshore.scrape.bundles import Bundles
 from longshore.scrape.cache import PageCache
 from longshore.scrape.http import AttemptHttp, Http, SyncAttemptHttp, SyncHttp
@@ -33,10 +32,11 @@ from longshore.scrape.pacing import Pace
 from longshore.scrape.pages import PageStore
 from longshore.scrape.proxies import ProxyPool, Turns
 from longshore.scrape.proxies.posted import Poster
-from longshore.scrape.records import Emission, Emitted, RecordSink, RecordWriter, SegmentSink
+from longshore.scrape.records import Emission, Emitted
 from longshore.scrape.signature import signature_of
 from longshore.scrape.tor import Bootstrap, Tor
 from longshore.scrape.trail import Trail
+from longshore.worker.attempt_records import AttemptRecords
 from longshore.worker.guardian import MARK
 from longshore.worker.kit_config import KitConfig
 from longshore.worker.proxying import ProxyNews, TorTurns, proxy_pool
@@ -166,17 +166,10 @@ class WorkerTools(Attempts):
             environment={MARK: mark},
             on_progress=_tor_progress,
         )
-        self._records: RecordSink = SegmentSink(RecordWriter(Path(config.folder) / "records", worker))
-        self._unmarked: set[tuple[str, int]] = set()
-        self.unwritten = False
-        """Whether there are records that are not kept yet."""
+        self.records = AttemptRecords(Path(config.folder), worker)
         self._http = self._new_http()
         self._left: list[Http | Browsers] = []
         self._browsers: Browsers | None = None
-
-    async def open_records(self, url: str) -> None:
-        """Let records go to a database. Before the first attempt. Raises `SettingsError` or `QueueError`."""
-        self._records = await open_records(url)
 
     async def start_tor(self) -> None:
         """See to it that Tor runs before the first attempt. Raises `TorError`."""
@@ -261,36 +254,13 @@ class WorkerTools(Attempts):
     def take(self, job: Job, emitted: Emitted | None) -> None:
         """Take what an attempt emitted. It is kept before its settlement is sent."""
         if emitted is not None:
-            self._records.put(job, emitted)
-            self._unmarked.add((job.id, job.epoch))
-            self.unwritten = True
-
-    async def write_records(self) -> None:
-        """Return when all that was taken is kept. Raises `OSError` or `QueueError`."""
-        self.unwritten = False
-        try:
-            await self._records.flush()
-        except BaseException:
-            self.unwritten = True
-            raise
-
-    def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> None:
-        """The queue has said which settlements count."""
-        if not self._unmarked:
-            return
-        for settlement, ok in zip(settlements, accepted, strict=True):
-            lease = settlement.lease
-            name = lease.job.id, lease.epoch
-            if name in self._unmarked:
-                self._unmarked.discard(name)
-                if ok and isinstance(settlement.outcome, Completed):
-                    self._records.settled(*name)
+            self.records.take(job, emitted)
 
     async def close(self) -> None:
         """End everything. Raises nothing for what could not be written at the last moment; it is said."""
         self._post_proxies()
         try:
-            await self._records.close()
+            await self.records.close()
         except (OSError, QueueError) as error:
             log.warning("The last records could not be marked as settled; readers ask the queue", error=str(error))
         for left in (*self._left, self._http):

@@ -15,7 +15,7 @@ import os
 import secrets
 import sys
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
@@ -39,7 +39,6 @@ from longshore.queue import Queue
 from longshore.scrape.tor import TorError
 from longshore.settings import Settings
 from longshore.system.first_of import first_of
-from longshore.worker.attended import Attended
 from longshore.worker.awake import awake
 from longshore.worker.backoff import Backoff
 from longshore.worker.children import Children
@@ -53,9 +52,7 @@ from longshore.worker.hand import Hand
 from longshore.worker.hangup import Hangup
 from longshore.worker.kit_config import KitConfig
 from longshore.worker.kit_pace import WorkerPace
-from longshore.worker.limits import Limited
 from longshore.worker.live import LiveSettings
-from longshore.worker.pausing import Pausing
 from longshore.worker.politeness import Politeness
 from longshore.worker.progress import Progress
 from longshore.worker.reaper import Reaper
@@ -64,12 +61,14 @@ from longshore.worker.report import Exit, Report, Tally, claim_success_rate
 from longshore.worker.reporter import Reporter
 from longshore.worker.runner import Interruption, Runner
 from longshore.worker.scheduler import MakeStarts, Scheduler
+from longshore.worker.settlement_writer import SettlementWriter
 from longshore.worker.settler import Settler
 from longshore.worker.signals import Signals
 from longshore.worker.standing import Watcher
 from longshore.worker.stop import MaxWork, stop_conditions_in
 from longshore.worker.tempo import Tempo
 from longshore.worker.tools import WorkerTools
+from longshore.wrappers.worker_queue import worker_queue
 
 _LOOK_SECONDS = 1.0
 """Between two looks at the file of the proxies."""
@@ -158,9 +157,8 @@ class _Worker:
         self._config = config
         self._clock = clock
         self._handlers = handlers
-        attended = Attended(queue, clock)
-        self._limited = Limited(cast("Queue", attended), clock)
-        self._queue = queue = cast("Queue", Pausing(cast("Queue", self._limited), clock))
+        self._wrapped = worker_queue(queue, clock)
+        self._queue = queue = self._wrapped.queue
         self._scheduler = Scheduler(starts, queue, clock, config.worker.incarnation)
         self._reporter = reporter
         self._tally = Tally()
@@ -173,9 +171,8 @@ class _Worker:
         mark = secrets.token_hex(8)
         self._tools = WorkerTools(config.kit, incarnation, self._pace, clock, mark=mark, tell=reporter.proxies_wait)
         self._children = Children(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self._tools)
-        self._settler = Settler(
-            queue, self._hand, clock, config.batch_size, self, lambda: self._ending.patience, self._write_records
-        )
+        self._writer = SettlementWriter(self._wrapped, self._tools.records)
+        self._settler = Settler(self._writer, self._hand, clock, config.batch_size, self, lambda: self._ending.patience)
         self._live = live
         self._refused_proxies = ""
         """Why their file could not be read, as far as that has been said."""
@@ -203,7 +200,7 @@ class _Worker:
         self._progress = Progress(
             config,
             clock,
-            attended,
+            self._wrapped.timer,
             queue,
             reporter,
             self._tally,
@@ -288,25 +285,14 @@ class _Worker:
     async def _open_records(self, url: str) -> None:
         """Nothing begins where its records could not be kept."""
         try:
-            await self._tools.open_records(url)
+            await self._tools.records.open_database(url)
         except (UsageError, QueueError) as error:
             self._ending.fail(f"Records: {error}")
-
-    async def _write_records(self) -> None:
-        """What was emitted is kept before the outcome it came with is settled."""
-        if not self._tools.unwritten:
-            return
-        try:
-            await self._tools.write_records()
-        except OSError as error:
-            raise QueueUnavailableError(
-                f"Records cannot be written to {self._config.kit.folder}: {error.strerror or error}. Make room there."
-            ) from error
 
     async def _work(self, renewal: Renewal, thread: RenewalThread | None) -> None:
         claiming = self._service(self._claimer.run())
         services = [claiming, self._service(self._reaper.run())]
-        services += [self._service(self._pace.keep()), self._service(self._limited.keep())]
+        services += [self._service(self._pace.keep()), self._service(self._wrapped.limits.keep())]
         services += [self._service(self._scheduler.run()), self._service(self._tools.post_proxies())]
         services += [self._service(self._gatekeeper.run()), self._service(self._claimer.scope.keep())]
         if self._live is not None:
@@ -345,7 +331,7 @@ class _Worker:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._claimer.scope.close()
-                await self._limited.tell()
+                await self._wrapped.limits.tell()
         except (QueueError, TimeoutError) as error:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
 
@@ -357,7 +343,7 @@ class _Worker:
         return RenewalThread(
             renewal,
             self._config,
-            open_queue,
+            self._second_writer,
             self._crew.runners,
             self._settler,
             self._children,
@@ -365,6 +351,11 @@ class _Worker:
             max(timeouts, default=None),
             signals.received,
         )
+
+    async def _second_writer(self) -> SettlementWriter:
+        """Open the queue once more, for the event loop of another thread."""
+        queue = await open_queue(self._config.queue_url)
+        return SettlementWriter(worker_queue(queue, SystemClock(), same_worker=self._wrapped), self._tools.records)
 
     async def _drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Wait for what is under way: the attempts, and a claim that may still bring something to give back."""
@@ -386,8 +377,7 @@ class _Worker:
         settlements = [*self._settler.outstanding, *(Settlement(lease, Released()) for lease in held)]
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
-                await self._write_records()
-                await self._queue.settle(settlements)
+                await self._writer.settle_last(settlements)
         except (QueueError, TimeoutError) as error:
             log.warning("What was in hand could not be given back; it comes back with its lease", error=str(error))
         self._children.kill_now()
@@ -454,7 +444,6 @@ class _Worker:
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The settler has written these."""
-        self._tools.settled(settlements, accepted)
         ended = self._tally.ended
         verdicts = self._tally.count(settlements, accepted)
         for settlement in verdicts.refused:

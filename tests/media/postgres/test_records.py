@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import asyncpg
 import msgspec
 import pytest
 
-from longshore import new_job
+from longshore import new_job, open_queue
 from longshore.errors import QueueError, QueueUnavailableError
-from longshore.job import Job
+from longshore.job import Job, State
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue
 from longshore.media.postgres.location import locate
 from longshore.media.postgres.records import PostgresRecords
 from longshore.outcome import Completed, Settlement
+from longshore.queue import Selection
 from longshore.runs.records import mark_settled
 from longshore.scrape.records import Emission, Emitted
 
@@ -156,3 +162,45 @@ async def test_attempts_whose_worker_died_are_marked_as_the_queue_says(
 async def test_a_database_that_is_not_there_is_told_at_once() -> None:
     with pytest.raises(QueueError, match=r"127\.0\.0\.1"):
         await PostgresRecords.open("postgresql://127.0.0.1:9/none")
+
+
+BLOCKING = """
+import time
+from longshore import handler
+
+@handler("page")
+async def page(job, kit):
+    kit.emit({"title": str(job.payload["number"])})
+
+@handler("blocks", timeout=0.5, retries=0)
+async def blocks(job):
+    time.sleep(3600)
+"""
+
+
+async def test_a_worker_whose_event_loop_is_blocked_keeps_the_records_of_what_it_settles(
+    url: str, tmp_path: Path
+) -> None:
+    (tmp_path / "pages.py").write_text(BLOCKING)
+    queue = await open_queue(f"sqlite:///{tmp_path}/queue.db")
+    await queue.submit([*(new_job("page", {"number": number}) for number in range(10)), new_job("blocks", {})])
+    command = (sys.executable, "-m", "longshore", "work", "pages.py", "--max-work", "11")
+    names = {"LONGSHORE_QUEUE": f"sqlite:///{tmp_path}/queue.db", "LONGSHORE_RECORDS_DATABASE": url}
+    with (tmp_path / "log").open("wb") as log:
+        worker = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=os.environ | names, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
+        try:
+            code = await worker.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                worker.kill()
+    said = (tmp_path / "log").read_text()
+    assert code == 3, said
+    completed = {job.key for job in await queue.jobs(Selection(states=frozenset({State.COMPLETED})))}
+    assert len(completed) == 10, said
+    records = await PostgresRecords.open(url)
+    await mark_settled(queue, records)
+    await records.close()
+    await queue.close()
+    assert {key for key, *_ in await seen(url)} == completed

@@ -42,8 +42,9 @@ class SegmentSink:
         self.settled = writer.settled
 
     async def flush(self) -> None:
-        """See `RecordSink`."""
-        if self._writer.due:
+        """See `RecordSink`. From the event loop of any thread."""
+        # Not `due` alone: what another call is writing at this moment is not on disk yet.
+        if self._writer.due or self._writer.unwritten:
             await asyncio.to_thread(self._writer.flush)
 
     async def close(self) -> None:

@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RecordWriter:
-    """Writes the records of one process. `flush` may run in another thread than the rest."""
+    """Writes the records of one process. All methods may be called from any thread."""
 
     def __init__(self, folder: Path, worker: str, *, revision: int = 0) -> None:
         """`worker` is the worker's incarnation: no two writers share one. The folder is made when it is first needed.
@@ -50,6 +50,7 @@ class RecordWriter:
         self._revision = revision
         self._lines: list[bytes] = []
         self._marks: list[tuple[str, int]] = []
+        self._not_on_disk = 0
         self._gathering = threading.Lock()
         self._writing = threading.Lock()
         self._file: int | None = None
@@ -59,6 +60,11 @@ class RecordWriter:
         self._opened = 0.0
         self._number = 0
         self._compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether something put is not on disk yet, also while another thread is writing it."""
+        return self._not_on_disk > 0
 
     @property
     def due(self) -> bool:
@@ -81,6 +87,7 @@ class RecordWriter:
         encoded = _encode(line)
         with self._gathering:
             self._lines.append(encoded)
+            self._not_on_disk += 1
 
     def settled(self, job_id: str, epoch: int) -> None:
         """The queue accepted the settlement, as completed, of an attempt whose records were put here."""
@@ -119,6 +126,8 @@ class RecordWriter:
                 self._lines[:0] = lines
                 self._marks[:0] = marks
             raise
+        with self._gathering:
+            self._not_on_disk -= len(lines)
 
     def _append(self, lines: list[bytes], marks: list[tuple[str, int]]) -> None:
         marked = [_encode(SettledLine(tuple(marks)))] if marks else []

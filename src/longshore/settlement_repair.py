@@ -1,0 +1,51 @@
+"""What to do when a settlement could not be written at the first try. For whatever settles outcomes of attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from longshore.errors import Failure, ProcessingError, QueueError
+from longshore.job import State
+from longshore.outcome import Completed, Failed, Settlement
+from longshore.queue import Queue, Selection
+
+_UNSTORABLE = "the outcome cannot be stored in this queue"
+
+
+async def reconsidered(queue: Queue, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> list[bool]:
+    """Return which settlements of a repeated call were accepted, by this call or by one before it.
+
+    A refusal may mean that an earlier call went through and only its answer was lost. When the queue does not say, the
+    refusal stands: only the caller's count is wrong then.
+    """
+    refused = frozenset(s.lease.job.id for s, ok in zip(settlements, accepted, strict=True) if not ok)
+    if not refused:
+        return list(accepted)
+    try:
+        jobs = {job.id: job for job in await queue.jobs(Selection(ids=refused), limit=len(refused))}
+    except QueueError:
+        return list(accepted)
+    verdicts = []
+    for settlement, ok in zip(settlements, accepted, strict=True):
+        job, outcome = jobs.get(settlement.lease.job.id), settlement.outcome
+        if not ok and job is not None and job.epoch == settlement.lease.epoch:
+            completed = isinstance(outcome, Completed) and job.state is State.COMPLETED
+            ok = completed or (isinstance(outcome, Failed) and job.failure == outcome.failure)  # noqa: PLW2901
+        verdicts.append(ok)
+    return verdicts
+
+
+def unstorable(settlement: Settlement, error: Exception) -> Settlement:
+    """Return the settlement that takes the place of one that the medium cannot store: a failure that says so.
+
+    Raises `error` when the settlement is that failure already, also in its plainest form.
+    """
+    fault = ProcessingError(f"{_UNSTORABLE}: {error}", retryable=False)
+    fault.__cause__ = error
+    failure = Failure.of(fault)
+    if isinstance(settlement.outcome, Failed):
+        before = settlement.outcome.failure
+        if before == failure or before.message[1:].startswith(_UNSTORABLE):
+            raise error
+        failure = Failure(failure.error_type, ascii(failure.message), retryable=False)
+    return Settlement(settlement.lease, Failed(failure), settlement.seconds)

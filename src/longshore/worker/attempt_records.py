@@ -1,0 +1,99 @@
+"""The records of a worker's attempts, from the end of an attempt until its settlement is accepted.
+
+take(job, emitted)     a completed attempt; its records wait in memory
+keep()                 they are durable; only now may the attempt be settled
+settled(...)           the queue accepted it; its records are marked, and count without a question to the queue
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from longshore.errors import QueueUnavailableError
+from longshore.job import Job
+from longshore.media import open_records
+from longshore.outcome import Completed, Settlement
+from longshore.scrape.records import Emitted, RecordSink, RecordWriter, SegmentSink
+
+AttemptName = tuple[str, int]
+"""The id of a job and the epoch of the attempt."""
+
+
+class AttemptRecords:
+    """Records in a folder, or in a database once `open_database` was called."""
+
+    def __init__(self, folder: Path, worker: str) -> None:
+        """`worker` is the worker's incarnation: no two write to the same files."""
+        self._folder = folder
+        self._worker = worker
+        self._sink: RecordSink = SegmentSink(RecordWriter(folder / "records", worker))
+        self._database: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._unkept: dict[AttemptName, tuple[Job, Emitted]] = {}
+        self._unmarked: set[AttemptName] = set()
+
+    async def open_database(self, url: str) -> None:
+        """Send records to a database. Call it before the first attempt. Raises `SettingsError` or `QueueError`."""
+        self._sink = await open_records(url)
+        self._database, self._loop = url, asyncio.get_running_loop()
+
+    async def in_this_loop(self) -> AttemptRecords:
+        """Return the same records for the event loop that runs now. Call it from any thread.
+
+        Files can be written from any thread. A database connection belongs to one event loop, so another loop gets a
+        connection of its own and all that is not known to be kept; keeping a record twice changes nothing.
+        """
+        if self._database is None or self._loop is asyncio.get_running_loop():
+            return self
+        other = AttemptRecords(self._folder, self._worker)
+        await other.open_database(self._database)
+        for job, emitted in list(self._unkept.values()):
+            other.take(job, emitted)
+        return other
+
+    @property
+    def unkept(self) -> frozenset[AttemptName]:
+        """The attempts whose records are not known to be kept. From any thread."""
+        return frozenset(list(self._unkept))
+
+    def take(self, job: Job, emitted: Emitted) -> None:
+        """Take the records of an attempt, before its settlement is handed on."""
+        name = job.id, job.epoch
+        self._unkept[name] = job, emitted
+        self._unmarked.add(name)
+        self._sink.put(job, emitted)
+
+    async def keep(self) -> None:
+        """Return when everything taken so far is durable.
+
+        Raises `QueueError` when it cannot be written; nothing is lost by that, and the next call tries again.
+        """
+        taken = list(self._unkept)
+        if not taken:
+            return
+        try:
+            await self._sink.flush()
+        except OSError as error:
+            raise QueueUnavailableError(
+                f"Records cannot be written to {self._folder}: {error.strerror or error}. Make room there."
+            ) from error
+        for name in taken:
+            self._unkept.pop(name, None)
+
+    def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> None:
+        """Mark the records of the attempts that the queue accepted as completed."""
+        if not self._unmarked:
+            return
+        for settlement, ok in zip(settlements, accepted, strict=True):
+            lease = settlement.lease
+            name = lease.job.id, lease.epoch
+            if name in self._unmarked:
+                self._unmarked.discard(name)
+                if ok and isinstance(settlement.outcome, Completed):
+                    self._sink.settled(*name)
+
+    async def close(self) -> None:
+        """Write the marks too, and close the file or connection. Raises `OSError` or `QueueError`."""
+        await self._sink.close()

@@ -1,0 +1,1 @@
+"""Wrappers of a queue that add one rule each, and the order in which a worker stacks them."""
