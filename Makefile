@@ -1,6 +1,9 @@
 # Longshore: the verbs. Each sets itself up; nothing needs to be installed by hand but Python 3.11+ and git.
 PYTHON ?= python3
-BIN := .venv/bin
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Every Python that `pyproject.toml` names, each with a virtual environment of its own.
+PYTHONS := 3.11 3.12 3.13
 # Many tests wait for processes and leases: more than twice as many as processors finish sooner.
 TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
 # Each begins with a part of its own, so that what a file's tests share is made once; who is done first helps the others.
@@ -10,7 +13,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test services check lint types imports docs format bench chaos lock clean
+.PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs format bench chaos lock clean
 
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,25 +21,40 @@ help: ## list the verbs
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Longshore needs Python 3.11 or newer; '$(PYTHON)' is older. Fix: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/.ready: requirements.lock pyproject.toml | $(BIN)/python
+$(VENV)/.ready: requirements.lock pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@
 
-.venv/.ready-dev: requirements-dev.lock .venv/.ready
+$(VENV)/.ready-dev: requirements-dev.lock $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.lock
 	@touch $@
 
-setup: .venv/.ready ## make the virtual environment
-setup-dev: .venv/.ready-dev ## the same, with what tests and checks need
+setup: $(VENV)/.ready ## make the virtual environment
+setup-dev: $(VENV)/.ready-dev ## the same, with what tests and checks need
 
 demo: setup ## scrape a bundled local site with several workers
 	@$(BIN)/longshore demo
 
 test: setup-dev services ## run all tests; those that run the docs are part of `make check`
 	$(BIN)/python -m pytest $(TEST_OPTIONS) --ignore=tests/docs
+
+# One after another: each keeps all processors busy.
+matrix: ## run all tests on every supported Python; one that is missing is skipped, but fails in CI
+	@failed=; for version in $(PYTHONS); do $(MAKE) --no-print-directory test-on-$$version || failed=1; done; test -z "$$failed"
+
+# A command of pyenv may be on the path for a version that is not switched on: each is asked which Python it is.
+$(PYTHONS:%=test-on-%): test-on-%:
+	@for each in python$* "$$(pyenv prefix $* 2>/dev/null || echo /nonexistent)/bin/python"; do \
+	  if "$$each" -c 'import sys; sys.exit(sys.version_info[:2] != tuple(map(int, "$*".split("."))))' 2>/dev/null; then \
+	    echo "Python $*: $$("$$each" --version)"; \
+	    exec $(MAKE) --no-print-directory test VENV=.venv-$* PYTHON="$$each"; \
+	  fi; \
+	done; \
+	echo "Python $* is not on this machine, so nothing was tested on it. Fix: put python$* on the PATH, or pyenv install $*" >&2; \
+	test -z "$$CI"
 
 services: setup-dev ## see to the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
@@ -51,6 +69,8 @@ lint: setup-dev
 
 types: setup-dev
 	$(BIN)/mypy
+	$(BIN)/mypy src --platform win32 --cache-dir .mypy_cache/win32
+	$(BIN)/mypy src --platform darwin --cache-dir .mypy_cache/darwin
 
 imports: setup-dev
 	$(BIN)/lint-imports
@@ -74,4 +94,4 @@ lock: ## pin the requirements anew (needs uv)
 	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra html --extra parquet --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
+	rm -rf .venv $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

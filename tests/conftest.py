@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.services.needing import needed
 from tests.services.postgres import PostgresServer
+from tests.windows import SYSTEM, become_windows
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile("longshore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,6 +66,12 @@ def server() -> Iterator[PostgresServer]:
         running = PostgresServer()
     with running:
         yield running
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What differs between systems is done as on Windows."""
+    become_windows(monkeypatch, *SYSTEM)
 
 
 @pytest.fixture

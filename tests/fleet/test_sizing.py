@@ -15,6 +15,18 @@ ROOMY = Machine(available=2**40, total=2**40, processors=64, busy=0)
 CROWDED = Machine(available=2**40, total=2**40, processors=1, busy=1)
 
 
+class ObservedClock(ManualClock):
+    """Tells when somebody sleeps by it: only a clock with a sleeper wakes one when it is moved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asleep = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        self.asleep.set()
+        await super().sleep(seconds)
+
+
 @dataclass
 class FakeFleet:
     """Does what it is told, on paper."""
@@ -48,9 +60,8 @@ class Scene:
     machine: Machine = ROOMY
     said: list[str] = field(default_factory=list)
     fleet: FakeFleet = field(default_factory=FakeFleet)
-    clock: ManualClock = field(default_factory=ManualClock)
+    clock: ObservedClock = field(default_factory=ObservedClock)
     answers: bool = True
-    looked: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         scaler = Scaler(Policy(Bounds(1, 50)), self.clock)
@@ -60,7 +71,6 @@ class Scene:
         return self.machine
 
     async def load(self) -> Load:
-        self.looked.set()
         if not self.answers:
             raise QueueUnavailableError("The database is restarting.")
         return Load(self.pending, 0)
@@ -122,8 +132,8 @@ async def test_it_looks_every_few_seconds_until_the_fleet_is_to_stop() -> None:
     scene = Scene(pending=9000)
     keeping = asyncio.create_task(scene.sizing.keep())
     for size in (2, 4, 8, 9):
-        await asyncio.wait_for(scene.looked.wait(), 10)
-        scene.looked.clear()
+        await asyncio.wait_for(scene.clock.asleep.wait(), 10)
+        scene.clock.asleep.clear()
         assert len(scene.fleet.live) == size
         scene.clock.advance(LOOK_EVERY)
     scene.fleet.stopping.set()

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from longshore.system.atomic_file import atomic_file, sync_folder, write_atomically
+from longshore.system.atomic_file import atomic_file, write_atomically
+from longshore.system.descriptors import sync_folder
 
 
 def names(folder: Path) -> list[str]:

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from longshore.cli.streams import make_usable
 from longshore.errors import LongshoreError, SettingsError, UsageError
+from longshore.system.signals import hangup_signal
 
 INTERRUPTED = 130
 NOBODY_READS = 141
@@ -133,7 +134,7 @@ def _hear_no_hangup(instead: Callable[[int, FrameType | None], None] | signal.Ha
 
     Not ignored at the start: what is ignored then was ignored by whoever started it (`nohup`), and stays so.
     """
-    number = getattr(signal, "SIGHUP", None)
+    number = hangup_signal()
     if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, instead)
 

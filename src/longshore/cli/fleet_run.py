@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -36,6 +35,7 @@ from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.outlook import Outlook
 from longshore.settings import resolve
+from longshore.system.signals import send_hangup
 from longshore.worker.hangup import Hangup
 from longshore.worker.live import LiveSettings
 
@@ -342,4 +342,4 @@ class Supervision:
 
 def _hang_up(pid: int) -> None:
     with suppress(OSError):
-        os.kill(pid, signal.SIGHUP)
+        send_hangup(pid)

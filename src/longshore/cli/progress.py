@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -20,6 +19,7 @@ from longshore.runs.inputs import STANDARD_INPUT
 from longshore.runs.pace import Pace
 from longshore.runs.sources import Source
 from longshore.runs.submission import Submission
+from longshore.system.terminal import control_keys_not_echoed
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
@@ -122,29 +122,13 @@ class _Bar:
 @contextmanager
 def ctrl_c_unseen(to: Console) -> Iterator[None]:
     """Keep the terminal from writing ^C where the cursor stands, which is in the middle of the bar."""
-    if sys.platform == "win32":
-        yield
-        return
-    import termios
-
     try:
         terminal = to.file.fileno()
-        # A process in the background that changes the terminal is stopped for it.
-        before = termios.tcgetattr(terminal) if os.tcgetpgrp(terminal) == os.getpgrp() else None
-    except (OSError, termios.error):
-        before = None
-    if before is None:
+    except OSError:
         yield
         return
-    changed = [*before]
-    changed[3] &= ~termios.ECHOCTL
-    termios.tcsetattr(terminal, termios.TCSANOW, changed)
-    try:
+    with control_keys_not_echoed(terminal):
         yield
-    finally:
-        # A terminal that was closed meanwhile needs nothing put back.
-        with suppress(termios.error):
-            termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class _Lines:

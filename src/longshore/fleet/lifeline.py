@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from longshore.system.signals import raise_in_main_thread
+
 STOP = b"."
 GOODBYE = b"goodbye"
 APART = 0.3
@@ -23,11 +25,7 @@ APART = 0.3
 
 
 def _raise_stop() -> None:
-    if hasattr(signal, "pthread_kill"):
-        # To the main thread by name: it may be waiting in the event loop, and only its own signal wakes it there.
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-    else:
-        signal.raise_signal(signal.SIGTERM)
+    raise_in_main_thread(signal.SIGTERM)
 
 
 def hold_on(stop: Callable[[], None] = _raise_stop) -> None:

@@ -7,16 +7,14 @@ whoever waits for the pipes waits for those; they are ended with it.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from longshore.fleet.lifeline import GOODBYE, STOP
+from longshore.system.processes import kill_group, new_group_flags
 
 LAST_WORDS = 2.0
 """Seconds that what a worker said last may be on its way."""
@@ -55,8 +53,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
                 stderr=file,
                 env=dict(environment),
                 # Ctrl-C reaches the supervisor alone, which then asks the workers in its own order.
-                start_new_session=sys.platform != "win32",
-                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+                start_new_session=True,
+                creationflags=new_group_flags(),
             )
         return process
 
@@ -92,10 +90,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
     async def close(self) -> None:
         """After its end: end what it forked, hear its last words, and let go of its pipes."""
-        if hasattr(os, "killpg"):
-            # It led a group of its own, whose number is nobody else's while one of the group lives.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
+        # It led a group of its own, whose number no other process gets while one of the group lives.
+        kill_group(self.pid)
         if self._running.get_pipe_transport(1) is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):

@@ -13,6 +13,7 @@ import time
 import msgspec
 
 from longshore.fleet.lifeline import GOODBYE
+from longshore.system.descriptors import set_nonblocking
 from longshore.worker.standing import Standing
 
 _PATIENCE = 2.0
@@ -29,8 +30,7 @@ class Reports:
         sys.stdout.flush()
         self._line: int | None = os.dup(1)
         os.dup2(2, 1)
-        if sys.platform != "win32":
-            os.set_blocking(self._line, False)
+        set_nonblocking(self._line)
 
     def __call__(self, standing: Standing) -> None:
         """Tell it. A supervisor that is too busy to listen misses it, and one that is gone is told nothing more."""

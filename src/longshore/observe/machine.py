@@ -16,6 +16,7 @@ import msgspec
 import psutil
 
 from longshore.system.cache_dir import user_cache_dir
+from longshore.system.processes import usable_processors
 
 VERSION_SECONDS = 10.0
 """What a program is given to say its version. A browser on a busy machine takes seconds."""
@@ -97,7 +98,7 @@ def packages() -> dict[str, str]:
 
 def processors() -> int:
     """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_processors()
 
 
 def memory() -> tuple[int, int]:

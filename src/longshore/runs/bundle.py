@@ -23,7 +23,8 @@ from longshore.job import Job
 from longshore.lease import Want, WorkerId
 from longshore.queue import Queue
 from longshore.runs.copying import BATCH, Progress, carried, leases_of
-from longshore.system.atomic_file import sync_folder, write_atomically
+from longshore.system.atomic_file import write_atomically
+from longshore.system.descriptors import sync_folder
 from longshore.transfer import TakesOver
 from longshore.url import mask_url
 

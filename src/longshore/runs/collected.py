@@ -24,6 +24,7 @@ from longshore.errors import UsageError
 from longshore.job import Job
 from longshore.runs.export.rows import ResultLine
 from longshore.runs.submission import check_run_id
+from longshore.system.descriptors import open_binary
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS collected (name BLOB PRIMARY KEY) WITHOUT ROWID;
@@ -107,7 +108,7 @@ class Collected:
         return database
 
     def _open_file(self) -> int:
-        return os.open(self.file, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+        return open_binary(self.file, os.O_RDWR | os.O_CREAT, 0o644)
 
     def _is_there(self) -> bool:
         """Whether the file that is open is the one under its name still."""

@@ -6,11 +6,11 @@ aiohttp keeps each for a quarter of a minute, however many they are. A crawl tha
 
 from __future__ import annotations
 
-import sys
-
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
+
+from longshore.system.descriptors import open_limit
 
 MOST_KEPT = 5_000
 """Hosts. A connection takes some 7 KB."""
@@ -35,9 +35,5 @@ class FewKept(aiohttp.TCPConnector):
 
 def most_kept() -> int:
     """To how many hosts connections are kept: half of the files that may be open are left for everything else."""
-    if sys.platform == "win32":
-        return _WITHOUT_LIMIT
-    import resource
-
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_KEPT if soft == resource.RLIM_INFINITY else min(MOST_KEPT, soft // 2)
+    limit = open_limit()
+    return _WITHOUT_LIMIT if limit is None else min(MOST_KEPT, limit // 2)

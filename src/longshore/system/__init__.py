@@ -1,1 +1,1 @@
-"""Small mechanisms around asyncio, files and imports. Nothing here knows of jobs or queues."""
+"""Mechanisms of the operating system and the event loop that know nothing of jobs."""

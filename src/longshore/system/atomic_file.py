@@ -53,15 +53,9 @@ def write_atomically(
         temporary.write_bytes(content)
 
 
-def sync_folder(folder: Path) -> None:
-    """Return when the names in `folder` are on the disk. Windows cannot do this, and needs it less."""
-    if os.name != "nt":
-        _sync(folder)
-
-
 def _sync(path: Path) -> None:
-    # Windows syncs only what is open for writing; a folder can be opened only for reading.
-    opened = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    # Windows syncs only what is open for writing.
+    opened = os.open(path, os.O_RDWR)
     try:
         os.fsync(opened)
     finally:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import inspect
 import os
 import queue
@@ -32,6 +31,8 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.observe.logs import configure_relay, enter_job
 from longshore.outcome import Outcome
+from longshore.system.descriptors import set_binary
+from longshore.system.processes import die_with_parent
 from longshore.worker.frames import (
     HEAD,
     Broken,
@@ -49,14 +50,14 @@ from longshore.worker.frames import (
 from longshore.worker.relay import Line
 from longshore.worker.tools import ChildTools
 
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-
 
 def main(arguments: list[str]) -> int:
     """Serve until the parent closes the pipe."""
     parent, level, handler_file = int(arguments[0]), arguments[1], Path(arguments[2])
-    _die_with(parent)
+    # A terminal's Ctrl-C is for the worker, which decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # On Linux; elsewhere the guardian kills this process, or the pipe ends.
+    die_with_parent(parent)
     inbox, outbox = _take_pipes()
     send = _Sender(outbox)
     configure_relay(lambda entry: send(Said(entry)), level=level)
@@ -148,29 +149,13 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
     """
     inbox = os.fdopen(os.dup(0), "rb")
     outbox = os.fdopen(os.dup(1), "wb")
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.setmode(inbox.fileno(), os.O_BINARY)
-        msvcrt.setmode(outbox.fileno(), os.O_BINARY)
+    set_binary(inbox.fileno())
+    set_binary(outbox.fileno())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
     return inbox, outbox
-
-
-def _die_with(parent: int) -> None:
-    """Ask Linux to kill us when the worker dies; elsewhere the guardian does, and the end of the pipe."""
-    # A terminal's Ctrl-C is for the worker, which decides what becomes of us.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        prctl = ctypes.CDLL(None).prctl
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # What the handler starts and sets free stays our descendant, so that it can be found and ended with us.
-        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        if os.getppid() != parent:
-            raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from longshore.errors import CrashedError
 from longshore.job import Job
 from longshore.observe.logs import enter_job, relay
 from longshore.outcome import Outcome
+from longshore.system.processes import new_group_flags
 from longshore.worker.frames import (
     HEAD,
     Broken,
@@ -43,8 +44,6 @@ from longshore.worker.relay import Desk, Shared
 _START_SECONDS = 60.0
 _LAST_WORDS_SECONDS = 1.0
 _LONGEST_LINE = 1 << 20
-# A group of its own, so that a terminal's Ctrl-C does not reach it. On other systems a session does that.
-_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 log = structlog.get_logger()
 
@@ -163,7 +162,7 @@ class Child:
             env=environment,
             limit=_LONGEST_LINE,
             start_new_session=True,
-            creationflags=_NEW_GROUP,
+            creationflags=new_group_flags(),
         )
         return cls(process, mark, kit, shared)
 
@@ -332,7 +331,7 @@ class Guardian:
             stdout=subprocess.DEVNULL,
             bufsize=0,
             start_new_session=True,
-            creationflags=_NEW_GROUP,
+            creationflags=new_group_flags(),
         )
         self._write(list(self._children))
 

@@ -27,6 +27,8 @@ import psutil
 
 MARK = "LONGSHORE_CHILD_OF"
 """The environment variable that names the worker a process descends from, as `worker/child`."""
+STARTING_SECONDS = 0.5
+"""How long a process of a busy machine may take until its environment can be read."""
 
 
 def end_tree(roots: Iterable[int], mark: str) -> None:
@@ -67,10 +69,28 @@ def _marked(mark: str) -> list[psutil.Process]:
     for process in psutil.process_iter():
         # Another user's processes cannot be read, and are not ours.
         with contextlib.suppress(psutil.Error, OSError):
-            carried = process.environ().get(MARK, "")
-            if carried == mark or carried.startswith(f"{mark}/"):
-                found.append(process)
+            # Looked at anew: psutil may remember an earlier process of the same number, and would not kill this one.
+            if _carries(process, mark) and _carries(now := psutil.Process(process.pid), mark):
+                found.append(now)
     return found
+
+
+def _carries(process: psutil.Process, mark: str) -> bool:
+    carried = _environment(process).get(MARK, "")
+    return carried == mark or carried.startswith(f"{mark}/")
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """Return the environment of a process, also of one that has just begun to run another program.
+
+    While it does, Linux shows neither its environment nor its arguments. Kernel threads never have any, nor a program.
+    """
+    until = time.monotonic() + STARTING_SECONDS
+    while True:
+        found = process.environ()
+        if found or process.cmdline() or not process.exe() or time.monotonic() >= until:
+            return found
+        time.sleep(0.001)
 
 
 def _lives(process: psutil.Process) -> bool:
@@ -81,7 +101,8 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def _kill_group(leader: int) -> None:
-    if hasattr(os, "killpg") and leader != os.getpgrp():
+    # As `longshore.system.processes.kill_group`, which this file must not import.
+    if sys.platform != "win32" and leader != os.getpgrp():
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
 

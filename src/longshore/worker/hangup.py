@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+from longshore.system.signals import hangup_signal
+from longshore.system.terminal import has_terminal
 
 
 class Hangup:
@@ -25,31 +27,24 @@ class Hangup:
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._had_terminal = False
+        self._caught_number: signal.Signals | None = None
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        number = getattr(signal, "SIGHUP", None)
+        number = hangup_signal()
         if number is None or threading.current_thread() is not threading.main_thread():
             return self
         if signal.getsignal(number) is not signal.SIG_IGN:
-            self._had_terminal = _has_terminal()
-            self._before = signal.signal(number, self._caught)
+            self._had_terminal = has_terminal()
+            self._caught_number, self._before = number, signal.signal(number, self._caught)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGHUP, self._before)
+        if self._caught_number is not None:
+            signal.signal(self._caught_number, self._before)
 
     def _caught(self, _number: int, _frame: FrameType | None) -> None:
-        gone = self._had_terminal and not _has_terminal()
+        gone = self._had_terminal and not has_terminal()
         self._loop.call_soon_threadsafe(self._terminal_gone if gone else self._asked, context=self._context)
-
-
-def _has_terminal() -> bool:
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True

@@ -7,19 +7,20 @@ import contextlib
 import contextvars
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+from longshore.system.signals import close_wakeup_pipe, open_wakeup_pipe, stop_signals
 
 
 class Signals:
     """While entered, counts SIGINT and SIGTERM (and Ctrl-Break) and tells the event loop.
 
     Plain signal handlers rather than the loop's own, which do not exist on Windows. They run in the main thread, when
-    it comes to it; where a handler blocks that thread, `received` still knows, for the interpreter writes each signal
-    into a pipe the moment it arrives. Outside the main thread nothing can be caught, and nothing is.
+    it next runs Python code. If a handler blocks that thread, `received` still counts, for the interpreter writes each
+    signal into a pipe the moment it arrives (not on Windows). Outside the main thread no signal is caught.
     """
 
     def __init__(self, notify: Callable[[str, int], None]) -> None:
@@ -35,20 +36,16 @@ class Signals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for name in ("SIGINT", "SIGTERM", "SIGBREAK"):
-                if caught := getattr(signal, name, None):
-                    self._before[caught] = signal.signal(caught, self._caught)
-            if sys.platform != "win32":  # there the event loop keeps that pipe for itself
-                self._open_pipe()
+            for caught in stop_signals():
+                self._before[caught] = signal.signal(caught, self._caught)
+            self._pipe = open_wakeup_pipe()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._pipe is not None:
-            signal.set_wakeup_fd(-1)
-            for end in self._pipe:
-                os.close(end)
+            close_wakeup_pipe(self._pipe)
             self._pipe = None
         for caught, before in self._before.items():
             signal.signal(caught, before)
@@ -59,17 +56,6 @@ class Signals:
             with contextlib.suppress(BlockingIOError):
                 self._arrived += sum(number in self._before for number in os.read(self._pipe[0], 64))
         return max(self._count, self._arrived)
-
-    def _open_pipe(self) -> None:
-        reading, writing = self._pipe = os.pipe()
-        os.set_blocking(reading, False)
-        os.set_blocking(writing, False)
-        if (other := signal.set_wakeup_fd(writing, warn_on_full_buffer=False)) != -1:
-            # Somebody in this process listens already; theirs stays.
-            signal.set_wakeup_fd(other)
-            self._pipe = None
-            os.close(reading)
-            os.close(writing)
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1

@@ -38,6 +38,7 @@ from longshore.outcome import Released, Settlement
 from longshore.queue import Queue
 from longshore.scrape.tor import TorError
 from longshore.settings import Settings
+from longshore.system.descriptors import raise_open_limit
 from longshore.system.first_of import first_of
 from longshore.worker.awake import awake
 from longshore.worker.backoff import Backoff
@@ -45,7 +46,6 @@ from longshore.worker.children import Children
 from longshore.worker.claimer import Claimer
 from longshore.worker.config import WorkerConfig
 from longshore.worker.crew import Crew
-from longshore.worker.descriptors import allow_many
 from longshore.worker.ending import LEAVE_SECONDS, Ending
 from longshore.worker.gate import Gate, Gatekeeper
 from longshore.worker.hand import Hand
@@ -214,7 +214,7 @@ class _Worker:
 
     async def live(self, *, renew_in_thread: bool) -> Report:
         """From `initialized` to the final statistics."""
-        allow_many()
+        raise_open_limit()
         with Signals(self._ending.signalled) as signals:
             self._reporter.initialized(sorted(self._handlers))
             renewal = Renewal(self._config, self._hand, self._settler, self)

@@ -24,7 +24,7 @@ async def test_work_from_another_opening_wakes_who_waits_by_either_means_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, means: str
 ) -> None:
     if means == "looking":
-        monkeypatch.setattr(wake, "_inotify", lambda folders: None)
+        monkeypatch.setattr(wake, "watch_folders", lambda folders: None)
     elif not sys.platform.startswith("linux"):
         pytest.skip("this machine has no inotify")
     else:

@@ -15,6 +15,8 @@ from longshore.errors import (
     QueueUnavailableError,
     ReadOnlyQueueError,
 )
+from longshore.system import descriptors
+from longshore.system.descriptors import open_no_follow
 
 SYNCED_AT_ONCE = 16
 OPEN_AT_ONCE = 200
@@ -23,8 +25,7 @@ OPEN_AT_ONCE = 200
 
 def read(path: str) -> bytes:
     """All of a file."""
-    # Not blocking, for a pipe with a job's name would keep us waiting for its writer.
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = open_no_follow(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
         data = os.read(fd, size)
@@ -59,7 +60,7 @@ def write_all(files: Sequence[tuple[str, bytes]]) -> None:
 
 def rewrite(path: str, data: bytes) -> None:
     """Replace the content of a file that is there, on the disk when the call returns. Raises if it is gone."""
-    fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+    fd = open_no_follow(path, os.O_WRONLY | os.O_TRUNC)
     try:
         _write(fd, data)
         os.fsync(fd)
@@ -73,7 +74,7 @@ def write_hint(path: str, data: bytes) -> None:
 
 
 def _open_and_write(path: str, data: bytes) -> int:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
+    fd = open_no_follow(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         _write(fd, data)
     except BaseException:
@@ -104,14 +105,8 @@ def _write(fd: int, data: bytes) -> None:
 
 def sync_folder(path: str) -> None:
     """The names in a folder are on the disk when the call returns. A folder that is gone needs nothing."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with suppress(FileNotFoundError):
+        descriptors.sync_folder(path)
 
 
 def sync_folders(paths: Sequence[str]) -> None:

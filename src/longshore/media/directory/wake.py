@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from longshore.system.inotify import watch_folders
+
 LOOK_EVERY = (0.01, 0.25)
 """Seconds between two looks: at first, and after a while without work. Each costs one system call."""
-
-_IN_CREATE, _IN_MOVED_TO, _IN_MOVED_FROM = 0x100, 0x80, 0x40
 
 
 async def change(folders: Sequence[str], changed: Callable[[], Awaitable[bool]]) -> None:
@@ -35,7 +33,7 @@ async def change(folders: Sequence[str], changed: Callable[[], Awaitable[bool]])
 def _watching(folders: Sequence[str]) -> Iterator[asyncio.Event]:
     """An event that is set when something appears in one of the folders, as far as this machine tells."""
     told = asyncio.Event()
-    fd = _inotify(folders)
+    fd = watch_folders(folders)
     if fd is None:
         yield told
         return
@@ -51,20 +49,3 @@ def _watching(folders: Sequence[str]) -> Iterator[asyncio.Event]:
     finally:
         loop.remove_reader(fd)
         os.close(fd)
-
-
-def _inotify(folders: Sequence[str]) -> int | None:
-    """A descriptor that becomes readable with every name that appears; None where there is no such thing."""
-    if not sys.platform.startswith("linux"):
-        return None
-    libc = ctypes.CDLL(None, use_errno=True)
-    try:
-        fd: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-    except AttributeError:
-        return None
-    if fd < 0:
-        # Too many are open on this machine: then it is looking now and then that must do.
-        return None
-    for folder in folders:
-        libc.inotify_add_watch(fd, os.fsencode(folder), _IN_CREATE | _IN_MOVED_TO | _IN_MOVED_FROM)
-    return fd

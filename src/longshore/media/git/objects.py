@@ -20,6 +20,7 @@ from typing import NamedTuple
 from longshore.errors import QueueError
 from longshore.media.git.program import Program, command, environment
 from longshore.system.atomic_file import write_atomically
+from longshore.system.processes import new_group_flags
 
 LARGEST = 65 << 20
 """Bytes of the largest object that is read or written; what is larger in a repository is none of ours."""
@@ -128,6 +129,7 @@ class Objects:
                 command(self._program.folder, "cat-file", "--batch"),
                 env=environment(),
                 start_new_session=True,
+                creationflags=new_group_flags(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 import re
-import signal
 import subprocess
 import threading
 import time
@@ -16,6 +15,7 @@ from typing import IO
 
 from longshore.media.git.faults import no_git, translate, unanswered
 from longshore.media.git.location import Location
+from longshore.system.processes import end_group, new_group_flags
 
 SILENCE = timedelta(seconds=15)
 """A remote that has not begun to answer after this long is given up."""
@@ -23,6 +23,8 @@ SILENCE_AT_WORK = timedelta(seconds=60)
 """So is one that falls silent for this long later: it may have to unpack and check what it was sent."""
 LONGEST = timedelta(minutes=30)
 """No command takes longer than this, whatever is transferred."""
+_PATIENCE = 2.0
+"""Seconds that git has to end when it is asked to."""
 _TALKS = frozenset({"fetch", "push", "ls-remote"})
 """The commands that talk to the remote."""
 
@@ -89,6 +91,7 @@ class Program:
                 stderr=subprocess.PIPE,
                 # Ctrl-C on the terminal is for the worker, which drains; it must not cut off a push.
                 start_new_session=True,
+                creationflags=new_group_flags(),
             )
         except FileNotFoundError as error:
             raise no_git() from error
@@ -96,7 +99,8 @@ class Program:
         try:
             answer, told = _listen(process, first.total_seconds(), later.total_seconds())
         except TimeoutError as error:
-            _end(process)
+            # Asked first, for git takes its lock files away.
+            end_group(process, _PATIENCE)
             raise unanswered(self.location, float(str(error))) from None
         process.wait()
         lines = (line for line in re.split(r"[\r\n]", told) if not _PROGRESS.fullmatch(line))
@@ -134,19 +138,6 @@ def _pump(number: int, stream: IO[bytes], into: queue.SimpleQueue[tuple[int, byt
         while chunk := os.read(stream.fileno(), 1 << 16):
             into.put((number, chunk))
     into.put((number, b""))
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and the programs it has started. It is asked first, for it takes its lock files away."""
-    if os.name != "posix":
-        process.kill()
-    else:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(2.0)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def command(folder: Path, *arguments: str) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from longshore.errors import SettingsError
 from longshore.scrape.proxy_file import checked_proxy
+from longshore.system.processes import runs_as_root
 
 BLOCKABLE = ("image", "media", "font", "stylesheet", "script", "xhr", "fetch")
 """The types of resources that can be blocked."""
@@ -59,7 +59,7 @@ def checked_blocked(blocked: Iterable[str]) -> frozenset[str]:
 
 def needs_no_sandbox() -> bool:
     """Whether the sandbox must be off: it does not work for root, and only there is it given up."""
-    return hasattr(os, "geteuid") and os.geteuid() == 0
+    return runs_as_root()
 
 
 def arguments(*, blocked: frozenset[str], proxy_server: str | None, user_agent: str | None) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 
 import psutil
+
+from longshore.system.processes import kill_group, leads_group, leaves_zombies, reap
 
 _ROUNDS = 20
 _ROUND_SECONDS = 0.5
@@ -68,14 +69,14 @@ def end_family(members: list[psutil.Process], *, waited_for: int | None = None) 
 
 def bury_strays() -> None:
     """Collect the crash handlers that browsers set free, where they became our children: each start leaves some."""
-    if not hasattr(os, "WNOHANG"):
+    if not leaves_zombies():
         return
     until = time.monotonic() + _ROUND_SECONDS
     while time.monotonic() < until:
         strays = [each for each in psutil.Process().children() if _is_crash_handler(each)]
         for each in strays:
             with contextlib.suppress(ChildProcessError):
-                os.waitpid(each.pid, os.WNOHANG)
+                reap(each.pid)
         if not strays:
             return
         # They end by themselves when they lose their browser.
@@ -91,8 +92,8 @@ def _is_crash_handler(process: psutil.Process) -> bool:
 
 def _kill(process: psutil.Process) -> None:
     with contextlib.suppress(psutil.Error, ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg") and process.is_running() and os.getpgid(process.pid) == process.pid != os.getpgrp():
-            os.killpg(process.pid, signal.SIGKILL)
+        if process.is_running() and leads_group(process.pid):
+            kill_group(process.pid)
         process.kill()
 
 
@@ -102,7 +103,7 @@ def _unburied(known: dict[int, psutil.Process], waited_for: int | None) -> bool:
     In a container we may be the first process, and a worker's child asks for its orphans. They come to us only when the
     last thread of their parent is gone, a moment after it is dead.
     """
-    if not hasattr(os, "WNOHANG"):
+    if not leaves_zombies():
         return False
     more = False
     for pid, process in known.items():
@@ -111,7 +112,7 @@ def _unburied(known: dict[int, psutil.Process], waited_for: int | None) -> bool:
         with contextlib.suppress(psutil.Error, ChildProcessError):
             parent = process.ppid()
             if parent == os.getpid():
-                more |= os.waitpid(pid, os.WNOHANG) == (0, 0)
+                more |= reap(pid)
             else:
                 more |= parent in known
     return more

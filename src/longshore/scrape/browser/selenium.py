@@ -25,6 +25,7 @@ from longshore.scrape.browser.finding import needs
 from longshore.scrape.browser.folders import new_folder, remove_folder
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
 from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
+from longshore.system.processes import new_group_flags, with_lifeline
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ _DOCUMENT = """
 const [entry] = performance.getEntriesByType('navigation');
 return [performance.timeOrigin, location.href, entry ? entry.responseStatus : 0];
 """
-# Kills its group when its standard input ends, however we die: a driver that loses its client goes on for ever.
-_LIFELINE = 'exec 3<&0; "$@" </dev/null 3<&- & exec >&-; read -r _ <&3; kill -KILL 0'
 
 
 class SeleniumLauncher:
@@ -324,15 +323,15 @@ def _connect(port: int, options: ChromeOptions) -> WebDriver:
 
 async def _start_driver(program: str, folder: str) -> Process:
     command = [program, "--port=0"]
-    if os.name == "posix":
-        command = ["/bin/sh", "-c", _LIFELINE, "longshore-lifeline", *command]
     return await asyncio.create_subprocess_exec(
-        *command,
+        # A driver that loses its client goes on for ever; its lifeline ends it however this process dies.
+        *with_lifeline(command),
         stdin=PIPE,
         stdout=PIPE,
         stderr=DEVNULL,
         env={**os.environ, "TMPDIR": folder},
         start_new_session=True,
+        creationflags=new_group_flags(),
     )
 
 

@@ -24,7 +24,7 @@ import zstandard
 from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
 from longshore.scrape.records.lines import SUFFIX, NewAttemptLine, SettledLine
-from longshore.system.atomic_file import sync_folder
+from longshore.system.descriptors import open_binary, sync_folder
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_SECONDS = 3600.0
@@ -146,8 +146,9 @@ class RecordWriter:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._path = path = self._folder / f"{self._name}.{self._number:04}{SUFFIX}"
         self._number += 1
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o644)
+        self._file = open_binary(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         self._size, self._opened = 0, time.monotonic()
+        # The name of a new file must be as durable as its content.
         sync_folder(self._folder)
         return self._file
 

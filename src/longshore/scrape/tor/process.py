@@ -10,7 +10,6 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from longshore.scrape.tor.control import Bootstrap, Control, TorError
 from longshore.scrape.tor.identity import Endpoint, Identities
 from longshore.scrape.tor.place import Place
+from longshore.system.processes import inherited, new_group_flags
 
 DEFAULT_PATIENCE = timedelta(minutes=2)
 """Without a step ahead on the way into the network. A slow line makes many small steps."""
@@ -269,9 +269,10 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=() if sys.platform == "win32" else (self._place.lock,),
+                pass_fds=inherited(self._place.lock),
                 # Out of reach of a terminal's Ctrl-C: what is under way is finished first, and needs its Tor.
                 start_new_session=True,
+                creationflags=new_group_flags(),
             )
 
     async def _control_port(self) -> int:

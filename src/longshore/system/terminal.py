@@ -1,0 +1,47 @@
+"""The terminal that a process belongs to."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+def has_terminal() -> bool:
+    """Whether this process has a controlling terminal. Windows has none: a closed console ends its processes."""
+    if sys.platform == "win32":
+        return False
+    else:
+        try:
+            os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def control_keys_not_echoed(descriptor: int) -> Iterator[None]:
+    """Inside the block, keep a terminal from writing ^C at the cursor. Windows never writes it."""
+    if sys.platform == "win32":
+        yield
+    else:
+        import termios
+
+        try:
+            # A process in the background that changes the terminal is stopped for it.
+            before = termios.tcgetattr(descriptor) if os.tcgetpgrp(descriptor) == os.getpgrp() else None
+        except (OSError, termios.error):
+            before = None
+        if before is None:
+            yield
+            return
+        changed = [*before]
+        changed[3] &= ~termios.ECHOCTL
+        termios.tcsetattr(descriptor, termios.TCSANOW, changed)
+        try:
+            yield
+        finally:
+            # A terminal that was closed meanwhile needs nothing put back.
+            with suppress(termios.error):
+                termios.tcsetattr(descriptor, termios.TCSANOW, before)
