@@ -171,6 +171,19 @@ async def test_hosts_have_their_turn_in_every_opening_beginning_anywhere(queue: 
     assert len(first) > 1
 
 
+@pytest.mark.parametrize(("host", "found"), [("banned.test", False), ("open.test", True)])
+async def test_a_delayed_job_of_a_closed_host_that_is_due_is_nothing_to_claim(
+    tmp_path: Path, host: str, found: bool
+) -> None:
+    clock = ManualClock()
+    queue = await DirectoryQueue.open(tmp_path, clock)
+    await queue.submit([job("a", host, not_before=clock.now() + 30)])
+    clock.advance(34)
+    assert await queue.wait(want(1, without_hosts=BANNED), timedelta(0)) is found
+    assert bool(await queue.claim(want(1, without_hosts=BANNED))) is found
+    await queue.close()
+
+
 async def test_folders_of_hosts_go_with_their_last_job(queue: DirectoryQueue, tmp_path: Path) -> None:
     await queue.submit([job(f"{n}", f"{n}.test") for n in range(100)])
     while await queue.claim(want(30)):

@@ -193,7 +193,13 @@ class DirectoryQueue:
             if not any(lane.counts[Slot.DELAYED] for lane in self._journal.head.lanes.values()):
                 return False, None, n
             n = self._journal.catch_up().n
-            return False, next_due(self._journal, want), n
+            due = next_due(self._journal, want)
+            if due is None or due > self._clock.now() or not want.without_hosts:
+                return False, due, n
+            # Delayed jobs are filed by time, not by host: only when they are ready can excluded hosts be told apart.
+            promote(self._journal, self._clock.now())
+            n = self._journal.look().n
+            return can_take(self._journal, want), next_due(self._journal, want), n
 
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
