@@ -16,9 +16,9 @@ from typing import NamedTuple, cast
 import psutil
 
 from benchmarks.measure import SPAWN
+from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
-from longshore.notes import KeepsNotes
-from longshore.worker.pacing import PACE
+from longshore.pacing.store_shared import PACE
 
 ROOT = Path(__file__).parents[1]
 HANDLERS = """
@@ -115,7 +115,7 @@ def _watched(worker: subprocess.Popen[bytes]) -> list[tuple[float, float, float]
 async def _outcome(folder: Path) -> tuple[int, int]:
     queue = await open_queue(f"sqlite:///{folder}/.longshore/queue.db")
     completed = sum(count.completed for count in await queue.stats("crawl"))
-    notes = await cast(KeepsNotes, queue).notes(PACE)
+    notes = await cast(SharedState, queue).notes(PACE)
     await queue.close()
     return completed, len(notes.notes)
 

@@ -18,7 +18,7 @@ from playwright import async_api as api
 
 from benchmarks.measure import SPAWN, Figure
 from longshore.scrape.browser import Browsers, find_browser
-from longshore.scrape.browser.finding import Kind
+from longshore.scrape.browser.find_browser import Kind
 
 PAGES = 20
 ROUNDS = 15

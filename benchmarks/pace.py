@@ -20,11 +20,11 @@ import aiohttp
 from aiohttp import web
 
 from benchmarks.measure import SPAWN, scratch
+from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
-from longshore.notes import KeepsNotes
-from longshore.scrape.pace import LearnedPace
-from longshore.scrape.pace_shelf import LocalShelf, PaceShelf
-from longshore.worker.pacing import NotesShelf
+from longshore.pacing.limiter import LearnedLimiter
+from longshore.pacing.store import LocalRateStore, RateStore
+from longshore.pacing.store_shared import SharedRateStore
 
 LEARNING = 20.0
 """Seconds that are left out of the share."""
@@ -77,8 +77,8 @@ def fetch(port: int, queue_url: str | None, first_page: int, go: Event, seconds:
 
 async def _fetch(port: int, queue_url: str | None, first_page: int, go: Event, seconds: float) -> list[int]:
     queue = None if queue_url is None else await open_queue(queue_url)
-    shelf: PaceShelf = LocalShelf() if queue is None else NotesShelf(cast(KeepsNotes, queue))
-    pace = LearnedPace(shelf)
+    shelf: RateStore = LocalRateStore() if queue is None else SharedRateStore(cast(SharedState, queue))
+    pace = LearnedLimiter(shelf)
     host = f"127.0.0.1:{port}"
     pages = iter(range(first_page, first_page + 10**6))
     got: list[int] = []

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from aiohttp import web
 
-from longshore.runs.recording import Replayed, coverage, read_recording, replay
+from longshore.runs.estimate.recorded_runs import Replayed, coverage, read_recording, replay
 
 SORTS = {
     "lognormal": "chance.lognormvariate(-1.5, 1.0)",

@@ -32,7 +32,7 @@ import psutil
 
 from benchmarks.measure import scratch
 from benchmarks.scrape_site import PAGES, RECORDS, Site, running
-from longshore.scrape.records import Survey
+from longshore.scrape.records import RecordReader
 
 ROOT = Path(__file__).parents[1]
 NICENESS = 10
@@ -158,7 +158,7 @@ class Ours:
         environments = [self._environment(f"bench{number}") for number in range(processes)]
         seen, _ = watched(self._site, [command] * processes, self._folder, environments, self._pages)
         if kind == "page":
-            found = Survey(self._folder / ".longshore" / "records", run=name).tally().kept
+            found = RecordReader(self._folder / ".longshore" / "records", run=name).tally().kept
             if found != {"item": self._pages * RECORDS}:
                 raise RuntimeError(f"There are other records than there should be: {found}")
         return seen

@@ -16,7 +16,7 @@ import json
 import random
 
 from longshore import Job, handler
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.us_states import US_STATES
 
 PARTITIONS = list(US_STATES)
 REGISTERS = ("births", "companies", "courts", "lands", "licences")

@@ -198,7 +198,7 @@ def test_a_variable_that_is_called_like_a_setting_and_is_none_is_named_with_the_
 
 
 def test_the_variable_that_marks_the_children_of_a_worker_is_known(folder: Path) -> None:
-    from longshore.worker.guardian import MARK
+    from longshore.worker.children.guardian import MARK
 
     assert unknown_variables(environ={MARK: "1"}, folder=folder) == []
 

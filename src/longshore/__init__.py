@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from longshore.job import Job, new_job
     from longshore.media import open_queue
     from longshore.observe.logs import log_context
-    from longshore.runs.scrapers import Scraper
+    from longshore.runs.scrapers.registry import Scraper
     from longshore.runs.sources import product
-    from longshore.scrape.answers import StatusError
-    from longshore.worker.stop import stop_condition
+    from longshore.scrape.http.response import StatusError
+    from longshore.worker.loop.stop_conditions import stop_condition
 
 __all__ = [
     "AsyncKit",
@@ -76,9 +76,9 @@ if not TYPE_CHECKING:  # a type checker is to know each name
             "Kit": "handlers.kit",
             "Partial": "handlers.result",
             "Result": "handlers.result",
-            "Scraper": "runs.scrapers",
+            "Scraper": "runs.scrapers.registry",
             "Snooze": "handlers.result",
-            "StatusError": "scrape.answers",
+            "StatusError": "scrape.http.response",
             "SyncKit": "handlers.kit",
             "Task": "handlers.worker_class",
             "Worker": "handlers.worker_class",
@@ -89,7 +89,7 @@ if not TYPE_CHECKING:  # a type checker is to know each name
             "product": "runs.sources",
             "start": "api",
             "stats": "api",
-            "stop_condition": "worker.stop",
+            "stop_condition": "worker.loop.stop_conditions",
         },
     )
 

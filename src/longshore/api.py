@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from longshore.queue import Count
-    from longshore.runs.scrapers import Jobs, Scraper
-    from longshore.runs.starting import Finished, Queued
+    from longshore.runs.scrapers.registry import Jobs, Scraper
+    from longshore.runs.scrapers.start import Finished, Queued
 
 T = TypeVar("T")
 
@@ -36,9 +36,9 @@ def start(
     here, with so many `workers`, and returns when it is over. `urls` is a file, a list or a function of URLs, payloads
     or jobs, or a source. `max_depth` and `max_jobs` bound follow-on jobs.
     """
-    from longshore.cli.start import started
-    from longshore.cli.submit import limits_said
-    from longshore.runs.scrapers import find_scraper, source_of
+    from longshore.cli.verbs.work.start import started
+    from longshore.cli.verbs.work.submit import limits_said
+    from longshore.runs.scrapers.registry import find_scraper, source_of
 
     found = find_scraper(scraper) if isinstance(scraper, str) else _checked(scraper)
     source = None if urls is None else source_of(urls)
@@ -58,8 +58,8 @@ def stats(run: str, *, queue: str | None = None) -> Count:
 async def _stats(run: str, queue: str | None) -> Count:
     import msgspec
 
-    from longshore.cli.opened import counts_of, opened_existing
     from longshore.queue import totals
+    from longshore.runs.open_queue import counts_of, opened_existing
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue})

@@ -27,9 +27,9 @@ from longshore.handlers.worker_class import Worker, class_handlers
 from longshore.job import DEFAULT_MAX_ATTEMPTS, Job, State, new_job
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Snoozed
-from longshore.scrape.http import Http, Response, SyncHttp
-from longshore.scrape.proxy_file import Proxy
-from longshore.scrape.request import Request
+from longshore.scrape.http.client import Http, Response, SyncHttp
+from longshore.scrape.http.request import Request
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.stored import Json, JsonObject
 from longshore.system.first_of import first_of
 from longshore.url import mask_url

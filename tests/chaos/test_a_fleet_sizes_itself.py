@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from longshore.fleet import sizing
-from longshore.fleet.autoscale import Bounds, Load, Machine, Policy, Scaler
-from longshore.fleet.sizing import Numbered, Sizing
-from longshore.fleet.supervisor import Fleet, WorkerCommand
+from longshore.fleet.sizing import resizer
+from longshore.fleet.sizing.autoscale import Machine, QueueLoad, Scaler, ScalingPolicy, SizeBounds
+from longshore.fleet.sizing.resizer import Numbered, Resizer
+from longshore.fleet.supervise.supervisor import Fleet, WorkerCommand
 from longshore.job import NewJob
 from longshore.media import open_queue
 from longshore.queue import Queue, Selection, each_job, totals
@@ -36,7 +36,7 @@ class Burst:
 
     queue: Queue
     folder: Path
-    policy: Policy
+    policy: ScalingPolicy
     sizes: list[int] = field(default_factory=list)
     at_rest: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -45,7 +45,7 @@ class Burst:
         self.roster = Numbered(self.fleet, self.command)
         # The hold is short, so that workers leave in the middle of the work too.
         scaler = Scaler(self.policy, hold=0.5)
-        self.sizing = Sizing(self.roster, scaler, self.load, lambda _: None, machine=self.machine)
+        self.sizing = Resizer(self.roster, scaler, self.load, lambda _: None, machine=self.machine)
 
     def command(self, number: int) -> WorkerCommand:
         arguments = ("work", "pages.py", "--run", "burst", "--lifeline", "--concurrency", "2", "--poll-interval", "1")
@@ -56,13 +56,13 @@ class Burst:
             environment={**os.environ, "LONGSHORE_QUEUE": url(self.folder), "PYTHONUTF8": "1"},
         )
 
-    async def load(self) -> Load:
+    async def load(self) -> QueueLoad:
         count = totals(await self.queue.stats("burst"))
         crew = self.roster.crew
         self.sizes.append(len(crew.live))
         if not count.remaining and crew.processes == 1:
             self.at_rest.set()
-        return Load(count.pending, count.claimed)
+        return QueueLoad(count.pending, count.claimed)
 
     async def machine(self, _: Collection[int]) -> Machine:
         return Machine(available=2**40, total=2**40, processors=64, busy=0)  # what this one has to give is no matter
@@ -76,8 +76,10 @@ async def test_a_burst_scales_a_fleet_up_and_back_to_its_minimum_and_nothing_is_
     tmp_path: Path, long: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sizing, "LOOK_EVERY", 0.2)
-    jobs, policy = (20_000, Policy(Bounds(1, 10), 1000)) if long else (3000, Policy(Bounds(1, 4), 200))
+    monkeypatch.setattr(resizer, "LOOK_EVERY", 0.2)
+    jobs, policy = (
+        (20_000, ScalingPolicy(SizeBounds(1, 10), 1000)) if long else (3000, ScalingPolicy(SizeBounds(1, 4), 200))
+    )
     await asyncio.to_thread((tmp_path / "pages.py").write_text, HANDLER)
     queue = await open_queue(url(tmp_path))
     await queue.submit([NewJob(kind="page", payload={}, key=str(n), run="burst") for n in range(jobs)])

@@ -18,7 +18,7 @@ import pytest
 from tests.services.postgres import PostgresServer
 from tests.waiting import wait_until
 
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.us_states import US_STATES
 from longshore.job import Job, NewJob, new_job
 from longshore.media import open_queue
 from longshore.queue import Count, Selection, each_job, totals
@@ -26,7 +26,7 @@ from longshore.queue import Count, Selection, each_job, totals
 MARK = "LONGSHORE_TEST_MARK"
 HANDLERS = """import asyncio
 from longshore import handler
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.us_states import US_STATES
 
 PARTITIONS = US_STATES
 

@@ -15,12 +15,12 @@ from longshore.handlers.kit import AsyncKit, JustHttp, Kit
 from longshore.handlers.load import load_handlers
 from longshore.lease import Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.scrape.bundles import Bundles
-from longshore.scrape.http import AttemptHttp, Http
-from longshore.scrape.pages import PageStore
+from longshore.scrape.capture.failure_bundles import FailureBundles
+from longshore.scrape.capture.failure_signature import signature_of
+from longshore.scrape.capture.page_store import PageStore
+from longshore.scrape.capture.trail import Trail
+from longshore.scrape.http.client import AttemptHttp, Http
 from longshore.scrape.records import Emission, RecordWriter
-from longshore.scrape.signature import signature_of
-from longshore.scrape.trail import Trail
 
 RUN = "monday"
 
@@ -102,7 +102,7 @@ async def _attempt(page: Handler, lease: Lease, http: Http, folder: Path, record
         )
     except Exception as error:  # noqa: BLE001
         failure = Failure.of(error)
-        Bundles(folder / "bundles").keep(job, failure, signature_of(failure, page.function, error), trail)
+        FailureBundles(folder / "bundles").keep(job, failure, signature_of(failure, page.function, error), trail)
         return Settlement(lease, Failed(failure, max_attempts=1))
     finally:
         trail.close()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from longshore.cli import main
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.us_states import US_STATES
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from longshore.cli import main
-from longshore.fleet.checks import Plan, Verdict, examine
+from longshore.fleet.checks import CheckPlan, CheckVerdict, run_checks
 
 from .conftest import SMALLEST
 
@@ -199,9 +199,9 @@ async def test_nor_does_the_doctor_take_a_part_of_a_password_for_a_host(
     async def unresolved(host: str) -> str:
         return f"The name {host} cannot be resolved."
 
-    monkeypatch.setattr("longshore.fleet.checks.outside._unresolved", unresolved)
-    findings = {finding.name: finding for finding in await examine(Plan(said={"queue": url}))}
-    assert findings["queue"].verdict is Verdict.FAIL
+    monkeypatch.setattr("longshore.fleet.checks.network._unresolved", unresolved)
+    findings = {finding.name: finding for finding in await run_checks(CheckPlan(said={"queue": url}))}
+    assert findings["queue"].verdict is CheckVerdict.FAIL
     assert "check itself failed" not in str(findings)
     assert "s3cr3t" not in str(findings).lower()
 
@@ -305,7 +305,7 @@ def test_a_fault_of_our_own_ends_in_one_line_too(here: Path, refused: Refused, m
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("nobody expected this")
 
-    monkeypatch.setattr("longshore.cli.output.write_table", broken)
+    monkeypatch.setattr("longshore.ui.output.write_table", broken)
     error = refused("config", code=1)
     assert "ZeroDivisionError: nobody expected this" in error
     assert "--debug" in error

@@ -24,7 +24,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
-from longshore.runs import moving
+from longshore.runs.transfer import move_jobs
 
 from .conftest import Shell
 
@@ -148,15 +148,15 @@ def test_a_move_says_what_the_two_queues_disagree_about(here: Path, says: Says) 
 
 def test_a_move_that_died_goes_on_from_another_folder(here: Path, says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
     fill("a.db", 3)
-    before = moving.Move._let_go
+    before = move_jobs.Move._let_go
 
     async def die(*_: Any) -> None:
         raise QueueUnavailableError("The queue is away.")
 
-    monkeypatch.setattr(moving.Move, "_let_go", die)
+    monkeypatch.setattr(move_jobs.Move, "_let_go", die)
     assert main(["copy", "a.db", "b.db", "--move"]) == 1
     assert states("a.db") == {State.CLAIMED: 3}
-    monkeypatch.setattr(moving.Move, "_let_go", before)
+    monkeypatch.setattr(move_jobs.Move, "_let_go", before)
     Path("below").mkdir()
     monkeypatch.chdir("below")
     assert "3 jobs moved" in says("copy", "../a.db", "../b.db", "--move", "--resume")

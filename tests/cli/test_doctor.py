@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from longshore.cli.report import concealed
+from longshore.cli.support_report import concealed
 
 NO_CHECK = {"LONGSHORE_PROFILE": "testing"}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.waiting import wait_until
 
-from longshore.cli import estimate as verb
+from longshore.cli.verbs.inspect import estimate as verb
 from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media import open_queue

@@ -25,7 +25,7 @@ from longshore.media import open_queue
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
 
-    from longshore.roll import KeepsRoll
+    from longshore.extensions.presence import WorkerRegistry
 
 TARGETS = """import asyncio, os
 from longshore import handler
@@ -124,7 +124,7 @@ def sign_in(shell: Shell, *abouts: dict[str, Any]) -> None:
         queue = await open_queue(f"sqlite:///{shell.folder}/.longshore/queue.db")
         for number, about in enumerate(abouts):
             worker = WorkerId(f"elsewhere-{number}", "once")
-            await cast("KeepsRoll", queue).sign_in(worker, timedelta(hours=1), about)
+            await cast("WorkerRegistry", queue).sign_in(worker, timedelta(hours=1), about)
         await queue.close()
 
     asyncio.run(signed_in())

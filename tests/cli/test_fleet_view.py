@@ -11,34 +11,34 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from longshore.cli.fleet_board import Board, ProxyNews
-from longshore.cli.fleet_view import fleet_view, picture, progress_line
 from longshore.clock import ManualClock
-from longshore.fleet.supervisor import Ending, Phase, Post, Stop, WorkerCommand
+from longshore.fleet.supervise.supervisor import Phase, Stop, SupervisedWorker, WorkerCommand, WorkerExit
 from longshore.queue import Count
-from longshore.runs.estimate import Binding, Estimate
-from longshore.worker.standing import Standing
+from longshore.runs.estimate.estimate import Binding, Estimate
+from longshore.ui.fleet_board import FleetBoard, ProxySummary
+from longshore.ui.fleet_view import fleet_view, picture, progress_line
+from longshore.worker.status.worker_status import WorkerStatus
 
 
-def board(workers: int, *, partitions: int = 5, **standing: Any) -> Board:
+def board(workers: int, *, partitions: int = 5, **standing: Any) -> FleetBoard:
     """A fleet in the middle of its work, each worker with this to say."""
     clock = ManualClock()
-    posts: dict[str, Post] = {}
+    posts: dict[str, SupervisedWorker] = {}
     for number in range(workers):
         command = WorkerCommand(f"worker {number}", (), Path(f"logs/worker_{number}.log"), {})
         process = cast("Any", SimpleNamespace(pid=1000 + number))
-        posts[command.name] = Post(Ending(command), phase=Phase.RUNNING, process=process)
+        posts[command.name] = SupervisedWorker(WorkerExit(command), phase=Phase.RUNNING, process=process)
     names = tuple(f"P{number}" for number in range(partitions))
-    shown = Board(clock, posts, dict.fromkeys(posts, names), "Run states", workers)
+    shown = FleetBoard(clock, posts, dict.fromkeys(posts, names), "Run states", workers)
     shown.counted(Count(pending=800, completed=200))
     said: dict[str, Any] = {"job": "https://a.org/", "under_way": 1} | standing
-    report = Standing(partitions=names[:10], owned=partitions, **said)
+    report = WorkerStatus(partitions=names[:10], owned=partitions, **said)
     for name in posts:
         shown.hear(name, msgspec.json.encode(report))
     return shown
 
 
-def drawn(shown: Board, width: int = 100, height: int = 30) -> list[str]:
+def drawn(shown: FleetBoard, width: int = 100, height: int = 30) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, force_terminal=True, color_system=None)
     console.print(picture(shown, width, height))
     return cast("io.StringIO", console.file).getvalue().splitlines()
@@ -85,7 +85,7 @@ def test_what_was_done_before_a_restart_still_counts() -> None:
     fleet = board(1, completed=5)
     post = fleet.posts["worker 0"]
     post.process = cast("Any", SimpleNamespace(pid=2000))
-    fleet.hear("worker 0", msgspec.json.encode(Standing(completed=2)))
+    fleet.hear("worker 0", msgspec.json.encode(WorkerStatus(completed=2)))
     assert fleet.rows()[0].done == 7
 
 
@@ -120,7 +120,7 @@ def test_a_line_in_a_pipe_says_it_all() -> None:
 
 def test_in_a_pipe_there_is_a_line_every_ten_seconds_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("longshore.cli.fleet_view.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("longshore.ui.fleet_view.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), soft_wrap=True)
     with fleet_view(console) as view:
         for second in range(25):
@@ -173,7 +173,7 @@ def test_pauses_limits_and_closures_are_said_in_a_line_each_and_it_still_fits(si
 
 
 def test_in_a_pipe_a_notice_is_said_once_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longshore.cli.fleet_view.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("longshore.ui.fleet_view.time.monotonic", lambda: 0.0)
     console, fleet = Console(file=io.StringIO(), soft_wrap=True, width=200), board(2)
     with fleet_view(console) as view:
         for notices in ({}, PAUSED, PAUSED, {}, PAUSED):
@@ -182,13 +182,13 @@ def test_in_a_pipe_a_notice_is_said_once_until_it_is_over(monkeypatch: pytest.Mo
     assert cast("io.StringIO", console.file).getvalue().splitlines() == [*PAUSED.values()] * 2
 
 
-def said_again(fleet: Board, *names: str, **standing: Any) -> None:
+def said_again(fleet: FleetBoard, *names: str, **standing: Any) -> None:
     """These workers (all, where none is named) report once more."""
     for name in names or tuple(fleet.posts):
-        fleet.hear(name, msgspec.json.encode(Standing(**standing)))
+        fleet.hear(name, msgspec.json.encode(WorkerStatus(**standing)))
 
 
-def at_ten_a_second(workers: int) -> Board:
+def at_ten_a_second(workers: int) -> FleetBoard:
     fleet = board(workers)
     cast("ManualClock", fleet.clock).advance(10.0)
     fleet.counted(Count(pending=700, completed=300))
@@ -296,11 +296,11 @@ def test_that_all_proxies_rest_is_marked_in_the_picture_and_in_the_line() -> Non
 
 def test_that_proxies_rest_is_said_once_for_all_workers_and_once_when_none_waits_any_more() -> None:
     fleet, said = board(2), list[str]()
-    news = ProxyNews(fleet, said.append)
+    news = ProxySummary(fleet, said.append)
 
     def hear(**rests: str) -> None:
         for number, rest in enumerate(rests.values()):
-            fleet.hear(f"worker {number}", msgspec.json.encode(Standing(proxies_rest=rest)))
+            fleet.hear(f"worker {number}", msgspec.json.encode(WorkerStatus(proxies_rest=rest)))
         news.look()
 
     hear(first="", second="all 3 rest at a.org")

@@ -16,8 +16,8 @@ import pytest
 
 from longshore.clock import SystemClock
 from longshore.media import open_queue
-from longshore.scrape.rate import Policy, Tally, fold, unknown
-from longshore.worker.pacing import shelf_for
+from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
+from longshore.pacing.store_shared import rate_store_for
 
 
 @pytest.fixture(autouse=True)
@@ -28,11 +28,13 @@ def own_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def fill(url: str) -> None:
     queue = await open_queue(url)
-    shelf = shelf_for(queue, SystemClock())
+    shelf = rate_store_for(queue, SystemClock())
     now = time.time()
-    fresh = unknown(now, Policy())
-    closed = fold(fresh, Tally(refused=1, hard=True, status=429, sent=now, closed_until=now + 3600), now, Policy())
-    await shelf.write("a.org", "", fold(fresh, Tally(passed=7), now, Policy()))
+    fresh = unknown(now, RatePolicy())
+    closed = fold(
+        fresh, AnswerCounts(refused=1, hard=True, status=429, sent=now, closed_until=now + 3600), now, RatePolicy()
+    )
+    await shelf.write("a.org", "", fold(fresh, AnswerCounts(passed=7), now, RatePolicy()))
     await shelf.write("b.org via http://proxy:1", "", closed)
     await queue.close()
 
@@ -64,8 +66,8 @@ def test_the_rate_that_is_shown_is_the_one_that_robots_txt_leaves(says: Callable
     async def crawled() -> None:
         queue = await open_queue("sqlite:///jobs.db")
         now = time.time()
-        slow = fold(unknown(now, Policy()), Tally(passed=1, crawl_delay=5.0), now, Policy())
-        await shelf_for(queue, SystemClock()).write("c.org", "", slow)
+        slow = fold(unknown(now, RatePolicy()), AnswerCounts(passed=1, crawl_delay=5.0), now, RatePolicy())
+        await rate_store_for(queue, SystemClock()).write("c.org", "", slow)
         await queue.close()
 
     asyncio.run(crawled())

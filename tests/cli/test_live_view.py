@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from longshore.cli.live_view import LivePicture, PipedLines
+from longshore.ui.live_view import LivePicture, PipedLines
 
 
 class Closable(io.StringIO):

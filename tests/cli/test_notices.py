@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.cli.notices import notices, notices_json
-from longshore.cli.output import moment
-from longshore.runs.estimate import HostLoad
-from longshore.runs.held_up import HeldUp
-from longshore.runs.limits import LeftOut
-from longshore.runs.paused import EVERYTHING
+from longshore.runs.control.growth_limits import LeftOut
+from longshore.runs.control.pause import EVERYTHING
+from longshore.runs.estimate.estimate import HostLoad
+from longshore.runs.watch.blockers import Blockers
+from longshore.ui.notices import notices, notices_json
+from longshore.ui.output import moment
 
-QUIET = HeldUp()
+QUIET = Blockers()
 
 
 def test_where_there_is_nothing_to_say_nothing_is_said() -> None:
@@ -21,13 +21,13 @@ def test_where_there_is_nothing_to_say_nothing_is_said() -> None:
 
 
 def test_a_pause_says_how_to_end_it() -> None:
-    lines = notices(HeldUp(paused={"may": 0.0, EVERYTHING: 0.0}))
+    lines = notices(Blockers(paused={"may": 0.0, EVERYTHING: 0.0}))
     assert len(lines) == 2
     assert lines["paused may"] == f"paused: run may; to let it go on: longshore resume may (since {moment(0.0)})"
     whole = lines[f"paused {EVERYTHING}"]
     assert whole == f"paused: everything; to let it go on: longshore resume --all (since {moment(0.0)})"
     assert max(map(len, lines.values())) <= 100
-    assert notices_json(HeldUp(paused={"may": 7.0})) == {"paused": {"may": 7.0}}
+    assert notices_json(Blockers(paused={"may": 7.0})) == {"paused": {"may": 7.0}}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_pause_says_how_to_end_it() -> None:
     ],
 )
 def test_what_limits_left_out_is_counted_by_limit(left_out: LeftOut, said: str) -> None:
-    held = HeldUp(left_out=left_out)
+    held = Blockers(left_out=left_out)
     assert notices(held) == {"left out": f"{said}, by --max-depth and --max-jobs of the run"}
     found = notices_json(held)["left_out"]
     assert (found["too_deep"], found["too_many"]) == (left_out.too_deep, left_out.too_many)
@@ -56,6 +56,6 @@ def test_closed_hosts_are_named_those_that_are_closed_longest_first_and_counted_
 
 
 def test_names_of_others_give_a_terminal_no_orders() -> None:
-    held = HeldUp(paused={"r\x1b[31m": 0.0})
+    held = Blockers(paused={"r\x1b[31m": 0.0})
     lines = notices(held, [HostLoad("a\x1b]0;x\x07.org", 1.0, 1.0, 5.0)])
     assert not any("\x1b" in line or "\x07" in line for line in lines.values())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from longshore.cli.output import left_words, one_line, printable, write_table
+from longshore.ui.output import left_words, one_line, printable, write_table
 
 
 def test_text_of_others_gives_the_terminal_no_orders() -> None:

@@ -20,9 +20,9 @@ from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer
 
 from longshore.cli import main
 from longshore.clock import SystemClock
-from longshore.scrape.proxies import Limits, ProxyPool, Strategy
-from longshore.scrape.proxies.posted import Poster
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies import ProxyLimits, ProxyPool, Strategy
+from longshore.scrape.proxies.proxy_file import Proxy
+from longshore.scrape.proxies.status_file import ProxyStatusWriter
 from longshore.system.loop_thread import LoopThread
 
 linux = sys.platform == "linux"
@@ -151,7 +151,7 @@ def test_what_cannot_be_carried_out_is_refused(here: Path, refused: Callable[...
 
 def pool_of(*proxies: str) -> ProxyPool:
     # Sticky, so that it is known which of them takes a turn.
-    limits = Limits(threshold=2)
+    limits = ProxyLimits(threshold=2)
     return ProxyPool([Proxy(f"http://ann:geheim@{each}") for each in proxies], limits=limits, strategy=Strategy.STICKY)
 
 
@@ -187,7 +187,7 @@ def test_the_table_says_who_rests_where_and_why(here: Path, says: Callable[..., 
     serve(pools[0], 1, "shop.test")
     serve(pools[0], 1, "calm.test")
     for number, pool in enumerate(pools):
-        Poster(here / ".longshore" / "proxies", f"worker-{number}/1", SystemClock()).post(pool)
+        ProxyStatusWriter(here / ".longshore" / "proxies", f"worker-{number}/1", SystemClock()).post(pool)
 
     calm, _, second, _, title, head, banned, fine, _, left, said = says("proxies").splitlines()
     assert calm == "At calm.test: 1 serve"
@@ -214,7 +214,7 @@ def test_a_proxy_that_rests_at_every_host_does_not_serve_at_one(here: Path, says
     pool = pool_of("10.0.0.1:80", "10.0.0.2:80")
     unreachable(pool, 0, "shop.test", 2)
     serve(pool, 1, "shop.test")
-    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    ProxyStatusWriter(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
 
     everywhere, _, gone, _, title, _, fine, *_ = says("proxies").splitlines()
     assert everywhere == "At every host: 1 rest (Connection refused)"
@@ -232,7 +232,7 @@ def test_several_reasons_to_rest_are_counted(here: Path, says: Callable[..., str
     pool = pool_of("10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
     for proxy, status in enumerate((403, 403, 429)):
         fail(pool, proxy, "shop.test", 2, status)
-    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    ProxyStatusWriter(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
     title = says("proxies").splitlines()[0]
     assert title == "At shop.test: 3 rest (2 answered 403 Forbidden, 1 answered 429 Too Many Requests)"
 
@@ -241,10 +241,10 @@ def test_hosts_where_nothing_happens_are_only_counted(here: Path, says: Callable
     pool = pool_of("10.0.0.1:80")
     for host in ("a.test", "b.test", "c.test"):
         serve(pool, 0, host)
-    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    ProxyStatusWriter(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
     assert says("proxies").splitlines()[0] == "At 3 hosts all serve."
     fail(pool, 0, "d.test", 2)
-    Poster(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
+    ProxyStatusWriter(here / ".longshore" / "proxies", "worker/1", SystemClock()).post(pool)
     shown = says("proxies")
     assert shown.startswith("At d.test: 1 rest (answered 403 Forbidden)\n")
     assert "\nAt 3 other hosts all serve.\n" in shown

@@ -15,6 +15,7 @@ import pytest
 from tests.services.postgres import PostgresServer
 
 from longshore.errors import Failure
+from longshore.extensions.presence import WorkerRegistry
 from longshore.handlers.handler import handler
 from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
@@ -22,11 +23,10 @@ from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Queue, Selection
-from longshore.roll import KeepsRoll
-from longshore.runs.copying import MOVER
-from longshore.runs.releasing import Released, release
+from longshore.runs.control.release import ReleaseResult, release
+from longshore.runs.transfer.copy_jobs import MOVER
 from longshore.worker import RunFinished, WorkerConfig, work
-from longshore.worker.kit_config import KitConfig
+from longshore.worker.kit.config import KitConfig
 
 Says = Callable[..., str]
 LEASE = timedelta(hours=1)
@@ -48,7 +48,7 @@ async def held(queue: Queue, worker: WorkerId, *, on_roll: bool) -> None:
     """Four jobs: one that failed once, and all of them claimed by the worker but the last."""
     await queue.submit([new_job("page", {"number": number}, run="r", partition=str(number)) for number in range(4)])
     if on_roll:
-        await cast("KeepsRoll", queue).sign_in(worker, LEASE, {})
+        await cast("WorkerRegistry", queue).sign_in(worker, LEASE, {})
     (first,) = await queue.claim(Want(worker=worker, limit=1, lease=LEASE))
     await queue.settle([Settlement(first, Failed(Failure("timeout", "too slow", retryable=True)))])
     assert len(await queue.claim(Want(worker=worker, limit=3, lease=LEASE))) == 3
@@ -74,7 +74,7 @@ async def test_what_a_worker_holds_is_pending_again_on_every_medium(
             assert {job.id: job.attempts for job in after.values()} == {job.id: job.attempts for job in before.values()}
         else:
             # These tell leases apart by their holder, whom nobody knows: attempts begin anew.
-            assert done == Released(anew=3)
+            assert done == ReleaseResult(anew=3)
             assert {job.attempts for job in after.values()} == {0}
         # The holder learns of it, and the fence holds.
         assert await queue.renew(worker, LEASE) == []
@@ -91,9 +91,9 @@ async def test_of_two_workers_with_one_label_the_right_one_loses_its_jobs(tmp_pa
     one, two = WorkerId.new("w"), WorkerId.new("w")
     await queue.submit([new_job("page", {"number": number}, run=f"r{number % 2}") for number in range(10)])
     for number, worker in enumerate((one, two)):
-        await cast("KeepsRoll", queue).sign_in(worker, LEASE, {})
+        await cast("WorkerRegistry", queue).sign_in(worker, LEASE, {})
         await queue.claim(Want(worker=worker, limit=10, lease=LEASE, run=f"r{number}"))
-    assert await release(queue, Selection(run="r1")) == Released(untouched=5)
+    assert await release(queue, Selection(run="r1")) == ReleaseResult(untouched=5)
     assert (len(await queue.renew(one, LEASE)), await queue.renew(two, LEASE)) == (5, [])
     await queue.close()
 
@@ -110,7 +110,7 @@ async def test_what_is_settled_meanwhile_stays_settled() -> None:
         return found
 
     queue.jobs = late  # type: ignore[method-assign, assignment]
-    assert await release(queue, Selection()) == Released()
+    assert await release(queue, Selection()) == ReleaseResult()
     (job,) = await jobs(Selection())
     assert (job.state, job.result) == (State.COMPLETED, "done")
 
@@ -119,7 +119,7 @@ async def test_what_is_on_its_way_to_another_queue_stays() -> None:
     queue = MemoryQueue()
     await queue.submit([new_job("page", {"number": 1})])
     await queue.claim(Want(worker=WorkerId(f"{MOVER}x", f"{MOVER}x")))
-    assert await release(queue, Selection()) == Released(moving=1)
+    assert await release(queue, Selection()) == ReleaseResult(moving=1)
     assert [job.state for job in await queue.jobs(Selection())] == [State.CLAIMED]
 
 
@@ -175,7 +175,7 @@ async def test_a_worker_whose_job_is_released_ends_the_attempt_and_may_have_it_a
     )
     working = asyncio.ensure_future(work(config, handlers={"slow": slow}, queue=queue))
     await begun.wait()
-    assert await release(queue, Selection()) == Released(untouched=1)
+    assert await release(queue, Selection()) == ReleaseResult(untouched=1)
     await asyncio.wait_for(working, 60)
     (job,) = await queue.jobs(Selection())
     assert (job.state, job.result, job.attempts, attempts) == (State.COMPLETED, 2, 1, [1, 2])

@@ -16,8 +16,8 @@ from longshore.cli import main
 from longshore.job import Job, JobName, State
 from longshore.lease import Want, WorkerId
 from longshore.queue import Selection
-from longshore.runs.limits import LeftOut, Limits, left_out, set_limits
-from longshore.runs.records import surveyed
+from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, set_limits
+from longshore.runs.records.run_records import surveyed
 
 
 def jobs(here: Path) -> list[Job]:
@@ -135,7 +135,7 @@ MORE = FIXED.replace(
 )
 
 
-def limited(here: Path, limits: Limits) -> None:
+def limited(here: Path, limits: GrowthLimits) -> None:
     async def go() -> None:
         queue = await open_queue(f"sqlite:///{here}/.longshore/queue.db")
         await set_limits(queue, RUN, limits)
@@ -156,10 +156,11 @@ def dropped(here: Path) -> LeftOut:
 
 
 @pytest.mark.parametrize(
-    ("limits", "added", "too_deep", "too_many"), [(Limits(max_jobs=7), 1, 0, 5), (Limits(max_depth=0), 0, 6, 0)]
+    ("limits", "added", "too_deep", "too_many"),
+    [(GrowthLimits(max_jobs=7), 1, 0, 5), (GrowthLimits(max_depth=0), 0, 6, 0)],
 )
 def test_follow_on_jobs_of_a_new_parse_keep_to_the_limits_of_the_run(
-    here: Path, says: Callable[..., str], limits: Limits, added: int, too_deep: int, too_many: int
+    here: Path, says: Callable[..., str], limits: GrowthLimits, added: int, too_deep: int, too_many: int
 ) -> None:
     """Four jobs were completed before, and two are repaired: both ways of adding jobs are tried."""
     run_broken(here, 6)
@@ -172,7 +173,7 @@ def test_follow_on_jobs_of_a_new_parse_keep_to_the_limits_of_the_run(
 
 def test_only_repaired_jobs_may_be_the_ones_beyond_the_limit(here: Path, says: Callable[..., str]) -> None:
     run_broken(here, 6)
-    limited(here, Limits(max_jobs=11))
+    limited(here, GrowthLimits(max_jobs=11))
     (here / "pages.py").write_text(MORE)
     assert json.loads(says("reparse", RUN, "pages.py", "--json"))["follow_ons"] == 5
     assert len(jobs(here)) == 11
@@ -183,7 +184,7 @@ def test_jobs_that_the_run_has_already_are_not_counted_as_dropped(here: Path, sa
     run_broken(here, 3)
     (here / "pages.py").write_text(MORE)
     says("reparse", RUN, "pages.py")
-    limited(here, Limits(max_jobs=6))
+    limited(here, GrowthLimits(max_jobs=6))
     assert json.loads(says("reparse", RUN, "pages.py", "--json"))["follow_ons"] == 0
     assert dropped(here) == LeftOut()
 

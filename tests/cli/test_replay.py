@@ -12,10 +12,10 @@ from tests.cli.kept_run import BROKEN, FIXED, run_broken
 from longshore.cli import main
 from longshore.errors import ConnectionFailedError, Failure, TimedOutError
 from longshore.job import Job
-from longshore.scrape.bundles import Bundles
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.signature import Signature
-from longshore.scrape.trail import Trail
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.capture.failure_bundles import FailureBundles
+from longshore.scrape.capture.failure_signature import FailureSignature
+from longshore.scrape.capture.trail import Trail
 
 HANDLER = """from longshore import handler
 
@@ -38,8 +38,8 @@ def kept(here: Path, failure: Failure, *exchanges: Exchange, **payload: object) 
     for exchange in exchanges:
         trail.watch(exchange)
     job = Job(id="1", run="r", kind="page", key="k", payload={"url": "https://a.org/1", **payload}, epoch=1)
-    signature = Signature(failure.exception or failure.error_type, "handlers.py", "page", 6)
-    path = Bundles(here / "bundles").keep(job, failure, signature, trail)
+    signature = FailureSignature(failure.exception or failure.error_type, "handlers.py", "page", 6)
+    path = FailureBundles(here / "bundles").keep(job, failure, signature, trail)
     assert path is not None
     return str(path.relative_to(here))
 

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 from tests.waiting import wait_until
 
+from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
-from longshore.notes import KeepsNotes
-from longshore.runs.schedules import put, schedule_of
-from longshore.runs.timetable import Timetable
+from longshore.runs.schedules.schedule import put, schedule_of
+from longshore.runs.schedules.timetable import Timetable
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -127,7 +127,7 @@ def make_due(folder: Path, name: str) -> None:
     """As if the schedule had been made an hour ago, and been due half an hour ago."""
 
     async def change() -> None:
-        queue = cast("KeepsNotes", await open_queue(f"sqlite:///{folder}/.longshore/queue.db"))
+        queue = cast("SharedState", await open_queue(f"sqlite:///{folder}/.longshore/queue.db"))
         now, there = await schedule_of(queue, name)
         minute = datetime.fromtimestamp(now - 1800, UTC).minute
         due = msgspec.structs.replace(there.schedule, made=now - 3600, when=Timetable(f"{minute} * * * *"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.cli.reference import pages
+from longshore.cli.reference_pages import pages
 
 from .conftest import Shell
 
@@ -119,4 +119,4 @@ def test_the_example_for_the_local_site_scrapes_it(shell: Shell) -> None:
 @pytest.mark.parametrize("name", sorted(pages()))
 def test_the_generated_pages_are_current(name: str) -> None:
     written = (ROOT / name).read_text(encoding="utf-8")
-    assert written == pages()[name], "Run: python -m longshore.cli.reference"
+    assert written == pages()[name], "Run: python -m longshore.cli.reference_pages"

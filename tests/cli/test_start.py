@@ -19,9 +19,9 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
-from longshore.notes import KeepsNotes
-from longshore.runs.limits import Limits, limits_of
+from longshore.runs.control.growth_limits import GrowthLimits, limits_of
 
 from .conftest import Shell
 
@@ -303,13 +303,13 @@ for wrong in (
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert asyncio.run(limits_kept(scene, "bounded")) == Limits(max_depth=2, max_jobs=50)
+    assert asyncio.run(limits_kept(scene, "bounded")) == GrowthLimits(max_depth=2, max_jobs=50)
 
 
-async def limits_kept(scene: Shell, run: str) -> Limits:
+async def limits_kept(scene: Shell, run: str) -> GrowthLimits:
     queue = await open_queue(f"sqlite:///{scene.folder}/.longshore/queue.db")
     try:
-        return await limits_of(cast("KeepsNotes", queue), run)
+        return await limits_of(cast("SharedState", queue), run)
     finally:
         await queue.close()
 

@@ -14,15 +14,15 @@ import msgspec
 import pytest
 
 from longshore.errors import Failure
+from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.sqlite.queue import SqliteQueue
-from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Failed, Outcome, Settlement
-from longshore.runs.limits import LeftOut
-from longshore.scrape.rate import Standing
-from longshore.worker.limits import add_left_out
+from longshore.pacing.host_rate import HostRate
+from longshore.runs.control.growth_limits import LeftOut
+from longshore.wrappers.growth_limits import add_left_out
 
 from .conftest import Shell
 
@@ -110,8 +110,8 @@ def test_a_closed_host_is_said_in_a_line(says: Says) -> None:
         queue = await open_queue("sqlite:///.longshore/queue.db")
         assert isinstance(queue, SqliteQueue)
         now = (await queue.notes("pace", frozenset())).now
-        standing = Standing(rate=5.0, grown_at=now, closed_until=now + 3600, why="429")
-        await queue.note("pace", [Note("b.org", ABSENT, msgspec.to_builtins(standing))])
+        standing = HostRate(rate=5.0, grown_at=now, closed_until=now + 3600, why="429")
+        await queue.note("pace", [StateEntry("b.org", ABSENT, msgspec.to_builtins(standing))])
         await queue.close()
 
     asyncio.run(close())
@@ -190,5 +190,5 @@ def test_who_asks_how_far_a_run_is_imports_no_logging(shell: Shell) -> None:
         encoding="utf-8",
         check=True,
     )
-    assert "longshore.runs.outlook" in looked.stderr
+    assert "longshore.runs.estimate.forecast" in looked.stderr
     assert "structlog" not in looked.stderr

@@ -15,7 +15,6 @@ import pytest
 from rich.console import Console
 
 from longshore.cli import main
-from longshore.cli.wait_view import picture, progress_line, wait_view
 from longshore.errors import Failure
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
@@ -23,12 +22,13 @@ from longshore.media import open_queue
 from longshore.media.sqlite.queue import SqliteQueue
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Count
-from longshore.runs.estimate import Basis, Binding, Estimate, Evidence
-from longshore.runs.hands import Hands
-from longshore.runs.held_up import HeldUp
-from longshore.runs.limits import LeftOut
-from longshore.runs.recording import read_recording
-from longshore.runs.waiting import Look
+from longshore.runs.control.growth_limits import LeftOut
+from longshore.runs.estimate.estimate import Basis, Binding, Estimate, Evidence
+from longshore.runs.estimate.recorded_runs import read_recording
+from longshore.runs.watch.active_workers import ActiveWorkers
+from longshore.runs.watch.blockers import Blockers
+from longshore.runs.watch.watcher import RunSnapshot
+from longshore.ui.wait_view import picture, progress_line, wait_view
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -203,12 +203,12 @@ def test_ctrl_c_leaves_the_run_as_it_is(shell: Shell) -> None:
     assert shell.json("status", "r", "--json")["pending"] == 5
 
 
-LOOK = Look(
+LOOK = RunSnapshot(
     at=0.0,
     took=0.0,
     lanes=(Count(kind="page", pending=50, completed=40, failed=8), Count(kind="doc", completed=1, failed=1)),
     count=Count(pending=50, completed=41, failed=9),
-    hands=Hands(workers=2, busy=7, slots=8),
+    hands=ActiveWorkers(workers=2, busy=7, slots=8),
     evidence=Evidence(pending=50, claimed=0, workers=2, going=True),
     per_second=2.0,
     failing=(("timeout (TimedOutError)", 8), ("processing", 1)),
@@ -232,7 +232,7 @@ def test_a_line_says_how_far_how_fast_how_long_and_what_fails() -> None:
 @pytest.mark.parametrize("width", [50, 100])
 def test_the_picture_fits_the_screen(width: int) -> None:
     to = Console(file=StringIO(), width=width, force_terminal=True, color_system=None)
-    held = HeldUp(paused={"r": 0.0}, left_out=LeftOut(too_deep=3))
+    held = Blockers(paused={"r": 0.0}, left_out=LeftOut(too_deep=3))
     to.print(picture(LOOK, FOUND, held, "run r", width))
     assert isinstance(to.file, StringIO)
     lines = to.file.getvalue().splitlines()
@@ -249,9 +249,9 @@ def test_the_picture_fits_the_screen(width: int) -> None:
 
 def test_in_a_pipe_a_pause_is_said_once_until_it_is_over() -> None:
     to = Console(file=StringIO(), width=200)
-    paused = HeldUp(paused={"r": 0.0})
+    paused = Blockers(paused={"r": 0.0})
     with wait_view(to, "run r") as view:
-        for held in (HeldUp(), paused, paused, HeldUp(), paused):
+        for held in (Blockers(), paused, paused, Blockers(), paused):
             view.show(LOOK, held)
     assert isinstance(to.file, StringIO)
     assert sum(line.startswith("paused: run r") for line in to.file.getvalue().splitlines()) == 2

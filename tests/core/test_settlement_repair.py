@@ -7,7 +7,7 @@ import pytest
 from longshore.job import Job
 from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.settlement_repair import unstorable
+from longshore.settlement.repair import unstorable
 
 LEASE = Lease(Job(id="1", run="r", kind="page", key="k", payload={}), WorkerId.new("w"), 0.0)
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import Failure, UsageError
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, JobName, NewJob, State, new_job, number_of, payload_key
 from longshore.lease import Lease, Want, WorkerId, lease_seconds
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Selection, page_start
 from longshore.stored import BIGGEST, DEEPEST, LATEST, LONGEST, MOST, encode
-from longshore.transfer import Carried
 
 NAN, INFINITE = float("nan"), float("inf")
 HALF = "\ud800"

@@ -9,8 +9,8 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.shared_state import ABSENT, UNCHANGED, StateEntry, update_entry
 from longshore.media.memory import MemoryQueue
-from longshore.notes import ABSENT, UNCHANGED, Note, update_entry
 
 SHELF, NAME = "shelf", "name"
 BUSY = QueueUnavailableError("too many at once")
@@ -25,13 +25,13 @@ async def value_of(queue: MemoryQueue) -> object:
     return (await queue.notes(SHELF)).get(NAME).value
 
 
-async def one_more(note: Note, _: float) -> object:
+async def one_more(note: StateEntry, _: float) -> object:
     return (note.value or 0) + 1
 
 
 async def test_the_new_value_is_written_and_both_notes_are_returned(queue: MemoryQueue) -> None:
     first = await update_entry(queue, SHELF, NAME, one_more, BUSY)
-    assert (first.before, first.written) == (Note(NAME, ABSENT, None), True)
+    assert (first.before, first.written) == (StateEntry(NAME, ABSENT, None), True)
     second = await update_entry(queue, SHELF, NAME, one_more, BUSY)
     assert second.before == first.after
     assert second.after == (await queue.notes(SHELF)).get(NAME)
@@ -41,18 +41,18 @@ async def test_the_new_value_is_written_and_both_notes_are_returned(queue: Memor
 async def test_a_value_of_none_removes_the_note(queue: MemoryQueue) -> None:
     await update_entry(queue, SHELF, NAME, one_more, BUSY)
 
-    async def remove(note: Note, _: float) -> object:
+    async def remove(note: StateEntry, _: float) -> object:
         return None
 
     update = await update_entry(queue, SHELF, NAME, remove, BUSY)
-    assert (update.before.value, update.after, update.written) == (1, Note(NAME, ABSENT, None), True)
+    assert (update.before.value, update.after, update.written) == (1, StateEntry(NAME, ABSENT, None), True)
     assert (await queue.notes(SHELF)).notes == ()
 
 
 async def test_unchanged_writes_nothing(queue: MemoryQueue) -> None:
     await update_entry(queue, SHELF, NAME, one_more, BUSY)
 
-    async def leave(note: Note, _: float) -> object:
+    async def leave(note: StateEntry, _: float) -> object:
         return UNCHANGED
 
     update = await update_entry(queue, SHELF, NAME, leave, BUSY)
@@ -61,7 +61,7 @@ async def test_unchanged_writes_nothing(queue: MemoryQueue) -> None:
 
 
 async def test_the_change_is_told_the_time_of_the_medium(queue: MemoryQueue) -> None:
-    async def when(note: Note, now: float) -> object:
+    async def when(note: StateEntry, now: float) -> object:
         return now
 
     update = await update_entry(queue, SHELF, NAME, when, BUSY)
@@ -71,10 +71,10 @@ async def test_the_change_is_told_the_time_of_the_medium(queue: MemoryQueue) -> 
 async def test_a_change_is_made_again_if_another_writer_was_faster(queue: MemoryQueue) -> None:
     seen: list[object] = []
 
-    async def overtaken(note: Note, now: float) -> object:
+    async def overtaken(note: StateEntry, now: float) -> object:
         seen.append(note.value)
         if len(seen) == 1:
-            await queue.note(SHELF, [Note(NAME, note.version, 10)])
+            await queue.note(SHELF, [StateEntry(NAME, note.version, 10)])
         return await one_more(note, now)
 
     assert (await update_entry(queue, SHELF, NAME, overtaken, BUSY)).after.value == 11
@@ -82,7 +82,7 @@ async def test_a_change_is_made_again_if_another_writer_was_faster(queue: Memory
 
 
 async def test_many_at_once_lose_no_change(queue: MemoryQueue) -> None:
-    async def slowly(note: Note, now: float) -> object:
+    async def slowly(note: StateEntry, now: float) -> object:
         await asyncio.sleep(0)
         return await one_more(note, now)
 
@@ -93,7 +93,7 @@ async def test_many_at_once_lose_no_change(queue: MemoryQueue) -> None:
 async def test_it_gives_up_if_others_are_faster_every_time(queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
-    async def refused(shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def refused(shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         calls.append(shelf)
         return [None] * len(notes)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from longshore.clock import ManualClock
-from longshore.fleet.membership import Membership, Partitioning
+from longshore.fleet.partitions.membership import Membership, Partitioning
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue

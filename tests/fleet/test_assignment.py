@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.fleet.assignment import Shares, assign, moved, spread
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.assignment import Shares, assign, moved, spread
+from longshore.fleet.partitions.us_states import US_STATES
 
 partition_sets = st.sets(st.text(max_size=4), max_size=80)
 worker_sets = st.sets(st.integers(0, 70), min_size=1, max_size=40)

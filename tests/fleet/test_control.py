@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from longshore.errors import UsageError
-from longshore.fleet.control import Control, Running
-from longshore.fleet.supervisor import Stop
+from longshore.fleet.supervise.control import FleetControl, Running
+from longshore.fleet.supervise.supervisor import Stop
 
 
 def own(**changes: object) -> Running:
@@ -21,7 +21,7 @@ def own(**changes: object) -> Running:
 
 
 def test_the_file_is_there_while_the_fleet_is(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     assert control.read() is None
     with control.held("r", 3):
         assert control.read() == own()
@@ -32,13 +32,13 @@ def test_the_file_is_there_while_the_fleet_is(tmp_path: Path) -> None:
 
 
 def test_a_second_fleet_in_the_folder_is_refused(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     with control.held("r", 3), pytest.raises(UsageError, match=r"(?s)3 workers is at work .* run r\..*longshore stop"):
         control.check_free()
 
 
 def test_what_a_killed_fleet_left_behind_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
     control.path.write_bytes(msgspec.json.encode(own(pid=child.pid)))
@@ -49,14 +49,14 @@ def test_what_a_killed_fleet_left_behind_keeps_nobody_from_starting(tmp_path: Pa
 
 
 def test_a_process_that_got_the_number_of_a_dead_one_is_not_taken_for_it(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     control.path.write_bytes(msgspec.json.encode(own()))
     assert not control.alive()
     control.check_free()
 
 
 def test_a_clock_that_is_set_does_not_hide_the_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     with control.held("r", 3):
         began = psutil.Process().create_time()
         monkeypatch.setattr(psutil.Process, "create_time", lambda _: began + 3600)
@@ -65,13 +65,13 @@ def test_a_clock_that_is_set_does_not_hide_the_fleet(tmp_path: Path, monkeypatch
 
 
 def test_a_fleet_whose_file_was_removed_still_has_the_folder(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     with control.held("r", 3):
         control.path.unlink()
         assert control.alive()
         with pytest.raises(UsageError, match=r"A fleet is at work .*\n`longshore stop` drains it;"):
-            Control(tmp_path).check_free()
-        with pytest.raises(UsageError, match="at work in this folder already"), Control(tmp_path).held("r", 1):
+            FleetControl(tmp_path).check_free()
+        with pytest.raises(UsageError, match="at work in this folder already"), FleetControl(tmp_path).held("r", 1):
             pass
         assert control.alive()
 
@@ -79,7 +79,7 @@ def test_a_fleet_whose_file_was_removed_still_has_the_folder(tmp_path: Path) -> 
 HOLD = """
 import pathlib, sys
 from longshore.errors import UsageError
-from longshore.fleet.control import Control
+from longshore.fleet.supervise.control import Control
 sys.stdin.readline()
 try:
     with Control(pathlib.Path(sys.argv[1])).held("r", 1):
@@ -108,7 +108,7 @@ def test_of_fleets_that_start_at_the_same_moment_one_is_let(tmp_path: Path) -> N
 
 
 def test_a_fleet_that_was_killed_has_the_folder_no_more(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -130,7 +130,7 @@ def test_a_fleet_that_was_killed_has_the_folder_no_more(tmp_path: Path) -> None:
     [b"{", b'{"pid": -1, "run": null, "workers": 1}', b'{"pid": 1, "run": "\xff", "workers": 1}', b"\xff\xfe", b""],
 )
 def test_a_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     control.path.write_bytes(content)
     assert control.read() is None
     control.check_free()
@@ -139,7 +139,7 @@ def test_a_file_that_makes_no_sense_is_as_good_as_none(tmp_path: Path, content: 
 
 
 def test_a_request_to_stop_is_found(tmp_path: Path) -> None:
-    control = Control(tmp_path)
+    control = FleetControl(tmp_path)
     assert control.requested() is Stop.NOT
     control.request(Stop.DRAIN)
     assert control.requested() is Stop.DRAIN
@@ -150,5 +150,5 @@ def test_a_request_to_stop_is_found(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(UsageError, match=r"fleet\.lock cannot be written"), Control(tmp_path).held("r", 1):
+    with pytest.raises(UsageError, match=r"fleet\.lock cannot be written"), FleetControl(tmp_path).held("r", 1):
         pass

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from longshore.errors import QueueUnavailableError, UsageError
-from longshore.fleet.assignment import assign
-from longshore.fleet.membership import Mode
-from longshore.fleet.table import Table
-from longshore.fleet.us_states import US_STATES
+from longshore.fleet.partitions.assignment import assign
+from longshore.fleet.partitions.assignment_table import AssignmentTable
+from longshore.fleet.partitions.membership import PartitionMode
+from longshore.fleet.partitions.us_states import US_STATES
 from longshore.lease import WorkerId
 from longshore.queue import Traits
 
@@ -100,7 +100,7 @@ async def test_workers_of_another_run_and_workers_that_are_no_members_do_not_cou
 
 
 async def test_a_fixed_table_is_kept_to_and_covers_for_those_who_are_gone(scene: Scene) -> None:
-    table = Table({0: "abcd", 1: "ef"})
+    table = AssignmentTable({0: "abcd", 1: "ef"})
     for number in range(2):
         scene.come(f"w{number}", number=number, fleet_size=2, assigns=table.assign)
     await scene.beat(2)
@@ -246,8 +246,8 @@ async def test_more_workers_than_partitions_all_help(scene: Scene) -> None:
 
 async def test_jobs_without_a_partition_are_for_everyone(scene: Scene) -> None:
     await scene.submit("a")
-    scene.come("x", partitions=None, mode=Mode.STRICT)
-    scene.come("y", partitions=None, mode=Mode.STRICT)
+    scene.come("x", partitions=None, mode=PartitionMode.STRICT)
+    scene.come("y", partitions=None, mode=PartitionMode.STRICT)
     await scene.beat(3)
     await scene.submit("", 2)
     other = "x" if scene.owned()["a"] == "y" else "y"

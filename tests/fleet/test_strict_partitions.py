@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.fleet.assignment import assign
-from longshore.fleet.membership import Mode, Partitioning
+from longshore.fleet.partitions.assignment import assign
+from longshore.fleet.partitions.membership import Partitioning, PartitionMode
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 
@@ -26,7 +26,7 @@ def scene() -> Scene:
 
 
 async def test_a_worker_claims_from_its_own_and_waits_for_its_own_only(scene: Scene) -> None:
-    x, y = scene.come("x", mode=Mode.STRICT), scene.come("y", mode=Mode.STRICT)
+    x, y = scene.come("x", mode=PartitionMode.STRICT), scene.come("y", mode=PartitionMode.STRICT)
     await scene.beat(4)
     assert scene.owned().keys() == ABCDEF
     await scene.submit(min(y.own), 9)
@@ -35,22 +35,22 @@ async def test_a_worker_claims_from_its_own_and_waits_for_its_own_only(scene: Sc
 
 
 async def test_a_newcomer_has_its_share_within_two_heartbeats(scene: Scene) -> None:
-    scene.come("x", mode=Mode.STRICT)
+    scene.come("x", mode=PartitionMode.STRICT)
     await scene.beat()
-    scene.come("y", mode=Mode.STRICT)
+    scene.come("y", mode=PartitionMode.STRICT)
     await scene.beat(2)
     assert {label: len(member.own) for label, member in scene.alive.items()} == {"x": 3, "y": 3}
 
 
 async def test_what_is_in_hand_is_finished_before_the_partition_changes_hands(scene: Scene) -> None:
-    scene.come("x", mode=Mode.STRICT)
+    scene.come("x", mode=PartitionMode.STRICT)
     await scene.beat()
     moving = frozenset(assign(ABCDEF, range(2))[1])
     for partition in ABCDEF:
         await scene.submit(partition, 2)
     await scene.claim("x", 12)
     scene.hands["x"][:] = [lease for lease in scene.hands["x"] if lease.job.partition == min(moving)]
-    y = scene.come("y", mode=Mode.STRICT)
+    y = scene.come("y", mode=PartitionMode.STRICT)
     await scene.beat(5)
     assert y.own == moving - {min(moving)}
     scene.hands["x"].clear()
@@ -60,17 +60,17 @@ async def test_what_is_in_hand_is_finished_before_the_partition_changes_hands(sc
 
 async def test_the_workers_of_a_fleet_have_their_final_share_from_the_first_moment(scene: Scene) -> None:
     for number in (2, 0, 1):
-        member = scene.come(f"w{number}", number=number, fleet_size=3, mode=Mode.STRICT)
+        member = scene.come(f"w{number}", number=number, fleet_size=3, mode=PartitionMode.STRICT)
         await member.beat()
         assert member.own == frozenset(assign(ABCDEF, range(3))[number])
 
 
 async def test_a_worker_that_was_silent_for_a_lease_claims_nothing_that_another_took(scene: Scene) -> None:
-    x = scene.come("x", mode=Mode.STRICT)
+    x = scene.come("x", mode=PartitionMode.STRICT)
     await scene.beat()
     sleeper, had = scene.alive.pop("x"), x.own
     scene.clock.advance(LEASE.total_seconds() + 1)
-    y = scene.come("y", mode=Mode.STRICT)
+    y = scene.come("y", mode=PartitionMode.STRICT)
     await y.beat()
     assert y.own == had
     await scene.queue.renew(scene.wants["x"].worker, LEASE)  # its renewal wakes up before it does
@@ -81,7 +81,7 @@ async def test_a_worker_that_was_silent_for_a_lease_claims_nothing_that_another_
 
 
 async def test_a_worker_that_drains_keeps_only_what_it_works_on(scene: Scene) -> None:
-    x, y = scene.come("x", mode=Mode.STRICT), scene.come("y", mode=Mode.STRICT)
+    x, y = scene.come("x", mode=PartitionMode.STRICT), scene.come("y", mode=PartitionMode.STRICT)
     await scene.beat(4)
     working_on = min(x.own)
     await scene.submit(working_on)
@@ -95,7 +95,7 @@ async def test_a_worker_that_drains_keeps_only_what_it_works_on(scene: Scene) ->
 
 
 async def test_nothing_is_given_up_while_a_claim_for_it_is_on_its_way(scene: Scene) -> None:
-    x = scene.come("x", mode=Mode.STRICT)
+    x = scene.come("x", mode=PartitionMode.STRICT)
     await scene.beat()
     moving = frozenset(assign(ABCDEF, range(2))[1])
     await scene.submit(min(moving))
@@ -109,7 +109,7 @@ async def test_nothing_is_given_up_while_a_claim_for_it_is_on_its_way(scene: Sce
 
     scene.queue.claim = slow  # type: ignore[method-assign]
     claiming = asyncio.ensure_future(scene.claim("x"))
-    y = scene.come("y", mode=Mode.STRICT)
+    y = scene.come("y", mode=PartitionMode.STRICT)
     await y.beat()
     beating = asyncio.ensure_future(x.beat())
     for _ in range(10):
@@ -123,14 +123,14 @@ async def test_nothing_is_given_up_while_a_claim_for_it_is_on_its_way(scene: Sce
 
 
 async def test_a_change_is_told(scene: Scene) -> None:
-    x = scene.come("x", mode=Mode.STRICT)
+    x = scene.come("x", mode=PartitionMode.STRICT)
     await scene.beat()
     await x.changed()
     told = asyncio.ensure_future(x.changed())
     await scene.beat()
     await asyncio.sleep(0)
     assert not told.done()
-    scene.come("y", mode=Mode.STRICT)
+    scene.come("y", mode=PartitionMode.STRICT)
     await scene.beat(2)
     await told
 
@@ -174,7 +174,7 @@ class Actor:
         self.want = Want(worker=WorkerId.new(label), lease=LEASE, run="r", partitions=partitions)
         self.hand: list[str] = []
         self.asking: frozenset[str] = frozenset()
-        plan = Partitioning(mode=Mode.STRICT)
+        plan = Partitioning(mode=PartitionMode.STRICT)
         self.member = plan.join(self.want, world.queue, world.clock, lambda: frozenset(self.hand))
         self.doing: Coroutine[Any, Any, Any] | None = None
         self.can_wake = True

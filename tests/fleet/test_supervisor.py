@@ -11,13 +11,21 @@ from pathlib import Path
 import psutil
 import pytest
 
-from longshore.fleet.supervisor import MAX_RESTARTS, Ending, Fleet, Phase, Stop, WorkerCommand, how_it_ended
-from longshore.settings import Span
+from longshore.fleet.supervise.supervisor import (
+    MAX_RESTARTS,
+    Fleet,
+    Phase,
+    Stop,
+    WorkerCommand,
+    WorkerExit,
+    how_it_ended,
+)
+from longshore.settings import SecondsRange
 
 # Stands in for a worker: says when it is ready, counts the requests to stop, and obeys the second.
 PATIENT = """
 import pathlib, signal, sys, threading
-from longshore.fleet.lifeline import hold_on
+from longshore.fleet.supervise.lifeline import hold_on
 asked = threading.Semaphore(0)
 hold_on(asked.release)
 ready = pathlib.Path(sys.argv[1])
@@ -104,7 +112,7 @@ async def appeared(path: Path) -> None:
 async def test_a_worker_that_ends_well_is_not_started_again(tmp_path: Path) -> None:
     start = command(tmp_path, "print('done')")
     endings = await Fleet([start], silent).run()
-    assert endings == [Ending(start, exit_code=0, restarts=0, done=True)]
+    assert endings == [WorkerExit(start, exit_code=0, restarts=0, done=True)]
     assert start.log.read_text() == "done\n"
 
 
@@ -132,7 +140,7 @@ async def test_a_worker_that_ends_in_the_middle_of_its_work_has_crashed_whatever
     said: list[str] = []
     start = command(tmp_path, CUT_OFF, str(tmp_path / "once"), code)
     [ending] = await Fleet([start], said.append, HastyClock(), heard=lambda *_: None).run()
-    assert ending == Ending(start, exit_code=0, restarts=1, done=True)
+    assert ending == WorkerExit(start, exit_code=0, restarts=1, done=True)
     assert how in said[0]
 
 
@@ -240,7 +248,7 @@ async def test_the_second_stop_makes_a_worker_leave(tmp_path: Path) -> None:
 async def test_a_worker_that_does_not_leave_when_it_must_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    monkeypatch.setattr("longshore.fleet.supervise.supervisor.GRACE", 0.2)
     ready = tmp_path / "ready"
     fleet = Fleet([command(tmp_path, DEAF, str(ready))], silent)
     running = asyncio.create_task(fleet.run())
@@ -278,7 +286,7 @@ async def test_a_worker_that_forked_and_crashed_is_started_again(tmp_path: Path)
 async def test_a_worker_that_forked_can_be_made_to_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cancelled: bool
 ) -> None:
-    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    monkeypatch.setattr("longshore.fleet.supervise.supervisor.GRACE", 0.2)
     ready = tmp_path / "ready"
     fleet = Fleet([command(tmp_path, FORKED, str(ready), "never")], silent, heard=lambda *_: None)
     running = asyncio.create_task(fleet.run())
@@ -297,7 +305,7 @@ async def test_a_worker_that_forked_can_be_made_to_leave(
 async def test_a_supervisor_that_is_cancelled_leaves_no_worker_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longshore.fleet.supervisor.GRACE", 0.2)
+    monkeypatch.setattr("longshore.fleet.supervise.supervisor.GRACE", 0.2)
     ready = tmp_path / "ready"
     fleet = Fleet([command(tmp_path, DEAF, str(ready))], silent)
     running = asyncio.create_task(fleet.run())
@@ -314,7 +322,7 @@ async def test_workers_notice_that_their_supervisor_was_killed(tmp_path: Path) -
     log = tmp_path / "log"
     supervisor = f"""
 import asyncio, os, pathlib, sys
-from longshore.fleet.supervisor import Fleet, WorkerCommand
+from longshore.fleet.supervise.supervisor import Fleet, WorkerCommand
 worker = (sys.executable, "-c", {PATIENT!r}, sys.argv[1], "obedient")
 asyncio.run(Fleet([WorkerCommand("w", worker, pathlib.Path(sys.argv[2]), dict(os.environ))], print).run())
 """
@@ -331,7 +339,7 @@ asyncio.run(Fleet([WorkerCommand("w", worker, pathlib.Path(sys.argv[2]), dict(os
 async def test_workers_are_started_one_after_another_with_pauses_within_the_range(tmp_path: Path) -> None:
     clock = HastyClock()
     commands = [command(tmp_path, "pass", name=f"worker {number}") for number in range(4)]
-    endings = await Fleet(commands, silent, clock, Span(2.0, 5.0)).run()
+    endings = await Fleet(commands, silent, clock, SecondsRange(2.0, 5.0)).run()
     assert [ending.exit_code for ending in endings] == [0, 0, 0, 0]
     assert len(clock.slept) == 3
     assert all(2.0 <= pause <= 5.0 for pause in clock.slept)
@@ -341,7 +349,7 @@ async def test_workers_are_started_one_after_another_with_pauses_within_the_rang
 async def test_a_fleet_that_is_stopped_while_it_starts_starts_nobody_else(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     commands = [command(tmp_path, PATIENT, str(ready), "obedient"), command(tmp_path, "pass", name="worker 2")]
-    fleet = Fleet(commands, silent, stagger=Span(3600.0, 3600.0))
+    fleet = Fleet(commands, silent, stagger=SecondsRange(3600.0, 3600.0))
     running = asyncio.create_task(fleet.run())
     await appeared(ready)
     assert [post.phase for post in fleet.posts.values()] == [Phase.RUNNING, Phase.WAITING]
@@ -427,7 +435,9 @@ async def test_what_runs_beside_the_workers_keeps_the_fleet_going(tmp_path: Path
 
 
 def test_what_a_worker_starts_does_not_hold_its_lifeline(tmp_path: Path) -> None:
-    code = "import os\nfrom longshore.fleet.lifeline import hold_on\nhold_on(lambda: None)\nprint(os.read(0, 1))"
+    code = (
+        "import os\nfrom longshore.fleet.supervise.lifeline import hold_on\nhold_on(lambda: None)\nprint(os.read(0, 1))"
+    )
     done = subprocess.run([sys.executable, "-c", code], input=b"....", capture_output=True, check=True)
     assert done.stdout.strip() == b"b''"
 

@@ -8,7 +8,7 @@ import pytest
 
 from longshore.errors import HandlerFileError
 from longshore.handlers.load import load_handlers
-from longshore.handlers.partitions import partitions_in
+from longshore.handlers.partition_names import partitions_in
 
 HANDLER = '\nfrom longshore import handler\n\n@handler("page")\nasync def page(job):\n    return {}\n'
 

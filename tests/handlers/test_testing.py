@@ -12,7 +12,7 @@ from longshore import AsyncKit, ProcessingError, Result, Snooze, SyncKit, Worker
 from longshore.errors import UnknownKindError
 from longshore.handlers.worker_class import Task
 from longshore.job import Job
-from longshore.scrape.http import Response
+from longshore.scrape.http.client import Response
 from longshore.testing import Completed, Failed, FakeHttp, ManualClock, Snoozed, make_job, run_handler
 
 URL = "https://example.org/"

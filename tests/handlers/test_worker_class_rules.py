@@ -18,8 +18,8 @@ from longshore.lease import Lease, Want
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, totals
-from longshore.runs.limits import LeftOut, Limits, left_out, set_limits
-from longshore.runs.paused import EVERYTHING, pause
+from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, set_limits
+from longshore.runs.control.pause import EVERYTHING, pause
 
 T = TypeVar("T")
 
@@ -73,8 +73,8 @@ def test_claim_task_finds_nothing_while_everything_is_paused(queue: MemoryQueue)
 
 
 def test_run_adds_no_job_beyond_the_limits_of_a_run_and_counts_what_it_dropped(queue: MemoryQueue) -> None:
-    now(set_limits(queue, "a", Limits(max_jobs=4)))
-    now(set_limits(queue, "b", Limits(max_depth=0)))
+    now(set_limits(queue, "a", GrowthLimits(max_jobs=4)))
+    now(set_limits(queue, "b", GrowthLimits(max_depth=0)))
     assert Grows(queue, max_runs=4).run() == 0
     assert totals(now(queue.stats("a"))).total == 4
     assert totals(now(queue.stats("b"))).total == 2
@@ -83,7 +83,7 @@ def test_run_adds_no_job_beyond_the_limits_of_a_run_and_counts_what_it_dropped(q
 
 
 def test_complete_task_adds_no_job_beyond_the_limits_of_a_run(queue: MemoryQueue) -> None:
-    now(set_limits(queue, "a", Limits(max_jobs=3)))
+    now(set_limits(queue, "a", GrowthLimits(max_jobs=3)))
     worker = Grows(queue)
     try:
         task = worker.claim_task()

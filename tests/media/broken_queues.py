@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Outcome, Released, Settlement
 from longshore.queue import Reaped, Selection, Submitted
-from longshore.roll import Present
-from longshore.transfer import Carried
 
 replace = msgspec.structs.replace
 
@@ -107,8 +107,8 @@ class TakesOverWhatIsThere(MemoryQueue):
 class KeepsTheDeadOnTheRoll(MemoryQueue):
     """Who signed in once is alive until somebody reaps."""
 
-    async def present(self) -> list[Present]:
-        return [Present(worker, self._about[worker]) for worker in sorted(self._about, key=lambda w: w.label)]
+    async def present(self) -> list[PresentWorker]:
+        return [PresentWorker(worker, self._about[worker]) for worker in sorted(self._about, key=lambda w: w.label)]
 
 
 class SigningOutGivesUp(MemoryQueue):

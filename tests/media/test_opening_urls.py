@@ -10,7 +10,7 @@ import pytest
 from longshore.errors import ForeignQueueError, QueueError, SettingsError, UnknownSchemeError
 from longshore.job import new_job
 from longshore.media import full_url, migrate, open_queue
-from longshore.media.git.location import Location
+from longshore.media.git.location import RepositoryLocation
 from longshore.queue import totals
 
 
@@ -78,7 +78,7 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(here: Path) -> None:
     ],
 )
 def test_a_plain_remote_is_a_git_queue(plain: str, git_url: str) -> None:
-    assert Location(full_url(plain)).git_url == git_url
+    assert RepositoryLocation(full_url(plain)).git_url == git_url
 
 
 @pytest.mark.parametrize("url", ["sqlite:///x.db", "sqlite:/x.db", "dir://x.git", "git+https://h/q.git", "memory://"])

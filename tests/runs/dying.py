@@ -20,9 +20,9 @@ from longshore.clock import SystemClock
 from longshore.errors import UsageError
 from longshore.media import open_queue
 from longshore.queue import Queue
-from longshore.runs import bundle, copying, merging, moving
+from longshore.runs.transfer import copy_jobs, move_jobs, offline_checkout, offline_merge
 
-TERMS = bundle.Terms(limit=5, hold=timedelta(hours=1), run="r")
+TERMS = offline_checkout.Terms(limit=5, hold=timedelta(hours=1), run="r")
 ROUTE = ("here", "there")
 
 
@@ -58,26 +58,28 @@ def _quiet(_: int) -> None:
 
 async def copy(source: Any, target: Any, sheet: Path) -> None:
     """A plain copy."""
-    await copying.copy(source, target, "r", progress=_quiet)
+    await copy_jobs.copy(source, target, "r", progress=_quiet)
 
 
-async def move(source: Any, target: Any, sheet: Path) -> moving.Moved:
+async def move(source: Any, target: Any, sheet: Path) -> move_jobs.Moved:
     """A move."""
-    return await moving.Move(source, target, "r", route=ROUTE).carry_out(_quiet)
+    return await move_jobs.Move(source, target, "r", route=ROUTE).carry_out(_quiet)
 
 
 async def take(source: Any, target: Any, sheet: Path) -> int:
     """A bundle of five, begun or gone on with."""
     try:
-        own = bundle.Sheet.begin(sheet, "here", TERMS)
+        own = offline_checkout.CheckoutFile.begin(sheet, "here", TERMS)
     except UsageError:
-        own = bundle.Sheet.read(sheet)
-    return await bundle.take_away(source, target, own, progress=_quiet)
+        own = offline_checkout.CheckoutFile.read(sheet)
+    return await offline_checkout.take_away(source, target, own, progress=_quiet)
 
 
-async def merge(source: Any, target: Any, sheet: Path) -> merging.Merge:
+async def merge(source: Any, target: Any, sheet: Path) -> offline_merge.Merge:
     """The bundle (source) back into the queue it is from (target)."""
-    return await merging.merge(source, target, bundle.Sheet.read(sheet), SystemClock(), progress=_quiet)
+    return await offline_merge.merge(
+        source, target, offline_checkout.CheckoutFile.read(sheet), SystemClock(), progress=_quiet
+    )
 
 
 DOINGS: dict[str, Callable[[Any, Any, Path], Awaitable[Any]]] = {
@@ -91,7 +93,7 @@ DOINGS: dict[str, Callable[[Any, Any, Path], Awaitable[Any]]] = {
 async def die(what: str, step: int, source: str, target: str, sheet: Path) -> None:
     """Do it until the step."""
     here, there = await open_queue(source), await open_queue(target)
-    for module in (bundle, copying, merging, moving):
+    for module in (offline_checkout, copy_jobs, offline_merge, move_jobs):
         module.BATCH = 2  # type: ignore[attr-defined]
     await DOINGS[what](Mortal(here, step), Mortal(there, step), sheet)
     await here.close()

@@ -20,14 +20,14 @@ import msgspec
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
+from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import Job, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
-from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Failed, Settlement
-from longshore.runs.outlook import Outlook
-from longshore.runs.recording import Recorder, Recording, read_recording
-from longshore.scrape.rate import Standing
+from longshore.pacing.host_rate import HostRate
+from longshore.runs.estimate.forecast import Forecast
+from longshore.runs.estimate.recorded_runs import Recorder, Recording, read_recording
 
 RUN = "r"
 FOREVER = timedelta(days=300)
@@ -70,7 +70,7 @@ class Simulation:
         self.chance = random.Random(seed)
         self.clock = ManualClock()
         self.queue = MemoryQueue(self.clock)
-        self.watch = Outlook(self.queue, RUN, self.clock)
+        self.watch = Forecast(self.queue, RUN, self.clock)
         self.crew: list[WorkerId] = []
         self.busy: dict[WorkerId, int] = {}
         self.under_way: list[tuple[float, int, Lease, float]] = []
@@ -164,9 +164,9 @@ class Simulation:
         for host, (_, rate) in self.scenario.hosts.items():
             since, until = self.scenario.closed.get(host, (0.0, 0.0))
             left = until - self.clock.monotonic() if since <= self.clock.monotonic() < until else 0.0
-            standing = Standing(rate=rate, ceiling=rate, since=0.0, grown_at=0.0, closed_until=left and now + left)
+            standing = HostRate(rate=rate, ceiling=rate, since=0.0, grown_at=0.0, closed_until=left and now + left)
             version = (await self.queue.notes("pace", frozenset({host}))).get(host).version
-            await self.queue.note("pace", [Note(host, version or ABSENT, msgspec.to_builtins(standing))])
+            await self.queue.note("pace", [StateEntry(host, version or ABSENT, msgspec.to_builtins(standing))])
 
 
 def lognormal(median: float, spread: float) -> Callable[[random.Random], float]:

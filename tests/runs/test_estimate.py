@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from longshore.errors import InputFileError
-from longshore.runs.estimate import Binding, Evidence, HostLoad, estimate
-from longshore.runs.recording import Recorder, Replayed, coverage, read_recording, replay
-from longshore.runs.throughput import KEPT, Span, Throughput, spans_of
+from longshore.runs.estimate.estimate import Binding, Evidence, HostLoad, estimate
+from longshore.runs.estimate.recorded_runs import Recorder, Replayed, coverage, read_recording, replay
+from longshore.runs.estimate.throughput import KEPT, Throughput, ThroughputSpan, spans_of
 
 from .families import FAMILIES
 from .simulated import Scenario, Simulation, lognormal
@@ -21,7 +21,7 @@ RECORDED = Path(__file__).parent / "recordings"
 STEADY = Evidence(
     pending=392,
     claimed=8,
-    spans=tuple(Span(10.0, 20, 8) for _ in range(10)),
+    spans=tuple(ThroughputSpan(10.0, 20, 8) for _ in range(10)),
     going=True,
     seconds=(4.0,) * 200,
     workers=2,
@@ -89,7 +89,7 @@ def test_retries_bind_where_half_of_the_attempts_fail() -> None:
 
 def test_a_few_long_jobs_at_the_end_are_stragglers() -> None:
     long_tail = (1.0,) * 190 + (300.0,) * 10
-    spans = tuple(Span(10.0, 5, 100) for _ in range(40))
+    spans = tuple(ThroughputSpan(10.0, 5, 100) for _ in range(40))
     found = estimate(
         msgspec.structs.replace(STEADY, pending=0, claimed=6, seconds=long_tail, spans=spans, slots=100, workers=10)
     )
@@ -103,13 +103,13 @@ def test_twice_the_workers_halve_the_time_at_once() -> None:
 
 
 def test_time_in_which_nobody_was_there_does_not_count() -> None:
-    late = msgspec.structs.replace(STEADY, spans=(Span(10_000.0, 0, 0), *STEADY.spans))
+    late = msgspec.structs.replace(STEADY, spans=(ThroughputSpan(10_000.0, 0, 0), *STEADY.spans))
     assert estimate(late).p50 == pytest.approx(estimate(STEADY).p50)
 
 
 def test_attempts_under_way_count_as_longer_than_they_have_been() -> None:
     """A run of which only the short jobs have finished is not taken for a run of short jobs."""
-    young = msgspec.structs.replace(STEADY, seconds=(1.0,) * 20, spans=(Span(20.0, 20, 8),))
+    young = msgspec.structs.replace(STEADY, seconds=(1.0,) * 20, spans=(ThroughputSpan(20.0, 20, 8),))
     old = msgspec.structs.replace(young, ages=(20.0,) * 8)
     short, long = estimate(young).p50, estimate(old).p50
     assert short is not None
@@ -120,7 +120,7 @@ def test_attempts_under_way_count_as_longer_than_they_have_been() -> None:
 def test_thousands_of_hands_and_millions_of_jobs_cost_no_more() -> None:
     found = estimate(
         msgspec.structs.replace(
-            STEADY, pending=5_000_000, claimed=8000, slots=8000, spans=(Span(1000.0, 2_000_000, 8000),)
+            STEADY, pending=5_000_000, claimed=8000, slots=8000, spans=(ThroughputSpan(1000.0, 2_000_000, 8000),)
         )
     )
     assert found.p50 == pytest.approx(2500, rel=0.15)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from longshore.errors import Failure, short_name
-from longshore.runs.failures import FailureGroups, complaint
+from longshore.runs.watch.failures import FailureGroups, complaint
 from longshore.testing import make_job
 
 
@@ -26,7 +26,7 @@ def test_a_complaint_does_not_repeat_what_the_job_is_about(message: str, said: s
 
 
 def test_errors_are_called_by_their_own_name() -> None:
-    assert [short_name(name) for name in ("longshore.scrape.answers.StatusError", "KeyError", "")] == [
+    assert [short_name(name) for name in ("longshore.scrape.http.response.StatusError", "KeyError", "")] == [
         "StatusError",
         "KeyError",
         "",

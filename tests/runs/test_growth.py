@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.queue import Count
-from longshore.runs.growth import Growth, GrowthWatch
+from longshore.runs.estimate.growth import Growth, GrowthWatch
 
 
 def page(left: int, done: int) -> Count:

@@ -18,12 +18,12 @@ from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.queue import Selection
-from longshore.runs import results
-from longshore.runs.bookmark import Bookmark
-from longshore.runs.export.whole import check_out
-from longshore.runs.failures import EXAMPLES, failure_groups, subject
-from longshore.runs.pace import WINDOW, Pace
-from longshore.runs.results import Delivered, deliver, write_results
+from longshore.runs.export import results
+from longshore.runs.export.output_file import check_out
+from longshore.runs.export.results import Delivered, deliver, write_results
+from longshore.runs.scrapers.resume import Bookmark
+from longshore.runs.watch.current_rate import WINDOW, CurrentRate
+from longshore.runs.watch.failures import EXAMPLES, failure_groups, subject
 
 
 async def finished(*outcomes: Outcome) -> MemoryQueue:
@@ -125,7 +125,7 @@ async def write_again(out: Path) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from longshore.runs.export.whole import whole
+from longshore.runs.export.output_file import whole
 
 with whole(Path(sys.argv[1])) as part:
     part.write_text("half")
@@ -194,7 +194,7 @@ async def test_a_results_file_that_cannot_be_finished_leaves_the_old_one_and_no_
     async def no_room(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("longshore.runs.results._write", no_room)
+    monkeypatch.setattr("longshore.runs.export.results._write", no_room)
     with pytest.raises(UsageError, match=r"No space left on device.*safe in the queue"):
         await write_results(MemoryQueue(), "r", str(out))
     assert out.read_text() == "old\n"
@@ -238,14 +238,14 @@ async def test_failures_are_grouped_with_the_most_frequent_first_and_a_few_examp
 
 
 async def test_a_flood_of_different_failures_does_not_become_a_flood_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longshore.runs.failures.KEPT_GROUPS", 2)
+    monkeypatch.setattr("longshore.runs.watch.failures.KEPT_GROUPS", 2)
     groups = await failure_groups(await finished(*(failed("unknown", f"Error{n}") for n in range(10))), "r")
     assert sum(group.count for group in groups) == 10
     assert len(groups) == 3
 
 
 def test_the_pace_is_that_of_the_last_half_minute() -> None:
-    pace = Pace()
+    pace = CurrentRate()
     assert pace.seconds_left(100) is None
     pace.note(0.0, 0)
     pace.note(10.0, 1000)

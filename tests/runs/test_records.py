@@ -19,7 +19,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, totals
-from longshore.runs.records import surveyed
+from longshore.runs.records.run_records import surveyed
 from longshore.scrape.records import Emission, RecordWriter
 
 EACH = 25

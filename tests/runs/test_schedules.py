@@ -15,14 +15,13 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import InputFileError, NotFoundError, QueueUnavailableError, UsageError
+from longshore.extensions.shared_state import SharedState, StateEntry
 from longshore.job import NewJob
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
-from longshore.notes import KeepsNotes, Note
 from longshore.queue import Submitted
-from longshore.runs.inputs import Entry, Format, Input
-from longshore.runs.limits import Limits, limits_of
-from longshore.runs.schedules import (
+from longshore.runs.control.growth_limits import GrowthLimits, limits_of
+from longshore.runs.schedules.schedule import (
     KEPT_BYTES,
     SHELF,
     SILENT_SECONDS,
@@ -37,8 +36,9 @@ from longshore.runs.schedules import (
     schedule_of,
     schedules,
 )
-from longshore.runs.timetable import Timetable
-from longshore.runs.triggering import Triggering
+from longshore.runs.schedules.timetable import Timetable
+from longshore.runs.schedules.trigger import Triggering
+from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
 
 DAY = 86400.0
 NIGHTLY = Timetable("0 2 * * *")
@@ -52,7 +52,7 @@ NOON = at("2026-11-16 12:00")
 
 
 def a_list(count: int) -> FromList:
-    return FromList(tuple(Entry(payload={"number": number}) for number in range(count)))
+    return FromList(tuple(InputEntry(payload={"number": number}) for number in range(count)))
 
 
 def nightly(count: int = 3) -> Schedule:
@@ -324,8 +324,8 @@ async def test_a_worker_that_takes_long_gives_signs_and_keeps_the_run(
 async def test_a_file_is_read_anew_for_every_run(tmp_path: Path, queue: MemoryQueue, clock: ManualClock) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("https://a.org/1\n")
-    what = FromFile(str(file), Format.URLS)
-    await define(queue, "nightly", Schedule(when=NIGHTLY, what=what, kind="page", limits=Limits(max_depth=2)))
+    what = FromFile(str(file), InputFormat.URLS)
+    await define(queue, "nightly", Schedule(when=NIGHTLY, what=what, kind="page", limits=GrowthLimits(max_depth=2)))
     worker = Triggering(queue, clock, "a")
     clock.advance(DAY)
     await worker.look()
@@ -333,14 +333,14 @@ async def test_a_file_is_read_anew_for_every_run(tmp_path: Path, queue: MemoryQu
     clock.advance(DAY)
     await worker.look()
     assert await runs(queue) == {"nightly_20261117_020000": 1, "nightly_20261118_020000": 2}
-    assert await limits_of(queue, "nightly_20261118_020000") == Limits(max_depth=2)
+    assert await limits_of(queue, "nightly_20261118_020000") == GrowthLimits(max_depth=2)
 
 
 async def test_a_file_that_is_elsewhere_is_left_to_the_workers_there(
     tmp_path: Path, queue: MemoryQueue, clock: ManualClock
 ) -> None:
     file = tmp_path / "urls.txt"
-    await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), Format.URLS), kind="page"))
+    await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
     clock.advance(DAY)
     await Triggering(queue, clock, "here").look()
     assert (await schedule_of(queue, "nightly"))[1].schedule.last is None
@@ -354,7 +354,7 @@ async def test_jobs_that_cannot_be_read_are_noted_and_the_next_time_tries_anew(
 ) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("https://a.org/1\noops\n")
-    await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), Format.URLS), kind="page"))
+    await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
     worker = Triggering(queue, clock, "a")
     clock.advance(DAY)
     await worker.look()
@@ -425,7 +425,7 @@ async def test_a_schedule_that_is_removed_starts_nothing(queue: MemoryQueue, clo
 
 
 async def test_a_note_of_a_newer_version_spoils_nothing(queue: MemoryQueue, clock: ManualClock) -> None:
-    await queue.note(SHELF, [Note("strange", "", {"when": "at dawn"}), Note("odd", "", [1])])
+    await queue.note(SHELF, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
     await Triggering(queue, clock, "a").look()
@@ -437,7 +437,7 @@ def test_a_list_that_is_too_long_to_keep_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("".join(f"https://a.org/{number}\n" for number in range(KEPT_BYTES // 20)))
     with pytest.raises(UsageError, match="more than 64 KB"):
-        kept(Input(str(file), Format.URLS))
+        kept(InputFile(str(file), InputFormat.URLS))
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "a/b", "x" * 81])
@@ -450,7 +450,7 @@ RACER = """
 import asyncio, sys
 from longshore.clock import SystemClock
 from longshore.media import open_queue
-from longshore.runs.triggering import Triggering
+from longshore.runs.schedules.trigger import Triggering
 
 async def main():
     queue = await open_queue(sys.argv[1])
@@ -468,7 +468,7 @@ asyncio.run(main())
 @pytest.mark.parametrize("scheme", ["sqlite", "dir"])
 async def test_two_processes_that_race_start_one_run(tmp_path: Path, scheme: str) -> None:
     url = f"sqlite:///{tmp_path / 'queue.db'}" if scheme == "sqlite" else f"dir://{tmp_path / 'queue'}"
-    queue = cast("KeepsNotes", await open_queue(url))
+    queue = cast("SharedState", await open_queue(url))
     # Due half an hour ago, so that no other time comes while the two run.
     minute = datetime.fromtimestamp((await queue.notes(SHELF)).now - 1800, UTC).minute
     await define(queue, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=a_list(50), kind="page"))

@@ -8,9 +8,9 @@ import pytest
 
 from longshore import Scraper, product
 from longshore.errors import NotFoundError, SettingsError
-from longshore.runs.inputs import Format, Input
-from longshore.runs.scrapers import find_scraper, load_scrapers, source_of
+from longshore.runs.scrapers.registry import find_scraper, load_scrapers, source_of
 from longshore.runs.sources import CsvFile, Generated, Shape
+from longshore.runs.submit.input_files import InputFile, InputFormat
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def registry(folder: Path, text: str) -> dict[str, Scraper]:
 def test_a_scraper_without_a_mode_is_single(folder: Path) -> None:
     scraper = registry(folder, '[scrapers.India]\nhandler = "india.py"\nurls = "urls.txt"\n')["India"]
     assert (scraper.mode, scraper.distributed) == ("single", False)
-    assert scraper.jobs == Input("urls.txt", Format.URLS)
+    assert scraper.jobs == InputFile("urls.txt", InputFormat.URLS)
 
 
 def test_a_table_says_everything_of_a_scraper(folder: Path) -> None:
@@ -122,7 +122,7 @@ def test_scrapers_may_be_made_in_code_by_name_and_in_a_list(folder: Path) -> Non
     )
     found = registry(folder, 'scrapers = "registry_of_a_test.py"')
     assert [*found] == ["India", "Peru"]
-    assert found["India"].jobs == Input("urls.txt", Format.URLS)
+    assert found["India"].jobs == InputFile("urls.txt", InputFormat.URLS)
     # The file itself has its handler.
     assert found["Peru"].handler == "registry_of_a_test.py"
     assert [entry.payload for entry in product(city=["Lima", "Cusco"]).entries()] == [
@@ -161,7 +161,7 @@ def test_an_unknown_scraper_is_refused_with_those_there_are(folder: Path) -> Non
 
 
 def test_jobs_may_be_a_file_a_list_or_a_function() -> None:
-    assert source_of("a.txt") == Input("a.txt", Format.URLS)
-    assert source_of(Path("a.jsonl")) == Input("a.jsonl", Format.JOBS)
+    assert source_of("a.txt") == InputFile("a.txt", InputFormat.URLS)
+    assert source_of(Path("a.jsonl")) == InputFile("a.jsonl", InputFormat.JOBS)
     assert isinstance(source_of(["https://a.org/"]), Generated)
     assert isinstance(source_of(lambda: ["https://a.org/"]), Generated)

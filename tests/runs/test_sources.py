@@ -16,7 +16,6 @@ from longshore.errors import InputFileError, UsageError
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection
-from longshore.runs.inputs import Entry
 from longshore.runs.sources import (
     CsvFile,
     Generated,
@@ -29,7 +28,8 @@ from longshore.runs.sources import (
     product,
     source_in,
 )
-from longshore.runs.submission import Plan, Submission, check_file, submit_file
+from longshore.runs.submit.input_files import InputEntry
+from longshore.runs.submit.submission import Submission, SubmissionPlan, check_file, submit_file
 
 
 def csv_of(tmp_path: Path, text: str | bytes, shape: Shape | None = None) -> CsvFile:
@@ -72,12 +72,12 @@ class TestCsv:
         shape = Shape(url="https://a.org/{city}", key="{state}/{city}", partition="{state}")
         source = csv_of(tmp_path, "city,state\nAustin,TX\n\nFresno,CA\n", shape)
         assert list(source.entries()) == [
-            Entry(
+            InputEntry(
                 payload={"city": "Austin", "state": "TX", "url": "https://a.org/Austin"},
                 key="TX/Austin",
                 partition="TX",
             ),
-            Entry(
+            InputEntry(
                 payload={"city": "Fresno", "state": "CA", "url": "https://a.org/Fresno"},
                 key="CA/Fresno",
                 partition="CA",
@@ -130,7 +130,7 @@ class TestCsv:
             check_file(csv_of(tmp_path, "n,city\n1,x\n2, \n", Shape(url="https://a.org/{city}")))
 
     async def test_submitting_it_again_is_harmless(self, tmp_path: Path) -> None:
-        queue, plan = MemoryQueue(), Plan(run="r", kind="page")
+        queue, plan = MemoryQueue(), SubmissionPlan(run="r", kind="page")
         source = csv_of(tmp_path, "n,city\n1,a\n2,b\n3,a\n", Shape(url="https://a.org/{city}"))
         # The third has the URL of the first: it is the same page.
         assert await submit_file(queue, source, plan) == Submission("r", 2, 1)
@@ -212,13 +212,13 @@ class TestScans:
         assert "year" not in payloads(Scan(str(tmp_path), glob=name))[0]
 
     async def test_the_same_folder_gives_the_same_jobs(self, filings: Path) -> None:
-        queue, plan = MemoryQueue(), Plan(run="r", kind="filing")
+        queue, plan = MemoryQueue(), SubmissionPlan(run="r", kind="filing")
         assert await submit_file(queue, Scan(str(filings)), plan) == Submission("r", 5, 0)
         (filings / "2025.xml").touch()
         assert await submit_file(queue, Scan(str(filings)), plan) == Submission("r", 1, 5)
 
     async def test_a_folder_that_is_not_there_or_has_no_such_file_is_refused(self, filings: Path) -> None:
-        plan = Plan(run="r", kind="filing")
+        plan = SubmissionPlan(run="r", kind="filing")
         with pytest.raises(InputFileError, match=r"none cannot be read: No such file or directory"):
             await submit_file(MemoryQueue(), Scan(str(filings / "none")), plan)
         with pytest.raises(InputFileError, match=r"no files of the year 1999 that match '\*\.xml' in "):
@@ -264,7 +264,7 @@ class TestSqlite:
         shape = Shape(url="https://a.org/{city}", partition="TX")
         source = SqlQuery(f"{prefix}{database}", query, {"state": "TX", "most": "3"}, shape)
         assert list(source.entries()) == [
-            Entry(payload={"id": 1, "city": "Austin", "url": "https://a.org/Austin"}, partition="TX")
+            InputEntry(payload={"id": 1, "city": "Austin", "url": "https://a.org/Austin"}, partition="TX")
         ]
 
     def test_a_value_cannot_become_part_of_the_query(self, database: Path) -> None:
@@ -299,7 +299,7 @@ class TestSqlite:
     async def test_a_query_that_finds_nothing_is_refused(self, database: Path) -> None:
         source = SqlQuery(str(database), "select id from site where id > 9")
         with pytest.raises(InputFileError, match="the query finds no row"):
-            await submit_file(MemoryQueue(), source, Plan(run="r", kind="page"))
+            await submit_file(MemoryQueue(), source, SubmissionPlan(run="r", kind="page"))
 
 
 class TestFunctions:
@@ -310,7 +310,7 @@ class TestFunctions:
             yield new_job("detail", {"n": 2}, key="two", priority=5, partition="TX", max_attempts=1)
 
         queue = MemoryQueue()
-        await submit_file(queue, Generated(targets), Plan(run="r", kind="page", max_attempts=2))
+        await submit_file(queue, Generated(targets), SubmissionPlan(run="r", kind="page", max_attempts=2))
         one, two, three = await queue.jobs(Selection(run="r"))
         assert (one.kind, one.payload, one.host, one.max_attempts) == ("page", {"url": "https://a.org/"}, "a.org", 2)
         assert (two.kind, two.payload) == ("page", {"n": 1})
@@ -382,7 +382,7 @@ class TestProducts:
 
     async def test_making_the_targets_again_adds_only_what_is_new(self) -> None:
         """B14: target generation is idempotent."""
-        queue, plan = MemoryQueue(), Plan(run="r", kind="search")
+        queue, plan = MemoryQueue(), SubmissionPlan(run="r", kind="search")
         few = product(state=["TX"], city=["Austin"], category=["cafe", "bar"])
         more = product(state=["TX", "CA"], city=["Austin"], category=["cafe", "bar"])
         assert await submit_file(queue, few, plan) == Submission("r", 2, 0)

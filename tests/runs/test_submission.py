@@ -14,17 +14,25 @@ from longshore.errors import InputFileError, QueueFullError, UsageError
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
-from longshore.runs.inputs import Entry, Format, Input
 from longshore.runs.sources import Generated
-from longshore.runs.submission import BATCH, Plan, Submission, check_file, check_run_id, new_run_id, submit_file
+from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
+from longshore.runs.submit.submission import (
+    BATCH,
+    Submission,
+    SubmissionPlan,
+    check_file,
+    check_run_id,
+    new_run_id,
+    submit_file,
+)
 
-PLAN = Plan(run="r", kind="page")
+PLAN = SubmissionPlan(run="r", kind="page")
 
 
-def file_of(tmp_path: Path, *lines: str) -> Input:
+def file_of(tmp_path: Path, *lines: str) -> InputFile:
     path = tmp_path / "urls.txt"
     path.write_text("".join(f"{line}\n" for line in lines))
-    return Input(str(path), Format.URLS)
+    return InputFile(str(path), InputFormat.URLS)
 
 
 def numbered(count: int) -> list[str]:
@@ -55,7 +63,7 @@ def test_a_malformed_line_in_a_file_is_found_before_anything_is_submitted(tmp_pa
 
 def test_a_file_that_is_not_there_is_found_before_anything_is_submitted(tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match=r"none\.txt cannot be read: No such file .*\. Nothing was submitted\.$"):
-        check_file(Input(str(tmp_path / "none.txt"), Format.URLS))
+        check_file(InputFile(str(tmp_path / "none.txt"), InputFormat.URLS))
 
 
 async def test_a_file_without_a_job_is_refused(tmp_path: Path) -> None:
@@ -76,7 +84,7 @@ async def test_a_malformed_line_in_a_pipe_says_how_much_was_submitted_before(tmp
     writer = threading.Thread(target=pipe.write_text, args=(text,))
     writer.start()
     queue = MemoryQueue()
-    source = Input(str(pipe), Format.URLS)
+    source = InputFile(str(pipe), InputFormat.URLS)
     check_file(source)
     said = rf"line {BATCH + 501}: .*{BATCH:,} jobs were submitted to run r; with --run r"
     with pytest.raises(InputFileError, match=said):
@@ -100,21 +108,21 @@ async def test_a_queue_that_fails_on_the_way_says_what_it_took_and_how_to_go_on(
 @pytest.mark.parametrize("key", ["k", None])
 async def test_a_job_that_no_queue_can_keep_is_a_fault_of_its_source(key: str | None) -> None:
     queue = MemoryQueue()
-    few = [Entry(payload={"number": number}) for number in range(BATCH)]
+    few = [InputEntry(payload={"number": number}) for number in range(BATCH)]
     with pytest.raises(
         InputFileError, match=rf"the list.*cannot be stored.*Before that, {BATCH:,} jobs were submitted"
     ):
-        await submit_file(queue, Generated([*few, Entry(payload={"a": object()}, key=key)], "the list"), PLAN)
+        await submit_file(queue, Generated([*few, InputEntry(payload={"a": object()}, key=key)], "the list"), PLAN)
     with pytest.raises(InputFileError, match=r"the list.*cannot be stored.*Nothing was submitted"):
-        await submit_file(queue, Generated([Entry(payload={"a": object()}, key=key)], "the list"), PLAN)
+        await submit_file(queue, Generated([InputEntry(payload={"a": object()}, key=key)], "the list"), PLAN)
 
 
 async def test_what_a_line_says_of_itself_goes_before_the_plan(tmp_path: Path) -> None:
     path = tmp_path / "jobs.jsonl"
     path.write_text('{"n": 1}\n{"payload": {"n": 2}, "priority": 0, "partition": "TX", "key": "two"}\n')
     queue = MemoryQueue()
-    plan = Plan(run="r", kind="doc", priority=7, partition="CA", max_attempts=2)
-    await submit_file(queue, Input(str(path), Format.JOBS), plan)
+    plan = SubmissionPlan(run="r", kind="doc", priority=7, partition="CA", max_attempts=2)
+    await submit_file(queue, InputFile(str(path), InputFormat.JOBS), plan)
     one, two = await queue.jobs(Selection(run="r"))
     assert (one.priority, one.partition, one.max_attempts) == (7, "CA", 2)
     assert (two.priority, two.partition, two.key, two.payload) == (0, "TX", "two", {"n": 2})
@@ -124,7 +132,7 @@ async def test_a_run_id_is_the_time_with_a_number_where_it_is_taken(tmp_path: Pa
     clock, queue = ManualClock(), MemoryQueue()
     assert await new_run_id(queue, clock) == "20231114_221320"
     for taken in ("20231114_221320", "20231114_221320_2"):
-        await submit_file(queue, file_of(tmp_path, "https://a.org/"), Plan(run=taken, kind="page"))
+        await submit_file(queue, file_of(tmp_path, "https://a.org/"), SubmissionPlan(run=taken, kind="page"))
     assert await new_run_id(queue, clock) == "20231114_221320_3"
 
 

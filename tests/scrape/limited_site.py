@@ -7,7 +7,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from longshore.clock import ManualClock
-from longshore.scrape.pace import LearnedPace
+from longshore.pacing.limiter import LearnedLimiter
 
 
 class JumpingClock(ManualClock):
@@ -75,7 +75,7 @@ class TokenBucket:
         return sum(status == 429 for _, status in self.answers)
 
 
-async def ask_for_ever(site: TokenBucket, pace: LearnedPace, latency: float) -> None:
+async def ask_for_ever(site: TokenBucket, pace: LearnedLimiter, latency: float) -> None:
     """One of those who fetch pages of a site, one after another."""
     while True:
         await pace.slot("a.org", patience=1e6)

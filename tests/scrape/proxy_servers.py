@@ -17,7 +17,7 @@ from aiohttp import web
 
 from longshore.scrape.proxies import ProxyPool
 from longshore.scrape.proxies.connection import connector_for, request_proxy
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 
 Login = tuple[str, str]
 

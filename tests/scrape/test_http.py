@@ -14,7 +14,7 @@ from aiohttp import web
 from tests.scrape.scripted_site import SwiftClock
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, ValidationError
-from longshore.scrape.http import Http, Response, StatusError, SyncHttp
+from longshore.scrape.http.client import Http, Response, StatusError, SyncHttp
 from longshore.system.loop_thread import LoopThread
 
 

@@ -12,12 +12,12 @@ from tests.scrape.proxy_servers import ProxyServer, SocksServer, running
 from tests.scrape.scripted_site import Answer, ScriptedSite, Silent, SwiftClock
 
 from longshore.errors import ConnectionFailedError, ProcessingError, SettingsError, TimedOutError
-from longshore.scrape import curl
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.http import Http
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http import curl_transport
+from longshore.scrape.http.client import Http
+from longshore.scrape.http.robots import RobotsError
 from longshore.scrape.proxies import ProxyPool
-from longshore.scrape.proxy_file import Proxy
-from longshore.scrape.robots import RobotsError
+from longshore.scrape.proxies.proxy_file import Proxy
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_a_proxy_that_is_to_blame_is_blamed(site: ScriptedSite) -> None:
 async def test_only_so_many_proxies_have_connections_at_a_time(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curl, "MOST_LANES", 2)
+    monkeypatch.setattr(curl_transport, "MOST_LANES", 2)
     servers = [ProxyServer(f"127.0.1.{number}") for number in range(1, 5)]
     async with running(*servers):
         http = Http(transport="curl", robots=False)

@@ -12,12 +12,12 @@ from tests.scrape.proxy_servers import ProxyServer, SocksServer, running
 from tests.scrape.scripted_site import Answer, NotingPace, ScriptedSite, SwiftClock
 
 from longshore.errors import ConnectionFailedError, Failure, ValidationError
-from longshore.scrape import transport
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.http import Http, StatusError
-from longshore.scrape.pacing import HostClosedError
-from longshore.scrape.proxies import Limits, ProxyPool, Strategy
-from longshore.scrape.proxy_file import Proxy
+from longshore.pacing.contract import HostClosedError
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http import transport
+from longshore.scrape.http.client import Http, StatusError
+from longshore.scrape.proxies import ProxyLimits, ProxyPool, Strategy
+from longshore.scrape.proxies.proxy_file import Proxy
 
 LOGIN = ("ann", "hunter2")
 DEAD = Proxy("http://ann:hunter2@127.0.0.1:9")
@@ -110,7 +110,7 @@ async def test_a_page_that_turns_proxies_away_is_worth_another_attempt(site: Scr
 
 
 async def test_where_every_proxy_rests_the_job_comes_back_and_the_bare_address_is_not_used(site: ScriptedSite) -> None:
-    pool = ProxyPool([DEAD], limits=Limits(threshold=1, rest=timedelta(hours=1)))
+    pool = ProxyPool([DEAD], limits=ProxyLimits(threshold=1, rest=timedelta(hours=1)))
     http = Http(proxies=pool, clock=SwiftClock())
     for _ in range(2):
         with pytest.raises(HostClosedError, match="No proxy is left") as caught:

@@ -12,11 +12,11 @@ from aiohttp import web
 from tests.scrape.scripted_site import Answer, ScriptedSite, Silent, SwiftClock
 
 from longshore.errors import ConnectionFailedError, ProcessingError, SettingsError, TimedOutError, ValidationError
-from longshore.scrape import curl, transport
-from longshore.scrape.http import Http, Response, StatusError, SyncHttp
-from longshore.scrape.identity import robot_name, user_agent
-from longshore.scrape.proxy_file import Proxy
-from longshore.scrape.request import BodyOptions, Request, make_request
+from longshore.scrape.http import curl_transport, transport
+from longshore.scrape.http.client import Http, Response, StatusError, SyncHttp
+from longshore.scrape.http.request import BodyOptions, Request, make_request
+from longshore.scrape.http.user_agent import robot_name, user_agent
+from longshore.scrape.proxies.proxy_file import Proxy
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ async def test_another_spelling_of_a_page_is_no_redirect(site: ScriptedSite, htt
 async def test_cookies_beyond_counting_are_forgotten(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch, kind: Literal["aiohttp", "curl"]
 ) -> None:
-    for module in (transport, curl):
+    for module in (transport, curl_transport):
         monkeypatch.setattr(module, "MOST_COOKIES", 2)
         monkeypatch.setattr(module, "COOKIES_COUNTED_EVERY", 4)
     site.script["/x"] = lambda request: Answer(headers={"Set-Cookie": f"c{len(site.requests)}=1"})

@@ -15,10 +15,10 @@ from longshore import handler
 from longshore.errors import ConnectionFailedError
 from longshore.handlers.kit import AsyncKit
 from longshore.job import Job
-from longshore.scrape.answers import retry_after
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.http import Http, StatusError
-from longshore.scrape.pacing import HostClosedError
+from longshore.pacing.contract import HostClosedError
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.client import Http, StatusError
+from longshore.scrape.http.response import retry_after
 from longshore.testing import Snoozed, run_handler
 
 DAY = 24 * 3600

@@ -11,13 +11,13 @@ import pytest
 
 from longshore.errors import ConnectionFailedError, Failure
 from longshore.job import Job
-from longshore.scrape.answers import Response
-from longshore.scrape.bundles import Bundles, read_bundle
-from longshore.scrape.cache import PageCache
-from longshore.scrape.http import Http
-from longshore.scrape.pages import PageStore
-from longshore.scrape.signature import Signature
-from longshore.scrape.trail import Trail
+from longshore.scrape.capture.failure_bundles import FailureBundles, read_bundle
+from longshore.scrape.capture.failure_signature import FailureSignature
+from longshore.scrape.capture.page_store import PageStore
+from longshore.scrape.capture.trail import Trail
+from longshore.scrape.http.client import Http
+from longshore.scrape.http.page_cache import PageCache
+from longshore.scrape.http.response import Response
 
 JOB = Job(id="1", run="monday", kind="page", key="k", payload={}, epoch=1)
 LATIN = b'HTTP/1.1 200 OK\r\nX-Name: caf\xe9\r\nETag: "\xff"\r\nContent-Length: 2\r\n\r\nhi'
@@ -43,7 +43,7 @@ async def saying(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
 
 @pytest.mark.parametrize("transport", ["aiohttp", "curl"])
 async def test_headers_in_latin_1_are_text_that_can_be_kept(tmp_path: Path, transport: str) -> None:
-    store, bundles = PageStore(tmp_path / "pages"), Bundles(tmp_path / "bundles")
+    store, bundles = PageStore(tmp_path / "pages"), FailureBundles(tmp_path / "bundles")
     trail = Trail(store.attempt(JOB))
     http = Http(transport=transport, robots=False, cache=PageCache(tmp_path / "cache"))  # type: ignore[arg-type]
     async with saying(LATIN) as (url, asked):
@@ -54,7 +54,7 @@ async def test_headers_in_latin_1_are_text_that_can_be_kept(tmp_path: Path, tran
     await http.close()
     trail.close()
     assert store.exchanges(JOB)[0].headers["X-Name"] == "café"
-    place = bundles.keep(JOB, Failure("unknown", "broken"), Signature("E", "f.py", "f", 1), trail)
+    place = bundles.keep(JOB, Failure("unknown", "broken"), FailureSignature("E", "f.py", "f", 1), trail)
     assert place is not None
     assert read_bundle(place)[1][0].headers["X-Name"] == "café"
 

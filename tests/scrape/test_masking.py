@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.masking import (
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.capture.masking import (
     is_secret,
     mask_address,
     mask_body,

@@ -13,11 +13,11 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError
-from longshore.scrape.http import StatusError
-from longshore.scrape.proxies import Change, ChangeLog, Limits, NoProxyError, ProxyPool, Turn, What
-from longshore.scrape.proxies.posted import Poster, posted
-from longshore.scrape.proxies.table import rows, unused
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.http.client import StatusError
+from longshore.scrape.proxies import ChangeLog, NoProxyError, ProxyChange, ProxyEvent, ProxyLimits, ProxyPool, ProxyTurn
+from longshore.scrape.proxies.health_table import rows, unused
+from longshore.scrape.proxies.proxy_file import Proxy
+from longshore.scrape.proxies.status_file import ProxyStatusWriter, read_status_files
 
 HOUR = 3600.0
 
@@ -27,21 +27,21 @@ class Scene:
 
     def __init__(self, count: int, threshold: int = 10) -> None:
         self.clock = ManualClock()
-        self.said: list[Change] = []
+        self.said: list[ProxyChange] = []
         self.proxies = [Proxy(f"http://ann:geheim@10.0.0.{n}:80") for n in range(count)]
         self.pool = ProxyPool(
             self.proxies,
-            limits=Limits(threshold=threshold),
+            limits=ProxyLimits(threshold=threshold),
             tell=self.said.append,
             clock=self.clock,
             chance=random.Random(1),
         )
 
     @property
-    def events(self) -> list[What]:
+    def events(self) -> list[ProxyEvent]:
         return [change.what for change in self.said]
 
-    async def take(self, host: str = "a.org") -> Turn:
+    async def take(self, host: str = "a.org") -> ProxyTurn:
         """A turn that must not have to wait."""
         return await self.pool.acquire(host, within=timedelta(0))
 
@@ -107,7 +107,7 @@ async def test_a_proxy_that_cannot_be_reached_rests_at_every_host() -> None:
     await scene.unreachable(5, "a.org")
     await scene.unreachable(5, "b.org")
     assert not await scene.is_open("c.org")
-    assert [(change.what, change.host) for change in scene.said][:1] == [(What.RESTS, "")]
+    assert [(change.what, change.host) for change in scene.said][:1] == [(ProxyEvent.RESTS, "")]
 
 
 async def test_any_answer_shows_that_a_proxy_can_be_reached() -> None:
@@ -127,8 +127,8 @@ async def test_after_its_rest_one_request_is_let_through_and_its_success_resets_
     trial.succeeded()
     await scene.fail(9)
     assert await scene.is_open()
-    assert scene.events[:2] == [What.RESTS, What.TRIES]
-    assert What.SERVES in scene.events
+    assert scene.events[:2] == [ProxyEvent.RESTS, ProxyEvent.TRIES]
+    assert ProxyEvent.SERVES in scene.events
 
 
 async def test_on_probation_one_failure_is_enough_for_another_rest() -> None:
@@ -230,8 +230,8 @@ async def test_where_all_rest_every_request_waits_until_one_is_back_and_it_is_sa
     scene.clock.advance(HOUR - 1)
     await settle()
     assert not any(task.done() for task in waiting)
-    assert scene.events.count(What.WAITS) == 1
-    (said,) = [change for change in scene.said if change.what is What.WAITS]
+    assert scene.events.count(ProxyEvent.WAITS) == 1
+    (said,) = [change for change in scene.said if change.what is ProxyEvent.WAITS]
     assert said.until == ManualClock().now() + HOUR
 
     scene.clock.advance(1)
@@ -242,7 +242,7 @@ async def test_where_all_rest_every_request_waits_until_one_is_back_and_it_is_sa
     through[0].result().succeeded()
     await settle()
     assert all(task.done() for task in waiting)
-    assert scene.events.count(What.GOES_ON) >= 1
+    assert scene.events.count(ProxyEvent.GOES_ON) >= 1
 
 
 async def test_a_wait_goes_on_when_the_first_rest_ends_though_another_try_is_under_way() -> None:
@@ -265,7 +265,7 @@ async def test_proxies_that_are_gone_are_said_once_for_all_hosts() -> None:
     await scene.unreachable(1)
     for n in range(20):
         assert not await scene.is_open(f"{n}.org")
-    waits = [change for change in scene.said if change.what is What.WAITS]
+    waits = [change for change in scene.said if change.what is ProxyEvent.WAITS]
     assert [change.host for change in waits] == [""]
 
 
@@ -349,7 +349,7 @@ async def test_the_table_adds_up_what_workers_know(tmp_path: Path) -> None:
 
 
 async def test_of_very_many_hosts_only_those_asked_last_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longshore.scrape.proxies.standing.COUNTED", 3)
+    monkeypatch.setattr("longshore.scrape.proxies.counters.COUNTED", 3)
     scene = Scene(1, threshold=1)
     await scene.fail(1, "banned.org")
     for n in range(10):
@@ -367,17 +367,17 @@ async def test_of_very_many_hosts_only_those_asked_last_are_counted(monkeypatch:
 
 async def test_what_a_worker_posts_another_process_reads_and_only_news_are_written(tmp_path: Path) -> None:
     scene = Scene(2, threshold=1)
-    poster = Poster(tmp_path, "ann/7", scene.clock)
+    poster = ProxyStatusWriter(tmp_path, "ann/7", scene.clock)
     poster.post(scene.pool)
-    (told,) = posted(tmp_path)
+    (told,) = read_status_files(tmp_path)
     assert (told.worker, told.at, told.alive) == ("ann", scene.clock.now(), True)
     assert unused([told.standings]) == [str(proxy) for proxy in scene.pool.proxies]
     scene.clock.advance(10)
     poster.post(scene.pool)
-    assert posted(tmp_path) == [told]
+    assert read_status_files(tmp_path) == [told]
     await scene.fail(1)
     poster.post(scene.pool)
-    (again,) = posted(tmp_path)
+    (again,) = read_status_files(tmp_path)
     assert again.at == scene.clock.now()
     assert list(again.standings) == scene.pool.standings()
     assert "geheim" not in (tmp_path / "ann%2F7.json").read_text()
@@ -388,27 +388,27 @@ async def test_a_worker_that_begins_takes_away_what_ended_ones_have_posted(
 ) -> None:
     scene = Scene(1)
     for worker in ("alive/1", "ended/1"):
-        Poster(tmp_path, worker, scene.clock).post(scene.pool)
+        ProxyStatusWriter(tmp_path, worker, scene.clock).post(scene.pool)
     (tmp_path / "older.json").write_text('{"of": "another version"}')
-    assert [told.worker for told in posted(tmp_path)] == ["alive", "ended"]
+    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "ended"]
     ended = tmp_path / "ended%2F1.json"
     ended.write_text(ended.read_text().replace(f'"pid":{os.getpid()}', '"pid":0'))
     monkeypatch.setattr("psutil.pid_exists", lambda pid: pid == os.getpid())
-    Poster(tmp_path, "new/1", scene.clock).post(scene.pool)
-    assert [told.worker for told in posted(tmp_path)] == ["alive", "new"]
+    ProxyStatusWriter(tmp_path, "new/1", scene.clock).post(scene.pool)
+    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "new"]
     assert not (tmp_path / "older.json").exists()
 
 
 async def test_a_folder_that_cannot_be_written_does_not_stop_the_work(tmp_path: Path) -> None:
     (tmp_path / "proxies").write_text("a file where the folder should be")
-    Poster(tmp_path / "proxies", "ann/1", ManualClock()).post(Scene(1).pool)
+    ProxyStatusWriter(tmp_path / "proxies", "ann/1", ManualClock()).post(Scene(1).pool)
 
 
 async def test_the_log_has_a_line_for_each_change(tmp_path: Path) -> None:
     clock = ManualClock()
     pool = ProxyPool(
         [Proxy("http://ann:geheim@10.0.0.1:80")],
-        limits=Limits(threshold=2, rest=timedelta(minutes=1)),
+        limits=ProxyLimits(threshold=2, rest=timedelta(minutes=1)),
         tell=ChangeLog(tmp_path / "logs" / "proxies.log"),
         clock=clock,
     )
@@ -430,7 +430,7 @@ async def test_the_log_has_a_line_for_each_change(tmp_path: Path) -> None:
 
 async def test_a_log_that_cannot_be_written_does_not_stop_the_work(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where the folder should be")
-    ChangeLog(tmp_path / "logs" / "proxies.log")(Change(at=0.0, what=What.WAITS))
+    ChangeLog(tmp_path / "logs" / "proxies.log")(ProxyChange(at=0.0, what=ProxyEvent.WAITS))
 
 
 def test_a_pool_without_proxies_is_refused() -> None:
@@ -441,7 +441,7 @@ def test_a_pool_without_proxies_is_refused() -> None:
 @pytest.mark.parametrize("limits", [{"threshold": 0}, {"rest": timedelta(0)}])
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, timedelta | int]) -> None:
     with pytest.raises(ValueError, match="at least 1 failure"):
-        Limits(**limits)  # type: ignore[arg-type]
+        ProxyLimits(**limits)  # type: ignore[arg-type]
 
 
 async def test_troubles_with_very_many_hosts_are_forgotten_but_never_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:

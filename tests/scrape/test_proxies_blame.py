@@ -12,11 +12,11 @@ import pytest
 from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer, running
 
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError, ValidationError
-from longshore.scrape.http import StatusError
+from longshore.scrape.http.client import StatusError
 from longshore.scrape.proxies import Blame, blame_of
 from longshore.scrape.proxies.blame import blame_for_status, in_words, status_of
 from longshore.scrape.proxies.connection import connector_for, request_proxy
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 
 LOGIN = ("ann", "geheim")
 WRONG = ("ann", "hunter2")

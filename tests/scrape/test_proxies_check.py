@@ -10,7 +10,7 @@ from tests.scrape.proxy_servers import ProxyServer, Site, SocksServer, running
 
 from longshore.errors import UsageError
 from longshore.scrape.proxies.check import Checked, address_in, check_proxies
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 
 
 async def test_each_is_told_apart_and_in_order() -> None:

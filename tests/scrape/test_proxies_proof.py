@@ -11,8 +11,8 @@ import pytest
 from tests.scrape.proxy_servers import Fetcher, ProxyServer, Site, SocksServer, running
 
 from longshore.clock import ManualClock
-from longshore.scrape.proxies import Change, ProxyPool, Strategy, What
-from longshore.scrape.proxies.table import rows
+from longshore.scrape.proxies import ProxyChange, ProxyEvent, ProxyPool, Strategy
+from longshore.scrape.proxies.health_table import rows
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8 without setting up")
 
@@ -39,7 +39,7 @@ async def fetch_all(fetcher: Fetcher, site: Site, count: int) -> list[str]:
 
 
 async def test_the_run_finishes_while_banned_proxies_rest_and_others_serve(servers: list[ProxyServer]) -> None:
-    changes: list[Change] = []
+    changes: list[ProxyChange] = []
     pool = ProxyPool(
         [server.proxy for server in servers], strategy=Strategy.STICKY, tell=changes.append, clock=ManualClock()
     )
@@ -56,7 +56,7 @@ async def test_the_run_finishes_while_banned_proxies_rest_and_others_serve(serve
             # Ten failures, and what was under way when the tenth came.
             assert all(site.turned_away[address] < 10 + AT_ONCE for address in banned)
 
-            resting = {change.proxy for change in changes if change.what is What.RESTS}
+            resting = {change.proxy for change in changes if change.what is ProxyEvent.RESTS}
             worn = {server.proxy for server in servers if site.turned_away[server.source] >= 10}
             assert resting == worn
             assert len(resting) >= REQUESTS // ALLOWED - 1
@@ -82,7 +82,7 @@ async def test_the_run_finishes_while_banned_proxies_rest_and_others_serve(serve
 
 
 async def test_it_finishes_where_28_of_the_addresses_were_banned_before(servers: list[ProxyServer]) -> None:
-    changes: list[Change] = []
+    changes: list[ProxyChange] = []
     pool = ProxyPool(
         [server.proxy for server in servers],
         tell=changes.append,
@@ -99,6 +99,6 @@ async def test_it_finishes_where_28_of_the_addresses_were_banned_before(servers:
             await fetcher.close()
     assert len(pages) == REQUESTS
     assert set(pages) == {server.source for server in servers[28:]}
-    resting = {change.proxy for change in changes if change.what is What.RESTS}
+    resting = {change.proxy for change in changes if change.what is ProxyEvent.RESTS}
     assert resting >= {server.proxy for server in servers[:28]}
     assert all(site.turned_away[server.source] < 10 + AT_ONCE for server in servers)

@@ -7,13 +7,13 @@ from collections import Counter
 
 import pytest
 
-from longshore.scrape.proxies.strategies import Chooser, Strategy, chooser, share
+from longshore.scrape.proxies.strategies import ProxyChooser, Strategy, chooser, share
 
 NAMES = [f"http://10.0.0.{n}:80" for n in range(5)]
 ALL = tuple(range(5))
 
 
-def made(strategy: Strategy, seed: int = 1) -> Chooser:
+def made(strategy: Strategy, seed: int = 1) -> ProxyChooser:
     return chooser(strategy, NAMES, random.Random(seed))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.errors import InputFileError
-from longshore.scrape.proxy_file import read_proxies
+from longshore.scrape.proxies.proxy_file import read_proxies
 
 
 def written(folder: Path, text: str) -> Path:

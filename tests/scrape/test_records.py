@@ -19,10 +19,10 @@ from longshore.scrape.records import (
     Emission,
     Emitted,
     RecordError,
+    RecordReader,
     RecordSink,
     RecordWriter,
     SegmentSink,
-    Survey,
     next_revision,
 )
 from longshore.scrape.records import writer as writer_module
@@ -49,7 +49,7 @@ def emitted(*titles: str) -> Emitted:
     return found
 
 
-def data(survey: Survey) -> list[Any]:
+def data(survey: RecordReader) -> list[Any]:
     return [record.data["title"] for record in survey.records()]
 
 
@@ -203,7 +203,7 @@ def test_what_was_emitted_travels_between_processes_as_json() -> None:
 
 def test_records_of_settled_attempts_are_seen_in_order(tmp_path: Path) -> None:
     write(tmp_path, [(job(1), emitted("a", "b")), (job(2), emitted("c"))])
-    records = list(Survey(tmp_path).records())
+    records = list(RecordReader(tmp_path).records())
     assert [(r.run, r.job_kind, r.key, r.n, r.kind, r.data["title"]) for r in records] == [
         ("monday", "page", "k1", 0, "item", "a"),
         ("monday", "page", "k1", 1, "item", "b"),
@@ -212,7 +212,7 @@ def test_records_of_settled_attempts_are_seen_in_order(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    assert list(Survey(tmp_path / "none").records()) == []
+    assert list(RecordReader(tmp_path / "none").records()) == []
 
 
 def test_a_writer_that_has_nothing_to_write_makes_nothing(tmp_path: Path) -> None:
@@ -230,13 +230,13 @@ def test_one_run_and_one_kind_can_be_read_alone(tmp_path: Path) -> None:
     found = emission.emitted()
     assert found is not None
     write(tmp_path, [(job(1), found), (job(2, run="tuesday"), emitted("t"))])
-    assert data(Survey(tmp_path, run="tuesday")) == ["t"]
-    assert [r.data["title"] for r in Survey(tmp_path).records("offer")] == ["o"]
+    assert data(RecordReader(tmp_path, run="tuesday")) == ["t"]
+    assert [r.data["title"] for r in RecordReader(tmp_path).records("offer")] == ["o"]
 
 
 def test_an_attempt_without_a_mark_is_for_the_queue_to_decide(tmp_path: Path) -> None:
     write(tmp_path, [(job(1), emitted("a")), (job(2), emitted("b"))], mark=False)
-    survey = Survey(tmp_path)
+    survey = RecordReader(tmp_path)
     assert data(survey) == []
     assert [each.job for each in survey.undecided] == ["1", "2"]
     survey.decide(each for each in survey.undecided if each.job == "2")
@@ -247,7 +247,7 @@ def test_an_attempt_that_lost_its_lease_changes_nothing(tmp_path: Path) -> None:
     """F2: the one that came later was settled; what the first one left is not seen, whatever came first on disk."""
     write(tmp_path, [(job(1, epoch=1), emitted("stale"))], mark=False, worker="zombie/1")
     write(tmp_path, [(job(1, epoch=2), emitted("fresh"))], worker="alive/1")
-    survey = Survey(tmp_path)
+    survey = RecordReader(tmp_path)
     assert data(survey) == ["fresh"]
     assert [each.epoch for each in survey.undecided] == [1]
 
@@ -256,7 +256,7 @@ def test_marks_speak_of_their_own_writers_attempts_alone(tmp_path: Path) -> None
     """Two queues may give the same id to different jobs."""
     write(tmp_path, [(job(1, job_id="7"), emitted("settled"))], worker="a/1")
     write(tmp_path, [(job(2, job_id="7"), emitted("not settled"))], mark=False, worker="b/1")
-    assert data(Survey(tmp_path)) == ["settled"]
+    assert data(RecordReader(tmp_path)) == ["settled"]
 
 
 def test_a_segment_torn_anywhere_shows_whole_attempts_or_nothing(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_segment_torn_anywhere_shows_whole_attempts_or_nothing(tmp_path: Path)
     seen = []
     for length in range(len(whole)):
         segment.write_bytes(whole[:length])
-        survey = Survey(tmp_path)
+        survey = RecordReader(tmp_path)
         undecided = survey.undecided
         assert data(survey) in allowed
         survey.decide(undecided)
@@ -280,7 +280,7 @@ def test_a_segment_torn_anywhere_shows_whole_attempts_or_nothing(tmp_path: Path)
     assert set(seen) == {0, 3, 6, 9, 12}
 
 
-def _whole_length(whole: bytes, survey: Survey) -> int:
+def _whole_length(whole: bytes, survey: RecordReader) -> int:
     """How many bytes of the segment are whole frames, up to its torn end."""
     (segment,) = survey.torn or [None]
     if segment is None:
@@ -292,7 +292,7 @@ def test_what_is_no_segment_is_noted_and_passed_over(tmp_path: Path) -> None:
     write(tmp_path, [(job(1), emitted("a"))])
     broken = tmp_path / "broken-000000000000.0000.jsonl.zst"
     broken.write_bytes(b"not zstd at all")
-    survey = Survey(tmp_path)
+    survey = RecordReader(tmp_path)
     assert data(survey) == ["a"]
     assert survey.torn == {broken: 15}
 
@@ -301,7 +301,7 @@ def test_a_line_of_a_later_version_is_told_and_not_passed_over(tmp_path: Path) -
     line = b'{"line": "something new"}\n'
     (tmp_path / "w-000000000000.0000.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(line))
     with pytest.raises(InputFileError, match="If a newer one wrote it"):
-        Survey(tmp_path)
+        RecordReader(tmp_path)
 
 
 async def test_the_sink_of_segments_writes_beside_the_event_loop(tmp_path: Path) -> None:
@@ -309,10 +309,10 @@ async def test_the_sink_of_segments_writes_beside_the_event_loop(tmp_path: Path)
     await sink.flush()
     sink.put(job(1), emitted("a"))
     await sink.flush()
-    assert [each.job for each in Survey(tmp_path).undecided] == ["1"]
+    assert [each.job for each in RecordReader(tmp_path).undecided] == ["1"]
     sink.settled("1", 1)
     await sink.close()
-    assert data(Survey(tmp_path)) == ["a"]
+    assert data(RecordReader(tmp_path)) == ["a"]
 
 
 def test_a_disk_that_is_full_for_a_while_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ def test_a_disk_that_is_full_for_a_while_costs_nothing(tmp_path: Path, monkeypat
     for number in ("1", "2"):
         writer.settled(number, 1)
     writer.close()
-    survey = Survey(tmp_path)
+    survey = RecordReader(tmp_path)
     assert data(survey) == ["a", "b"]
     assert not survey.torn, "what was written of it takes up no room"
 
@@ -357,7 +357,7 @@ def test_a_frame_that_was_written_though_its_flush_failed_is_seen_once(
     writer.flush()
     writer.settled("1", 1)
     writer.close()
-    assert data(Survey(tmp_path)) == ["a"]
+    assert data(RecordReader(tmp_path)) == ["a"]
 
 
 def test_segments_are_left_at_their_size_and_nothing_is_lost_between_them(
@@ -366,14 +366,14 @@ def test_segments_are_left_at_their_size_and_nothing_is_lost_between_them(
     monkeypatch.setattr(writer_module, "SEGMENT_BYTES", 300)
     write(tmp_path, [(job(n), emitted(f"{n}")) for n in range(10)])
     assert len(list(tmp_path.iterdir())) > 2
-    assert sorted(data(Survey(tmp_path))) == [str(n) for n in range(10)]
+    assert sorted(data(RecordReader(tmp_path))) == [str(n) for n in range(10)]
 
 
 def test_two_incarnations_of_one_worker_write_to_files_of_their_own(tmp_path: Path) -> None:
     write(tmp_path, [(job(1), emitted("a"))], worker="same label, and / more/1")
     write(tmp_path, [(job(2), emitted("b"))], worker="same label, and / more/2")
     assert len(list(tmp_path.iterdir())) == 2
-    assert sorted(data(Survey(tmp_path))) == ["a", "b"]
+    assert sorted(data(RecordReader(tmp_path))) == ["a", "b"]
 
 
 def test_a_later_parse_takes_the_place_of_what_the_attempt_found(tmp_path: Path) -> None:
@@ -384,14 +384,14 @@ def test_a_later_parse_takes_the_place_of_what_the_attempt_found(tmp_path: Path)
         writer.put(job(1), emitted(*titles) if titles else Emitted())
         writer.settled("1", 1)
         writer.close()
-        assert sorted(data(Survey(tmp_path))) == sorted([*titles, "kept"])
+        assert sorted(data(RecordReader(tmp_path))) == sorted([*titles, "kept"])
     assert next_revision(tmp_path) == 3
 
 
 def test_a_job_that_was_removed_and_submitted_again_has_the_records_of_its_later_life(tmp_path: Path) -> None:
     write(tmp_path, [(job(1, epoch=9, job_id="1"), emitted("before"))], worker="a/1")
     write(tmp_path, [(job(1, epoch=1, job_id="2"), emitted("after"))], worker="b/1")
-    assert data(Survey(tmp_path)) == ["after"]
+    assert data(RecordReader(tmp_path)) == ["after"]
 
 
 def test_what_is_kept_and_rejected_is_counted_over_what_is_settled(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_what_is_kept_and_rejected_is_counted_over_what_is_settled(tmp_path: Pat
     assert found is not None
     write(tmp_path, [(job(1), found), (job(2), found)])
     write(tmp_path, [(job(3), found)], mark=False, worker="lost/1")
-    tally = Survey(tmp_path).tally()
+    tally = RecordReader(tmp_path).tally()
     assert tally.kept == {"item": 6}
     assert tally.rejected == {"item": {"odd": 4}}
 
@@ -415,8 +415,8 @@ def test_what_is_written_during_a_reading_is_not_seen_by_it(tmp_path: Path) -> N
     writer.settled("1", 1)
     writer.put(job(2), emitted("b"))
     writer.flush()
-    survey = Survey(tmp_path)
+    survey = RecordReader(tmp_path)
     writer.settled("2", 1)
     writer.close()
     assert data(survey) == ["a"]
-    assert data(Survey(tmp_path)) == ["a", "b"]
+    assert data(RecordReader(tmp_path)) == ["a", "b"]

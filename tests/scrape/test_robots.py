@@ -12,11 +12,11 @@ from protego import Protego
 from tests.scrape.scripted_site import Answer, NotingPace, ScriptedSite, SwiftClock
 
 from longshore.errors import ConnectionFailedError, ValidationError
-from longshore.scrape import robots
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.http import Http
-from longshore.scrape.pacing import HostClosedError
-from longshore.scrape.robots import RobotsError
+from longshore.pacing.contract import HostClosedError
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http import robots
+from longshore.scrape.http.client import Http
+from longshore.scrape.http.robots import RobotsError
 
 DAY = 24 * 3600
 

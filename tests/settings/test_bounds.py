@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from longshore.errors import SettingsError, UsageError
-from longshore.settings import TABLE, Settings, Span, resolve
+from longshore.settings import TABLE, SecondsRange, Settings, resolve
 from longshore.worker import WorkerConfig
 
-NUMBERS = [setting for setting in TABLE.values() if setting.type in (int, float, Span)]
+NUMBERS = [setting for setting in TABLE.values() if setting.type in (int, float, SecondsRange)]
 
 
 def settle(folder: Path, environ: dict[str, str] | None = None, **cli: object) -> Settings:
@@ -24,7 +24,7 @@ def settle(folder: Path, environ: dict[str, str] | None = None, **cli: object) -
 def test_every_number_has_a_largest_value_which_is_allowed_and_no_larger_one_is(tmp_path: Path, setting: Any) -> None:
     most = setting.at_most
     at_most = settle(tmp_path, {setting.variable: str(most)})
-    assert getattr(at_most, setting.name) == (Span(most, most) if setting.type is Span else most)
+    assert getattr(at_most, setting.name) == (SecondsRange(most, most) if setting.type is SecondsRange else most)
     with pytest.raises(SettingsError, match=rf"{setting.variable}.* '{most + 1}': it takes .* at most {most:,}\.$"):
         settle(tmp_path, {setting.variable: str(most + 1)})
 
@@ -73,4 +73,4 @@ def test_a_program_may_choose_less_than_a_person_may_set() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 10**30])
 def test_what_is_no_number_of_any_use_lies_within_no_bounds(value: float) -> None:
-    assert not any(setting.holds(value) for setting in NUMBERS if setting.type is not Span)
+    assert not any(setting.holds(value) for setting in NUMBERS if setting.type is not SecondsRange)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longshore.cli import main
-from longshore.cli.campaign import Campaign
+from longshore.runs.local.campaign import Campaign
 from longshore.settings import TABLE, resolve
 
 

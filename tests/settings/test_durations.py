@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.errors import SettingsError
-from longshore.settings import Settings, Span, resolve
+from longshore.settings import SecondsRange, Settings, resolve
 
 
 def settle(folder: Path, environ: dict[str, str] | None = None, **cli: object) -> Settings:
@@ -15,16 +15,22 @@ def settle(folder: Path, environ: dict[str, str] | None = None, **cli: object) -
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("2-5", Span(2, 5)), ("2 – 5.5", Span(2, 5.5)), ("3", Span(3, 3)), ("0", Span(0, 0))]
+    ("text", "expected"),
+    [
+        ("2-5", SecondsRange(2, 5)),
+        ("2 – 5.5", SecondsRange(2, 5.5)),
+        ("3", SecondsRange(3, 3)),
+        ("0", SecondsRange(0, 0)),
+    ],
 )
-def test_a_stagger_is_a_number_or_a_range(tmp_path: Path, text: str, expected: Span) -> None:
+def test_a_stagger_is_a_number_or_a_range(tmp_path: Path, text: str, expected: SecondsRange) -> None:
     assert settle(tmp_path, stagger=text).stagger == expected
-    assert Span(2, 5) == settle(tmp_path).stagger
+    assert SecondsRange(2, 5) == settle(tmp_path).stagger
 
 
 def test_a_stagger_may_be_a_number_in_the_toml_file(tmp_path: Path) -> None:
     (tmp_path / "longshore.toml").write_text("[longshore]\nstagger = 1.5\n")
-    assert settle(tmp_path).stagger == Span(1.5, 1.5)
+    assert settle(tmp_path).stagger == SecondsRange(1.5, 1.5)
 
 
 @pytest.mark.parametrize("text", ["5-2", "-1", "2-", "a-b", "2-5-7", "nan"])
@@ -39,23 +45,23 @@ def test_a_range_is_shown_as_it_is_written(tmp_path: Path) -> None:
 
 
 def test_what_is_drawn_lies_in_the_range_and_is_not_always_the_same() -> None:
-    drawn = [Span(2, 5).draw() for _ in range(100)]
+    drawn = [SecondsRange(2, 5).draw() for _ in range(100)]
     assert all(2 <= seconds <= 5 for seconds in drawn)
     assert len(set(drawn)) > 50
 
 
 def test_the_pause_between_jobs_is_none_unless_it_is_set(tmp_path: Path) -> None:
-    assert settle(tmp_path).delay == Span(0, 0)
+    assert settle(tmp_path).delay == SecondsRange(0, 0)
 
 
 def test_the_old_names_set_the_pause_between_jobs(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("MIN_DELAY_SECONDS=8\nMAX_DELAY_SECONDS=20\n")
-    assert settle(tmp_path).delay == Span(8, 20)
+    assert settle(tmp_path).delay == SecondsRange(8, 20)
 
 
 def test_one_end_of_the_pause_is_enough(tmp_path: Path) -> None:
-    assert settle(tmp_path, {"MIN_DELAY_SECONDS": "8"}).delay == Span(8, 8)
-    assert settle(tmp_path, {"MAX_DELAY_SECONDS": "20"}).delay == Span(0, 20)
+    assert settle(tmp_path, {"MIN_DELAY_SECONDS": "8"}).delay == SecondsRange(8, 8)
+    assert settle(tmp_path, {"MAX_DELAY_SECONDS": "20"}).delay == SecondsRange(0, 20)
 
 
 def test_a_shortest_pause_that_is_the_longer_one_is_refused_by_both_names(tmp_path: Path) -> None:

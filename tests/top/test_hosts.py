@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from longshore.job import Job
-from longshore.scrape.rate import Standing
+from longshore.pacing.host_rate import HostRate
 from longshore.top.hosts import HostRow, PendingTally, host_rows
 
 NOW = 1000.0
 
 
-def standing(rate: float = 1.0, **given: Any) -> Standing:
-    return Standing(rate=rate, grown_at=0.0, **given)
+def standing(rate: float = 1.0, **given: Any) -> HostRate:
+    return HostRate(rate=rate, grown_at=0.0, **given)
 
 
 def tally(**hosts: int) -> PendingTally:
@@ -26,7 +26,7 @@ def tally(**hosts: int) -> PendingTally:
     return made
 
 
-def rows(waiting: PendingTally, pending: int, known: dict[str, Standing]) -> dict[str, HostRow]:
+def rows(waiting: PendingTally, pending: int, known: dict[str, HostRate]) -> dict[str, HostRow]:
     return {row.host: row for row in host_rows(waiting, pending, Counter(), known, NOW)}
 
 

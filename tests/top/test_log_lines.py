@@ -6,7 +6,7 @@ from pathlib import Path
 
 from longshore.errors import Failure
 from longshore.job import Attempt, Job, State
-from longshore.top.finding import Detail
+from longshore.top.find_jobs import Detail
 from longshore.top.log_lines import LINES, log_parts
 
 TEXT = """06:38:42 Looking for work worker_id=w-1

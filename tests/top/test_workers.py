@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from longshore.extensions.presence import PresentWorker
 from longshore.job import Job, State
 from longshore.lease import WorkerId
-from longshore.roll import Present
 from longshore.top.workers import FORGET, Roster
 
 
-def present(label: str, **about: Any) -> Present:
-    return Present(WorkerId(label, f"{label}/1"), about)
+def present(label: str, **about: Any) -> PresentWorker:
+    return PresentWorker(WorkerId(label, f"{label}/1"), about)
 
 
 def held(number: int, worker: str) -> Job:

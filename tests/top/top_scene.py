@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import Any, cast
 
 from longshore.errors import Failure
+from longshore.extensions.presence import WorkerRegistry
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.queue import Queue
-from longshore.roll import KeepsRoll
 
 LEASE = timedelta(seconds=60)
 
@@ -50,4 +50,4 @@ class Scene:
 
     async def sign_in(self, label: str, about: Mapping[str, Any]) -> None:
         """A worker says that it is there."""
-        await cast(KeepsRoll, self.queue).sign_in(WorkerId(label, f"{label}/1"), LEASE, about)
+        await cast(WorkerRegistry, self.queue).sign_in(WorkerId(label, f"{label}/1"), LEASE, about)

@@ -24,7 +24,7 @@ from longshore.lease import WorkerId
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Queue, Selection
-from longshore.worker import Report, RunFinished, WorkerConfig, work
+from longshore.worker import RunFinished, WorkerConfig, WorkerReport, work
 
 DRIVER = """
 import asyncio, json, sys
@@ -50,14 +50,14 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-Work = Callable[..., Awaitable[Report]]
+Work = Callable[..., Awaitable[WorkerReport]]
 
 
 @pytest.fixture
 def run_worker(tmp_path: Path) -> Work:
     """Run a worker in this process on a queue in memory, until nothing is left to do."""
 
-    async def run(queue: Queue, *handlers: Handler, clock: ManualClock | None = None, **changes: Any) -> Report:
+    async def run(queue: Queue, *handlers: Handler, clock: ManualClock | None = None, **changes: Any) -> WorkerReport:
         given: dict[str, Any] = {
             "queue_url": "memory://",
             "handler_file": tmp_path / "handlers.py",
@@ -72,7 +72,9 @@ def run_worker(tmp_path: Path) -> Work:
     return run
 
 
-async def finish(task: asyncio.Task[Report], clock: ManualClock, *, step: float = 0.5, limit: float = 1e6) -> Report:
+async def finish(
+    task: asyncio.Task[WorkerReport], clock: ManualClock, *, step: float = 0.5, limit: float = 1e6
+) -> WorkerReport:
     """Move the clock until the worker has ended."""
     while not task.done():
         assert clock.monotonic() < limit, "the worker does not end"
@@ -83,7 +85,7 @@ async def finish(task: asyncio.Task[Report], clock: ManualClock, *, step: float 
 
 
 @pytest.fixture
-def advance() -> Callable[..., Awaitable[Report]]:
+def advance() -> Callable[..., Awaitable[WorkerReport]]:
     return finish
 
 

@@ -23,8 +23,8 @@ from longshore.media.memory import MemoryQueue
 from longshore.observe.logs import configure
 from longshore.queue import Selection
 from longshore.settings import resolve
-from longshore.worker import MaxIdle, MaxWork, Report, RunFinished, WorkerConfig, work
-from longshore.worker.egress import Egress, EgressGuard, fault_of, guard, networks
+from longshore.worker import MaxIdle, MaxWork, RunFinished, WorkerConfig, WorkerReport, work
+from longshore.worker.lifecycle.egress import Egress, EgressGuard, fault_of, guard, networks
 
 VPN, HOME = "198.51.100.4", "203.0.113.7"
 
@@ -92,14 +92,14 @@ async def claimed_once(queue: MemoryQueue) -> bool:
     return all(job.epoch == 1 for job in await queue.jobs(Selection()))
 
 
-Begin = Callable[..., "asyncio.Task[Report]"]
+Begin = Callable[..., "asyncio.Task[WorkerReport]"]
 
 
 @pytest.fixture
 def begin(clock: ManualClock, check_site: CheckSite, tmp_path: Path) -> Begin:
     """Start a guarded worker in this process."""
 
-    def start(queue: MemoryQueue, work_handler: Any, **changes: Any) -> asyncio.Task[Report]:
+    def start(queue: MemoryQueue, work_handler: Any, **changes: Any) -> asyncio.Task[WorkerReport]:
         given: dict[str, Any] = {
             "queue_url": "memory://",
             "handler_file": tmp_path / "handlers.py",

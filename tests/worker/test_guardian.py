@@ -12,8 +12,8 @@ import psutil
 import pytest
 from tests.windows import become_windows
 
-from longshore.worker import guardian
-from longshore.worker.guardian import MARK, end_tree
+from longshore.worker.children import guardian
+from longshore.worker.children.guardian import MARK, end_tree
 
 
 @pytest.fixture

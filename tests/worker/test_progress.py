@@ -15,8 +15,8 @@ from longshore.clock import ManualClock
 from longshore.handlers.handler import handler
 from longshore.media.memory import MemoryQueue
 from longshore.observe.logs import configure
-from longshore.worker.attended import Attended
-from longshore.worker.standing import Standing
+from longshore.worker.status.worker_status import WorkerStatus
+from longshore.wrappers.call_timer import TimedQueue
 
 
 @handler("echo")
@@ -102,7 +102,7 @@ async def test_whoever_watches_the_worker_is_told_that_the_queue_does_not_answer
 ) -> None:
     from longshore.worker import RunFinished, WorkerConfig, work
 
-    shown: list[Standing] = []
+    shown: list[WorkerStatus] = []
     queue = Hanging(clock)
     await queue.submit(some_jobs("echo", 1))
     config = WorkerConfig(
@@ -120,7 +120,7 @@ async def test_whoever_watches_the_worker_is_told_that_the_queue_does_not_answer
 
 async def test_only_what_is_asked_and_not_answered_counts_as_silence(clock: ManualClock) -> None:
     queue = Hanging(clock)
-    attended = Attended(queue, clock)
+    attended = TimedQueue(queue, clock)
     first = asyncio.create_task(attended.stats())
     await asyncio.sleep(0)
     clock.advance(10)

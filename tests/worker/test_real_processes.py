@@ -10,8 +10,8 @@ from typing import Any
 
 from longshore.job import State, new_job
 from longshore.media import open_queue
-from longshore.runs.limits import Limits, left_out, set_limits
-from longshore.runs.records import surveyed
+from longshore.runs.control.growth_limits import GrowthLimits, left_out, set_limits
+from longshore.runs.records.run_records import surveyed
 
 
 def messages(entries: list[dict[str, Any]]) -> str:
@@ -359,7 +359,7 @@ def test_the_watchdog_keeps_to_the_limits_of_a_run(site: Any) -> None:
 
     async def limited() -> None:
         queue = await open_queue(site.url)
-        await set_limits(queue, "r", Limits(max_jobs=10))
+        await set_limits(queue, "r", GrowthLimits(max_jobs=10))
         await queue.close()
 
     async def dropped() -> int:

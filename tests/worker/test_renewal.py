@@ -14,7 +14,7 @@ from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
 from longshore.worker import MaxEmptyPolls
-from longshore.worker.hand import Hand
+from longshore.worker.leases.held_leases import HeldLeases
 
 
 async def test_an_attempt_whose_lease_is_lost_is_ended_and_changes_nothing(
@@ -135,7 +135,7 @@ async def test_what_is_still_ours_after_a_sleep_is_begun_once_the_queue_has_said
     queue = MemoryQueue(clock)
     await queue.submit([new_job("turns", {})])
     lease = timedelta(seconds=30)
-    hand = Hand(clock, lease)
+    hand = HeldLeases(clock, lease)
     hand.take_in(await queue.claim(Want(worker=WorkerId.new("me"), lease=lease)), clock.monotonic())
     asked_before = clock.monotonic()
     clock.advance(31)

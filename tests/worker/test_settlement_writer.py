@@ -17,9 +17,9 @@ from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
-from longshore.scrape.records import Emission, Emitted, RecordWriter, SegmentSink, Survey
-from longshore.worker.attempt_records import AttemptRecords
-from longshore.worker.settlement_writer import SettlementWriter
+from longshore.scrape.records import Emission, Emitted, RecordReader, RecordWriter, SegmentSink
+from longshore.worker.kit.attempt_records import AttemptRecords
+from longshore.worker.loop.settlement_writer import SettlementWriter
 from longshore.wrappers.worker_queue import worker_queue
 
 
@@ -73,7 +73,7 @@ class Store:
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     made = Database()
-    monkeypatch.setattr("longshore.worker.attempt_records.open_records", made.open)
+    monkeypatch.setattr("longshore.worker.kit.attempt_records.open_records", made.open)
     return made
 
 
@@ -153,7 +153,7 @@ async def test_another_event_loop_writes_to_the_same_files(queue: MemoryQueue, t
     watchdog = threading.Thread(target=lambda: asyncio.run(writer.settle_last(completed(leases))))
     watchdog.start()
     watchdog.join()
-    assert [record.data for record in Survey(tmp_path / "records").records()] == [{"number": n} for n in range(3)]
+    assert [record.data for record in RecordReader(tmp_path / "records").records()] == [{"number": n} for n in range(3)]
 
 
 async def test_a_flush_waits_for_what_another_flush_is_writing(queue: MemoryQueue, tmp_path: Path) -> None:
@@ -178,4 +178,4 @@ async def test_a_flush_waits_for_what_another_flush_is_writing(queue: MemoryQueu
     go.set()
     await first
     await second
-    assert len(Survey(tmp_path).undecided) == 1
+    assert len(RecordReader(tmp_path).undecided) == 1

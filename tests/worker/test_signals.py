@@ -7,8 +7,8 @@ import signal
 
 import pytest
 
-from longshore.worker.hangup import Hangup
-from longshore.worker.signals import Signals
+from longshore.worker.lifecycle.hangup import Hangup
+from longshore.worker.lifecycle.signals import Signals
 
 
 @pytest.fixture(params=["here", "windows"])

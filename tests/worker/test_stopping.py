@@ -20,7 +20,7 @@ from longshore.observe.logs import configure
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
 from longshore.worker import MaxEmptyPolls, MaxIdle, MaxMemory, MaxWork, RunFinished, Snapshot, stop_condition
-from longshore.worker.stop import spans
+from longshore.worker.loop.stop_conditions import spans
 
 
 @handler("echo")

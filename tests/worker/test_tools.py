@@ -20,17 +20,17 @@ from longshore.handlers.kit import AsyncKit
 from longshore.job import new_job
 from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
+from longshore.pacing.contract import Unlimited
 from longshore.queue import Selection, totals
 from longshore.scrape.browser import Browsers
-from longshore.scrape.bundles import Bundles, read_bundle
-from longshore.scrape.pacing import NoPace
-from longshore.scrape.proxies.posted import posted
-from longshore.scrape.records import Survey
+from longshore.scrape.capture.failure_bundles import FailureBundles, read_bundle
+from longshore.scrape.proxies.status_file import read_status_files
+from longshore.scrape.records import RecordReader
 from longshore.settings import resolve
 from longshore.testing import make_job
-from longshore.worker.kit_config import KitConfig, ProxyConfig
-from longshore.worker.proxying import check_tools, own_proxies
-from longshore.worker.tools import WorkerTools
+from longshore.worker.kit.config import KitConfig, ProxyConfig
+from longshore.worker.kit.proxy_setup import check_tools, own_proxies
+from longshore.worker.kit.tools import WorkerTools
 
 HANDLERS = """
 from longshore import Worker, handler
@@ -99,7 +99,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def records(folder: Path) -> list[Any]:
-    return [record.data for record in Survey(folder / ".longshore" / "records").records()]
+    return [record.data for record in RecordReader(folder / ".longshore" / "records").records()]
 
 
 @pytest.mark.parametrize("kind", ["async", "plain", "class", "async class"])
@@ -133,7 +133,7 @@ async def test_browsers_are_made_as_the_settings_say(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
     settings = resolve({}, environ={"LONGSHORE_BROWSER": "selenium", "LONGSHORE_BROWSER_BLOCKED": "image, font"})
-    tools = WorkerTools(KitConfig.of(settings, WorkerId.new("tester")), "tester/1", NoPace(), SystemClock())
+    tools = WorkerTools(KitConfig.of(settings, WorkerId.new("tester")), "tester/1", Unlimited(), SystemClock())
     assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     await tools.close()
     assert made == [("selenium", ("image", "font"), None)]
@@ -187,7 +187,7 @@ async def test_a_bundle_that_cannot_be_made_costs_neither_the_job_nor_the_worker
     def broken(*_: object) -> None:
         raise ValueError("half a character")
 
-    monkeypatch.setattr(Bundles, "keep", broken)
+    monkeypatch.setattr(FailureBundles, "keep", broken)
     queue = MemoryQueue()
     await queue.submit([new_job("async broken", {"url": f"{site.url}/{n}"}) for n in range(3)])
     with capture_logs() as said:
@@ -210,7 +210,7 @@ async def test_records_that_the_filter_rejects_are_counted_with_the_reason(
     await queue.submit([new_job("filtered", {})])
     await run_worker(queue, handler_file=file)
     assert [job.result for job in await queue.jobs(Selection())] == [[False, False, False, True, True]]
-    tally = Survey(tmp_path / ".longshore" / "records").tally()
+    tally = RecordReader(tmp_path / ".longshore" / "records").tally()
     assert (tally.kept, tally.rejected) == ({"record": 2}, {"record": {"too small": 3}})
 
 
@@ -231,7 +231,7 @@ async def test_requests_go_through_the_proxies_of_the_file_and_changes_are_logge
     assert totals(await queue.stats()).completed == 12
     assert all(server.names for server in servers)
     assert "rests" in (tmp_path / "logs" / "proxies.log").read_text()
-    (told,) = posted(tmp_path / ".longshore" / "proxies")
+    (told,) = read_status_files(tmp_path / ".longshore" / "proxies")
     assert sum(standing.succeeded for standing in told.standings) >= 12
     assert [trouble.state for standing in told.standings for trouble in standing.troubles] == ["resting"]
 
@@ -246,7 +246,7 @@ async def test_proxies_that_change_are_taken_on_while_the_worker_runs(
     (tmp_path / "first.txt").write_text(first.proxy.url)
     (tmp_path / "second.txt").write_text(second.proxy.url)
     config = KitConfig(proxies=ProxyConfig(file="first.txt"))
-    tools = WorkerTools(config, "tester/1", NoPace(), SystemClock())
+    tools = WorkerTools(config, "tester/1", Unlimited(), SystemClock())
 
     async def fetch() -> None:
         await AsyncKit(structlog.get_logger(), tools, make_job({})).http.get(f"{site.url}/page")
@@ -284,7 +284,7 @@ async def test_a_browser_does_not_outlive_the_proxies_it_was_started_with(
             retired.append(why)
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
-    tools = WorkerTools(KitConfig(), "tester/1", NoPace(), SystemClock())
+    tools = WorkerTools(KitConfig(), "tester/1", Unlimited(), SystemClock())
     assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     tools.change(KitConfig(proxies=ProxyConfig(file="proxies.txt")))
     assert retired == ["the proxies have changed"]
@@ -306,7 +306,7 @@ async def test_a_browser_asks_before_each_page_where_the_tor_is(
             super().__init__(*args, **options)
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
-    tools = WorkerTools(KitConfig(tor=True), "tester/1", NoPace(), SystemClock())
+    tools = WorkerTools(KitConfig(tor=True), "tester/1", Unlimited(), SystemClock())
     assert AsyncKit(structlog.get_logger(), tools, make_job({})).browser is not None
     assert asked == [tools.own_tor().plain_proxy]
     await tools.close()

@@ -13,7 +13,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import totals
-from longshore.runs.limits import Limits, set_limits
+from longshore.runs.control.growth_limits import GrowthLimits, set_limits
 from longshore.wrappers.worker_queue import worker_queue
 
 
@@ -35,7 +35,7 @@ class Hangs(MemoryQueue):
 async def test_a_second_connection_uses_the_quota_that_the_first_has_taken(same_worker: bool, size: int) -> None:
     """The first is the blocked event loop of a worker, the second its watchdog. Another worker must not have it."""
     queue = Hangs()
-    await set_limits(queue, "r", Limits(max_jobs=5))
+    await set_limits(queue, "r", GrowthLimits(max_jobs=5))
     await queue.submit([new_job("page", {"number": 0}, run="r")])
     [lease] = await queue.claim(Want(worker=WorkerId.new("w")))
     found = tuple(new_job("page", {"number": number}) for number in range(1, 9))

@@ -15,9 +15,9 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from longshore.cli.streams import make_usable
 from longshore.errors import LongshoreError, SettingsError, UsageError
 from longshore.system.signals import hangup_signal
+from longshore.ui.streams import make_usable
 
 INTERRUPTED = 130
 NOBODY_READS = 141
@@ -91,7 +91,7 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if _debugging(given):
         traceback.print_exc()
     if message:
-        from longshore.cli.output import printable
+        from longshore.ui.output import printable
 
         # It may quote anything; its own lines are its own.
         shown = "\n".join(map(printable, message.split("\n")))
@@ -144,6 +144,6 @@ def _unheard(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _program() -> str:
-    from longshore.cli.program import program
+    from longshore.ui.program import program
 
     return program()

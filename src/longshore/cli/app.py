@@ -19,51 +19,53 @@ _PEOPLE, _JOBS, _SETUP = "Run work", "Look and steer", "Set up"
 
 
 class _Listed(NamedTuple):
-    """A verb as the list of verbs has it: the function of its name, in the file of its name."""
+    """A verb as the list of verbs has it. The function has the verb's name."""
 
+    module: str
+    """Below `longshore.cli.verbs`."""
     panel: str
     short_help: str
-    file: str = ""
-    """The file, where it is called otherwise."""
 
 
 VERBS: Mapping[str, _Listed] = {
-    "run": _Listed(_PEOPLE, "A whole run on this machine: jobs in, results out."),
-    "start": _Listed(_PEOPLE, "Start a scraper by its name, here or for all workers."),
-    "submit": _Listed(_PEOPLE, "Put jobs into the queue."),
-    "schedule": _Listed(_PEOPLE, "Runs that start by themselves, every night."),
-    "work": _Listed(_PEOPLE, "Be one worker."),
-    "fleet": _Listed(_PEOPLE, "Many workers on this machine, watched."),
-    "stop": _Listed(_PEOPLE, "Stop the fleet of this folder."),
-    "export": _Listed(_PEOPLE, "What a run found, as one file."),
-    "collect": _Listed(_PEOPLE, "Take results into a folder as they come."),
-    "scrapers": _Listed(_JOBS, "Which scrapers there are."),
-    "wait": _Listed(_PEOPLE, "Watch a run until it ends."),
-    "status": _Listed(_JOBS, "How far each run is."),
-    "estimate": _Listed(_JOBS, "When a run will be done, and what binds."),
-    "top": _Listed(_JOBS, "Watch a queue or a run live."),
-    "assign": _Listed(_JOBS, "Which worker has which partitions."),
-    "hosts": _Listed(_JOBS, "How fast each host is asked, and which are closed."),
-    "jobs": _Listed(_JOBS, "List jobs."),
-    "show": _Listed(_JOBS, "Everything about one job."),
-    "records": _Listed(_JOBS, "How many records a run has, and why others were rejected."),
-    "retry": _Listed(_JOBS, "Try failed jobs again."),
-    "replay": _Listed(_JOBS, "Run a kept failure again, offline."),
-    "reparse": _Listed(_JOBS, "Parse the kept pages of a run again."),
-    "cancel": _Listed(_JOBS, "Give up jobs that are not finished."),
-    "pause": _Listed(_JOBS, "Let nothing of a run begin."),
-    "resume": _Listed(_JOBS, "Let a paused run go on.", "pause"),
-    "release": _Listed(_JOBS, "Take claimed jobs out of the hands of workers."),
-    "copy": _Listed(_JOBS, "Copy or move jobs into another queue; take some offline."),
-    "prune": _Listed(_JOBS, "Remove finished jobs for good."),
-    "archive": _Listed(_JOBS, "Pack old completed jobs away."),
-    "autoscale-target": _Listed(_JOBS, "How many workers the waiting work asks for."),
-    "migrate": _Listed(_SETUP, "Make or update the queue's tables."),
-    "config": _Listed(_SETUP, "Every setting, and where it came from."),
-    "doctor": _Listed(_SETUP, "What stands in the way of work, and the fix."),
-    "proxies": _Listed(_SETUP, "How the proxies stand at each host; with check, which of a file work."),
-    "demo": _Listed(_SETUP, "See it work: a bundled site, scraped."),
-    "init": _Listed(_SETUP, "Make a folder to start from."),
+    "run": _Listed("work.run", _PEOPLE, "A whole run on this machine: jobs in, results out."),
+    "start": _Listed("work.start", _PEOPLE, "Start a scraper by its name, here or for all workers."),
+    "submit": _Listed("work.submit", _PEOPLE, "Put jobs into the queue."),
+    "schedule": _Listed("work.schedule", _PEOPLE, "Runs that start by themselves, every night."),
+    "work": _Listed("work.work", _PEOPLE, "Be one worker."),
+    "fleet": _Listed("work.fleet", _PEOPLE, "Many workers on this machine, watched."),
+    "stop": _Listed("work.stop", _PEOPLE, "Stop the fleet of this folder."),
+    "export": _Listed("work.export", _PEOPLE, "What a run found, as one file."),
+    "collect": _Listed("work.collect", _PEOPLE, "Take results into a folder as they come."),
+    "scrapers": _Listed("inspect.scrapers", _JOBS, "Which scrapers there are."),
+    "wait": _Listed("work.wait", _PEOPLE, "Watch a run until it ends."),
+    "status": _Listed("inspect.status", _JOBS, "How far each run is."),
+    "estimate": _Listed("inspect.estimate", _JOBS, "When a run will be done, and what binds."),
+    "top": _Listed("inspect.top", _JOBS, "Watch a queue or a run live."),
+    "assign": _Listed("inspect.assign", _JOBS, "Which worker has which partitions."),
+    "hosts": _Listed("inspect.hosts", _JOBS, "How fast each host is asked, and which are closed."),
+    "jobs": _Listed("inspect.jobs", _JOBS, "List jobs."),
+    "show": _Listed("inspect.show", _JOBS, "Everything about one job."),
+    "records": _Listed("inspect.records", _JOBS, "How many records a run has, and why others were rejected."),
+    "retry": _Listed("control.retry", _JOBS, "Try failed jobs again."),
+    "replay": _Listed("control.replay", _JOBS, "Run a kept failure again, offline."),
+    "reparse": _Listed("control.reparse", _JOBS, "Parse the kept pages of a run again."),
+    "cancel": _Listed("control.cancel", _JOBS, "Give up jobs that are not finished."),
+    "pause": _Listed("control.pause", _JOBS, "Let nothing of a run begin."),
+    "resume": _Listed("control.pause", _JOBS, "Let a paused run go on."),
+    "release": _Listed("control.release", _JOBS, "Take claimed jobs out of the hands of workers."),
+    "copy": _Listed("control.copy", _JOBS, "Copy or move jobs into another queue; take some offline."),
+    "prune": _Listed("control.prune", _JOBS, "Remove finished jobs for good."),
+    "archive": _Listed("control.archive", _JOBS, "Pack old completed jobs away."),
+    "autoscale-target": _Listed("inspect.autoscale_target", _JOBS, "How many workers the waiting work asks for."),
+    "migrate": _Listed("setup.migrate", _SETUP, "Make or update the queue's tables."),
+    "config": _Listed("setup.config", _SETUP, "Every setting, and where it came from."),
+    "doctor": _Listed("setup.doctor", _SETUP, "What stands in the way of work, and the fix."),
+    "proxies": _Listed(
+        "setup.proxies", _SETUP, "How the proxies stand at each host; with check, which of a file work."
+    ),
+    "demo": _Listed("setup.demo", _SETUP, "See it work: a bundled site, scraped."),
+    "init": _Listed("setup.init", _SETUP, "Make a folder to start from."),
 }
 """In the order of the help."""
 
@@ -124,7 +126,7 @@ class _Commands(Mapping[str, Any]):
 
 def _verb(name: str, listed: _Listed, settings: Settings | None) -> Any:
     function = name.replace("-", "_")
-    module = importlib.import_module(f"longshore.cli.{listed.file or function}")
+    module = importlib.import_module(f"longshore.cli.verbs.{listed.module}")
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     cls = getattr(module, "COMMAND", Verb)
     alone.command(name, cls=cls, rich_help_panel=listed.panel, short_help=listed.short_help)(getattr(module, function))

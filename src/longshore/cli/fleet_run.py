@@ -13,31 +13,31 @@ from typing import Any
 from rich.console import Console
 
 from longshore.cli import NOBODY_READS
-from longshore.cli.campaign import asked_to_stop
-from longshore.cli.fleet_board import Board, ProxyNews, shares_by_name
-from longshore.cli.fleet_command import command
-from longshore.cli.fleet_log import LOGS, Log
-from longshore.cli.fleet_view import FleetView, fleet_view, progress_line
 from longshore.cli.launch import Launch
-from longshore.cli.notices import notices
-from longshore.cli.output import counted, duration, printable
-from longshore.cli.progress import rate
-from longshore.cli.proxies import resting
+from longshore.cli.verbs.setup.proxies import resting
 from longshore.clock import Clock, SystemClock
 from longshore.errors import NotFoundError, QueueError
-from longshore.fleet.autoscale import Load, Scaler
-from longshore.fleet.control import HOME, Control
-from longshore.fleet.footprint import footprints
-from longshore.fleet.sizing import Numbered, Sizing
-from longshore.fleet.supervisor import Ending, Fleet, Phase, Post, Stop, how_it_ended
+from longshore.fleet.launch.worker_command import command
+from longshore.fleet.sizing.autoscale import QueueLoad, Scaler
+from longshore.fleet.sizing.memory_use import footprints
+from longshore.fleet.sizing.resizer import Numbered, Resizer
+from longshore.fleet.supervise.control import HOME, FleetControl
+from longshore.fleet.supervise.supervisor import Fleet, Phase, Stop, SupervisedWorker, WorkerExit, how_it_ended
 from longshore.job import State
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
-from longshore.runs.outlook import Outlook
+from longshore.runs.estimate.forecast import Forecast
+from longshore.runs.local.campaign import asked_to_stop
 from longshore.settings import resolve
 from longshore.system.signals import send_hangup
-from longshore.worker.hangup import Hangup
-from longshore.worker.live import LiveSettings
+from longshore.ui.fleet_board import FleetBoard, ProxySummary, shares_by_name
+from longshore.ui.fleet_log import LOGS, Log
+from longshore.ui.fleet_view import FleetView, fleet_view, progress_line
+from longshore.ui.notices import notices
+from longshore.ui.output import counted, duration, printable
+from longshore.ui.progress import rate
+from longshore.worker.lifecycle.hangup import Hangup
+from longshore.worker.lifecycle.live_settings import LiveSettings
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at the workers, and two pictures of them."""
@@ -51,7 +51,7 @@ _STOPPING = {
 }
 
 
-async def supervise(launch: Launch, queue: Queue, control: Control) -> int:
+async def supervise(launch: Launch, queue: Queue, control: FleetControl) -> int:
     """Start the workers, show how far they are, and return the exit code when the last has ended."""
     to = Output(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     with control.held(launch.order.run, len(launch.lineup.numbers)), Log(LOGS / "fleet.log") as log:
@@ -85,7 +85,7 @@ class Supervision:
 
     launch: Launch
     queue: Queue
-    control: Control
+    control: FleetControl
     to: Output
     log: Log
     clock: Clock = field(default_factory=SystemClock)
@@ -102,12 +102,12 @@ class Supervision:
             self._hear,
         )
         shares = shares_by_name(lineup.shares) if lineup.partitioned else None
-        self.board = Board(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
+        self.board = FleetBoard(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
         self.board.counted(totals(self.launch.counts))
-        self._proxies = ProxyNews(self.board, self.say)
+        self._proxies = ProxySummary(self.board, self.say)
         # The time left is that of a run, and known where these workers may do all of it.
         run = self.launch.order.run if lineup.reach is None and not lineup.trial else None
-        self._watch = None if run is None else Outlook(self.queue, run, self.clock)
+        self._watch = None if run is None else Forecast(self.queue, run, self.clock)
         self._estimated = float("-inf")
         self._phases: dict[str, Phase] = {}
         # The workers follow the settings each for itself; here it is only written down, once for all of them.
@@ -116,7 +116,7 @@ class Supervision:
         """Whether the terminal is known to be gone."""
         self._told: set[str] = set()
         """Why the fleet is paused, as far as that has been said."""
-        self._working: asyncio.Task[list[Ending]] | None = None
+        self._working: asyncio.Task[list[WorkerExit]] | None = None
         self._told_of: set[int] = set()
         """The processes of workers that have told how they stand."""
         self._owed: set[int] = set()
@@ -159,11 +159,11 @@ class Supervision:
         if order.policy is None:
             return []
         numbered = Numbered(self.fleet, lambda number: command(self.launch, number))
-        return [Sizing(numbered, Scaler(order.policy, self.clock), self._load, self.say, order.until_done).keep()]
+        return [Resizer(numbered, Scaler(order.policy, self.clock), self._load, self.say, order.until_done).keep()]
 
-    async def _load(self) -> Load:
+    async def _load(self) -> QueueLoad:
         count = await self._counted()
-        return Load(count.pending, count.claimed)
+        return QueueLoad(count.pending, count.claimed)
 
     # While it runs
 
@@ -299,7 +299,7 @@ class Supervision:
             return NOBODY_READS
         return 130 if self.board.asked is Stop.RELEASE else 0
 
-    def _ended_well(self, post: Post) -> bool:
+    def _ended_well(self, post: SupervisedWorker) -> bool:
         # One that was told to stop before it could start, or to leave at once, did what it was told.
         told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
         return post.ending.done or self.board.asked is Stop.RELEASE or told_early

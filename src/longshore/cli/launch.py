@@ -16,20 +16,20 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from longshore.cli.output import counted, duration, note, write
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError, UsageError
-from longshore.fleet.assignment import assign
-from longshore.fleet.autoscale import Load, Policy
-from longshore.fleet.checks import Finding, Plan, Verdict, examine
-from longshore.fleet.checks.loading import load_apart
-from longshore.fleet.lineup import Lineup, line_up
-from longshore.fleet.table import Table, listed_partitions, read_table
+from longshore.extensions.presence import PresentWorker, WorkerRegistry
+from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding, run_checks
+from longshore.fleet.checks.load_handlers import load_apart
+from longshore.fleet.partitions.assignment import assign
+from longshore.fleet.partitions.assignment_table import AssignmentTable, listed_partitions, read_table
+from longshore.fleet.partitions.start_plan import StartPlan, start_plan
+from longshore.fleet.sizing.autoscale import QueueLoad, ScalingPolicy
 from longshore.job import State
 from longshore.queue import Count, Selection, totals
-from longshore.roll import KeepsRoll, Present
-from longshore.runs.pace import least_seconds
-from longshore.scrape.proxy_file import read_proxies
+from longshore.runs.watch.current_rate import least_seconds
+from longshore.scrape.proxies.proxy_file import read_proxies
 from longshore.settings import Settings, resolve
+from longshore.ui.output import counted, duration, note, write
 from longshore.url import mask_url
 
 _SAMPLE = 200
@@ -38,7 +38,7 @@ _PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
-class Order:
+class LaunchOptions:
     """What the command line asked for."""
 
     file: Path
@@ -51,7 +51,7 @@ class Order:
     until_done: bool
     needs_dotenv: bool
     """Whether this folder is meant to have a `.env`."""
-    policy: Policy | None = None
+    policy: ScalingPolicy | None = None
     """How it sizes itself; None for a fleet of fixed size."""
 
 
@@ -59,9 +59,9 @@ class Order:
 class Launch:
     """A fleet that may start."""
 
-    order: Order
+    order: LaunchOptions
     settings: Settings
-    lineup: Lineup
+    lineup: StartPlan
     counts: tuple[Count, ...]
     """The work before it starts."""
     seconds: tuple[float, ...] = ()
@@ -81,10 +81,10 @@ class _Look:
 
     counts: tuple[Count, ...] = ()
     seconds: tuple[float, ...] = ()
-    present: tuple[Present, ...] = ()
+    present: tuple[PresentWorker, ...] = ()
 
 
-async def prepared(order: Order) -> Launch | None:
+async def prepared(order: LaunchOptions) -> Launch | None:
     """Check everything, and return what may start; None where a check failed, after telling all that did.
 
     `UsageError` where the order makes no sense.
@@ -95,7 +95,7 @@ async def prepared(order: Order) -> Launch | None:
     if table is not None:
         # It must hold what there is work for; without a table nobody needs to wait for the answer.
         await asyncio.wait({looking})
-    plan = Plan(
+    plan = CheckPlan(
         said=order.said,
         handler_file=order.file,
         table=order.table,
@@ -104,7 +104,7 @@ async def prepared(order: Order) -> Launch | None:
         needs_dotenv=order.needs_dotenv,
     )
     loading = asyncio.ensure_future(load_apart(plan))
-    findings = await examine(plan, loading=loading)
+    findings = await run_checks(plan, loading=loading)
     await asyncio.wait({looking})
     if not _passed(findings):
         looking.exception()  # one of the checks has told it
@@ -121,15 +121,15 @@ async def prepared(order: Order) -> Launch | None:
     if table is not None and "workers" not in settings.sources:
         size = max(table.rows) + 1
     assigns = assign if table is None else table.assign
-    lined_up = partial(line_up, size, known, only=only, trial=order.trial, assigns=assigns)
+    lined_up = partial(start_plan, size, known, only=only, trial=order.trial, assigns=assigns)
     lineup = lined_up()
     launch = Launch(order, settings, lineup, tuple(lineup.counts(look.counts)), look.seconds)
     return _among_others(launch, look.present, lined_up)
 
 
-def _among_others(launch: Launch, present: Sequence[Present], lined_up: Callable[..., Lineup]) -> Launch:
+def _among_others(launch: Launch, present: Sequence[PresentWorker], lined_up: Callable[..., StartPlan]) -> Launch:
     """The fleet with what is left to its workers by those of other fleets that are on the run already."""
-    from longshore.cli.fleet_command import fleet_name
+    from longshore.fleet.launch.worker_command import fleet_name
 
     own, others, taken = fleet_name(launch), 0, set[int]()
     for each in present:
@@ -143,7 +143,7 @@ def _among_others(launch: Launch, present: Sequence[Present], lined_up: Callable
     return replace(launch, others=others, lineup=lined_up(taken=taken))
 
 
-def _table_or_none(path: Path | None) -> Table | None:
+def _table_or_none(path: Path | None) -> AssignmentTable | None:
     """The table; None where there is none, or it cannot be read, which its check will say."""
     try:
         return None if path is None else read_table(path)
@@ -151,9 +151,9 @@ def _table_or_none(path: Path | None) -> Table | None:
         return None
 
 
-async def _look(order: Order) -> _Look:
+async def _look(order: LaunchOptions) -> _Look:
     """What the queue holds; nothing where there is none yet, and none is made. Raises what the queue raises."""
-    from longshore.cli.opened import opened_existing
+    from longshore.runs.open_queue import opened_existing
 
     done = Selection(run=order.run, states=frozenset({State.COMPLETED}))
     try:
@@ -161,7 +161,7 @@ async def _look(order: Order) -> _Look:
             return _Look(
                 tuple(await queue.stats(order.run)),
                 tuple(job.seconds for job in await queue.jobs(done, limit=_SAMPLE) if job.seconds is not None),
-                tuple(await cast("KeepsRoll", queue).present()) if queue.traits.keeps_roll else (),
+                tuple(await cast("WorkerRegistry", queue).present()) if queue.traits.keeps_roll else (),
             )
     except NotFoundError:
         return _Look()
@@ -181,14 +181,14 @@ def _partitions_of(looking: asyncio.Future[_Look], only: Sequence[str] | None) -
 
 def _passed(findings: Sequence[Finding]) -> bool:
     """Whether a fleet may start; shows what a person should know."""
-    from longshore.cli.doctor import show_findings
+    from longshore.cli.verbs.setup.doctor import show_findings
 
-    if any(finding.verdict is Verdict.FAIL for finding in findings):
+    if any(finding.verdict is CheckVerdict.FAIL for finding in findings):
         show_findings(findings)
         note("longshore: Nothing was started. `longshore doctor` runs the same checks.")
         return False
-    fine = sum(finding.verdict is Verdict.OK for finding in findings)
-    warnings = [finding for finding in findings if finding.verdict is Verdict.WARN]
+    fine = sum(finding.verdict is CheckVerdict.OK for finding in findings)
+    warnings = [finding for finding in findings if finding.verdict is CheckVerdict.WARN]
     hint = "; `longshore doctor` says what to do about these:" if warnings else "."
     _console().print(Text.assemble(("✓", "green"), f" {counted(fine, 'check')} fine, nothing in the way{hint}"))
     _write_rows([(Text.assemble(("!", "yellow"), f" {finding.name:<9}"), finding.what) for finding in warnings], gap=1)
@@ -217,7 +217,7 @@ def _write_rows(rows: Sequence[tuple[Text, str]], *, gap: int) -> None:
 
 def show(launch: Launch) -> None:
     """The assignment, what is pending, the proxies, the time it will take."""
-    from longshore.cli.assign import show as show_assignment
+    from longshore.cli.verbs.inspect.assign import show as show_assignment
 
     lineup, settings = launch.lineup, launch.settings
     pending = Counter[str]()
@@ -311,7 +311,7 @@ def _estimate(launch: Launch, total: Count) -> str:
         return f"not known yet: nothing of {'this run' if launch.order.run else 'this queue'} has been done"
     settings, policy = launch.settings, launch.order.policy
     jobs = _within_limits(launch, total)
-    workers = len(launch.lineup.numbers) if policy is None else policy.target(Load(total.pending, total.claimed))
+    workers = len(launch.lineup.numbers) if policy is None else policy.target(QueueLoad(total.pending, total.claimed))
     # Others take part in all there is to do, not in what these may do, nor in a trial.
     helped = launch.others if jobs == total.remaining and not launch.lineup.trial else 0
     mean = fmean(launch.seconds)

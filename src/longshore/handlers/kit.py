@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from longshore.handlers.kit_tools import AsyncFetcher, SyncFetcher, SyncProxies, SyncTorSessions
     from longshore.job import Job
     from longshore.scrape.browser import AttemptBrowsers, SyncAttemptBrowsers
+    from longshore.scrape.capture.trail import Trail
     from longshore.scrape.proxies import ProxyPool
     from longshore.scrape.records import Emission
     from longshore.scrape.tor import Tor
-    from longshore.scrape.trail import Trail
 
 HttpT_co = TypeVar("HttpT_co", covariant=True)
 

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Protocol, Unpack
 
-from longshore.scrape.answers import Response
-from longshore.scrape.batch import AT_ONCE
-from longshore.scrape.proxies.turns import TakenTurn
-from longshore.scrape.request import BodyOptions, Options
+from longshore.scrape.http.fetch_all import AT_ONCE
+from longshore.scrape.http.request import BodyOptions, Options
+from longshore.scrape.http.response import Response
+from longshore.scrape.proxies.proxy_source import TakenProxy
 
 
 class AsyncFetcher(Protocol):
@@ -57,7 +57,7 @@ class SyncFetcher(Protocol):
         """As `AsyncFetcher.request`."""
 
 
-class ProxyTurn(TakenTurn, Protocol):
+class ProxyTurn(TakenProxy, Protocol):
     """The use of one proxy for one request."""
 
     @property

@@ -17,10 +17,10 @@ from typing import Any
 from longshore.clock import SystemClock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Held, Lease, Want
-from longshore.orphaned_leases import OrphanedLeases
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
-from longshore.settlement_repair import reconsidered, unstorable
+from longshore.settlement.orphaned_leases import OrphanedLeases
+from longshore.settlement.repair import reconsidered, unstorable
 from longshore.system.first_of import first_of
 from longshore.system.loop_thread import LoopThread
 from longshore.wrappers.worker_queue import worker_queue

@@ -49,7 +49,7 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.media import open_queue
-from longshore.observe.failures import said_of
+from longshore.observe.failure_fields import said_of
 from longshore.observe.logs import configure
 from longshore.observe.statistics import final_statistics
 from longshore.outcome import Completed, Failed, Outcome

@@ -8,8 +8,8 @@ from typing import Protocol, cast
 from longshore.address import check_spelling, full_url, scheme_of
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, UnknownSchemeError
+from longshore.extensions.record_store import RecordStore
 from longshore.queue import Queue
-from longshore.record_store import RecordStore
 from longshore.url import mask_url
 
 __all__ = ["full_url", "migrate", "open_queue", "open_records", "scheme_of"]

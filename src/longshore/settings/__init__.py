@@ -10,8 +10,8 @@ from __future__ import annotations
 from longshore.settings.files import DOTENV, TOML, check_finished, export_dotenv, read_dotenv
 from longshore.settings.profiles import BUILT_IN
 from longshore.settings.resolution import export_profile, queue_url, resolve, unknown_variables
-from longshore.settings.table import DEFAULT, DEFAULT_QUEUE, TABLE, Setting, Settings, Source
-from longshore.settings.values import Span, show
+from longshore.settings.table import DEFAULT, DEFAULT_QUEUE, TABLE, Setting, Settings, ValueSource
+from longshore.settings.values import SecondsRange, show
 
 __all__ = [
     "BUILT_IN",
@@ -20,10 +20,10 @@ __all__ = [
     "DOTENV",
     "TABLE",
     "TOML",
+    "SecondsRange",
     "Setting",
     "Settings",
-    "Source",
-    "Span",
+    "ValueSource",
     "check_finished",
     "export_dotenv",
     "export_profile",

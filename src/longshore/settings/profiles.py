@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longshore.errors import SettingsError
-from longshore.settings.table import TABLE, Source
+from longshore.settings.table import TABLE, ValueSource
 
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "development": {"max_work": 5, "vpn": False, "database": False, "debug": True},
@@ -20,7 +20,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
 """The profiles there are without any file, and where each differs from the defaults."""
 
 
-def check_profile(name: str, source: Source, own: Mapping[str, Mapping[str, Any]]) -> None:
+def check_profile(name: str, source: ValueSource, own: Mapping[str, Mapping[str, Any]]) -> None:
     """`SettingsError`, naming those there are, for a profile that neither stands here nor in `longshore.toml`."""
     if name in BUILT_IN or name in own:
         return

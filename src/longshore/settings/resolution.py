@@ -14,7 +14,7 @@ from longshore.address import same_queue
 from longshore.errors import SettingsError
 from longshore.settings.files import DOTENV, TOML, TomlFile, read_dotenv, read_toml
 from longshore.settings.profiles import BUILT_IN, check_profile
-from longshore.settings.table import PREFIX, TABLE, Setting, Settings, Source
+from longshore.settings.table import PREFIX, TABLE, Setting, Settings, ValueSource
 from longshore.settings.values import NO, YES, parsed
 from longshore.url import mask_url
 
@@ -41,7 +41,7 @@ def resolve(
     )
     profile = places.profile()
     values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, ValueSource] = {}
     for setting in TABLE.values():
         if found := places.find(setting, profile):
             source, raw = found
@@ -71,20 +71,20 @@ class _Places:
         check_profile(name, source, self.toml.profiles)
         return name
 
-    def find(self, setting: Setting, profile: str) -> tuple[Source, Any] | None:
+    def find(self, setting: Setting, profile: str) -> tuple[ValueSource, Any] | None:
         """The value of the highest place that has one, unchecked."""
         name = setting.name
         if self.cli.get(name) is not None:
-            return Source("command line", setting.flag), self.cli[name]
+            return ValueSource("command line", setting.flag), self.cli[name]
         if found := _from_environment(setting, self.environment, self.dotenv):
             return found
         # In a file that has both, what is said of this profile alone is meant to differ from what is said of all.
         if name in (own := self.toml.profiles.get(profile, {})):
-            return Source("profile", profile), own[name]
+            return ValueSource("profile", profile), own[name]
         if name in self.toml.settings:
-            return Source(TOML, name), self.toml.settings[name]
+            return ValueSource(TOML, name), self.toml.settings[name]
         if name in (built_in := BUILT_IN.get(profile, {})):
-            return Source("profile", profile), built_in[name]
+            return ValueSource("profile", profile), built_in[name]
         return None
 
 
@@ -132,15 +132,15 @@ def _suggested(name: str, known: Sequence[str]) -> str:
 
 def _from_environment(
     setting: Setting, environment: Mapping[str, str], dotenv: Mapping[str, str]
-) -> tuple[Source, str] | None:
+) -> tuple[ValueSource, str] | None:
     set_here = [
-        (Source("environment", name), environment[name])
+        (ValueSource("environment", name), environment[name])
         for name in setting.variables
         if _meant(name, environment.get(name))
     ]
     # An empty variable that is really set hides the one in the file: that is how a person switches it off.
     in_file = [
-        (Source(DOTENV, name), dotenv[name])
+        (ValueSource(DOTENV, name), dotenv[name])
         for name in setting.variables
         if _meant(name, dotenv.get(name)) and name not in environment
     ]
@@ -158,7 +158,7 @@ def _meant(name: str, value: str | None) -> bool:
     return bool(value) and (name != _SHARED or str(value).strip().lower() in YES | NO)
 
 
-def _agreed(setting: Setting, found: list[tuple[Source, str]]) -> tuple[Source, str] | None:
+def _agreed(setting: Setting, found: list[tuple[ValueSource, str]]) -> tuple[ValueSource, str] | None:
     for source, value in found[1:]:
         first, first_value = found[0]
         if value != first_value and not (setting.name == "queue" and same_queue(value, first_value)):
@@ -183,7 +183,7 @@ def queue_url(variable: str, value: str) -> str:
     return value
 
 
-def _checked(setting: Setting, raw: Any, source: Source) -> Any:
+def _checked(setting: Setting, raw: Any, source: ValueSource) -> Any:
     try:
         value = parsed(setting.type, raw)
     except ValueError:

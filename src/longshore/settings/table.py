@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
-from longshore.settings.values import Span, show
+from longshore.settings.values import SecondsRange, show
 
 DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
 PREFIX = "LONGSHORE_"
@@ -23,7 +23,7 @@ _MANY = 10**12
 
 
 @dataclass(frozen=True)
-class Source:
+class ValueSource:
     """Where a value came from: `command line`, `environment`, `.env`, `longshore.toml`, `profile` or `default`."""
 
     level: str
@@ -36,7 +36,7 @@ class Source:
         return f"{self.name} ({self.level})" if self.name else self.level
 
 
-DEFAULT = Source("default")
+DEFAULT = ValueSource("default")
 
 
 def _setting(
@@ -139,8 +139,8 @@ class Settings:
     workers: int = _setting(
         2, "How many worker processes `run` and `fleet` start.", "WORKER_COUNT", at_least=1, at_most=1000
     )
-    stagger: Span = _setting(  # noqa: RUF009 - a field like the others
-        Span(2.0, 5.0),
+    stagger: SecondsRange = _setting(  # noqa: RUF009 - a field like the others
+        SecondsRange(2.0, 5.0),
         "Seconds between the starts of two workers of a fleet: a number, or a range to draw from.",
         at_most=_YEARS,
     )
@@ -153,8 +153,8 @@ class Settings:
         "The user agent of every request, in place of our own. Rules in robots.txt are looked up by its first word.",
     )
     robots: bool = _setting(True, "Obey robots.txt. A handler may say otherwise for itself.")
-    host_delay: Span = _setting(  # noqa: RUF009 - a field like the others
-        Span(0.0, 0.0),
+    host_delay: SecondsRange = _setting(  # noqa: RUF009 - a field like the others
+        SecondsRange(0.0, 0.0),
         "Seconds between two requests to one host, by all workers together: a number, or a range such as 8-20. "
         "0 learns from each host how fast it may be asked.",
         at_most=_YEARS,
@@ -259,7 +259,7 @@ class Settings:
         "`text` for people, `json` for machines; `auto` is text on a terminal and JSON when piped.",
         choices=("auto", "text", "json"),
     )
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sources: Mapping[str, ValueSource] = field(default_factory=dict)
 
     @property
     def lease(self) -> timedelta:
@@ -272,9 +272,9 @@ class Settings:
         return timedelta(seconds=self.poll_interval)
 
     @property
-    def delay(self) -> Span:
+    def delay(self) -> SecondsRange:
         """The pause between two jobs of a worker."""
-        return Span(self.min_delay_seconds, max(self.min_delay_seconds, self.max_delay_seconds))
+        return SecondsRange(self.min_delay_seconds, max(self.min_delay_seconds, self.max_delay_seconds))
 
     def with_changes(self, new: Settings, names: Iterable[str]) -> Settings:
         """These settings, with the values (and their sources) of those named taken from `new`."""
@@ -283,7 +283,7 @@ class Settings:
         taken = {name: source for name, source in new.sources.items() if name in named}
         return replace(self, **{name: getattr(new, name) for name in named}, sources={**kept, **taken})
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> ValueSource:
         """Where the value of a setting came from."""
         return self.sources.get(name, DEFAULT)
 
@@ -331,7 +331,7 @@ class Setting:
             return "true or false"
         if self.type is str:
             return "text"
-        if self.type is Span:
+        if self.type is SecondsRange:
             return "a number, or a range such as 2-5" + (f", of at most {self.at_most:,}" if self.at_most else "")
         noun = "a whole number" if self.type is int else "a number"
         if self.at_least is None:
@@ -342,7 +342,7 @@ class Setting:
         """Whether a value of its type lies within its bounds and is one of its choices."""
         if self.choices and value not in self.choices:
             return False
-        low, high = (value.low, value.high) if isinstance(value, Span) else (value, value)
+        low, high = (value.low, value.high) if isinstance(value, SecondsRange) else (value, value)
         return (self.at_least is None or low >= self.at_least) and (self.at_most is None or high <= self.at_most)
 
 

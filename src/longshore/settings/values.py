@@ -18,7 +18,7 @@ _SPAN = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?\Z")
 
 
 @dataclass(frozen=True)
-class Span:
+class SecondsRange:
     """A duration that is drawn anew each time, in seconds: from `low` to `high`, evenly."""
 
     low: float
@@ -58,7 +58,7 @@ def parsed(kind: type, raw: Any) -> Any:
         if isinstance(raw, float):
             raise ValueError
         return int(raw)
-    if kind is Span:
+    if kind is SecondsRange:
         return _span(str(raw))
     number = float(raw)
     if not math.isfinite(number):
@@ -66,7 +66,7 @@ def parsed(kind: type, raw: Any) -> Any:
     return number
 
 
-def _span(text: str) -> Span:
+def _span(text: str) -> SecondsRange:
     found = _SPAN.match(text.strip())
     if found is None:
         raise ValueError
@@ -74,4 +74,4 @@ def _span(text: str) -> Span:
     high = low if found[2] is None else float(found[2])
     if high < low:
         raise ValueError
-    return Span(low, high)
+    return SecondsRange(low, high)

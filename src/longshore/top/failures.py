@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from longshore.errors import Failure
-from longshore.runs.failures import FailureGroup, FailureGroups, failure_of
+from longshore.runs.watch.failures import FailureGroup, FailureGroups, failure_of
 
 KINDS = 100
 """Past this many, further ones are counted under their type and exception alone."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.job import Job
-from longshore.scrape.rate import Standing
+from longshore.pacing.host_rate import HostRate
 from longshore.top.failures import FailureTally
 
 SHOWN = 200
@@ -53,13 +53,13 @@ class PendingTally:
 
 
 def host_rows(
-    waiting: PendingTally, pending: int, under_way: Counter[str], known: Mapping[str, Standing], now: float
+    waiting: PendingTally, pending: int, under_way: Counter[str], known: Mapping[str, HostRate], now: float
 ) -> tuple[HostRow, ...]:
     """The hosts of the jobs that were read, those with most work first.
 
     `known` is by host, or `HOST via IDENTITY` where a host is asked with several; `now` is by the clock they share.
     """
-    standings: dict[str, list[Standing]] = {}
+    standings: dict[str, list[HostRate]] = {}
     for name, standing in known.items():
         standings.setdefault(name.partition(" via ")[0], []).append(standing)
     each = pending / waiting.read if waiting.read else 0.0
@@ -71,7 +71,7 @@ def host_rows(
     return tuple(sorted(rows, key=lambda row: (-row.waiting, row.host)))
 
 
-def _row(host: str, waiting: int, standings: list[Standing], now: float) -> HostRow:
+def _row(host: str, waiting: int, standings: list[HostRate], now: float) -> HostRow:
     if not standings:
         return HostRow(host=host, waiting=waiting)
     asked = [standing for standing in standings if standing.closed_until <= now]
@@ -91,5 +91,5 @@ def _row(host: str, waiting: int, standings: list[Standing], now: float) -> Host
     )
 
 
-def _rate(standing: Standing) -> float:
+def _rate(standing: HostRate) -> float:
     return min(standing.rate, 1 / standing.crawl_delay) if standing.crawl_delay else standing.rate

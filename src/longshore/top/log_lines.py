@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.top.finding import Detail
+from longshore.top.find_jobs import Detail
 
 LINES = 40
 _FILES = 200

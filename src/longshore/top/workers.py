@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from longshore.extensions.presence import PresentWorker
 from longshore.job import Job
-from longshore.roll import Present
-from longshore.runs.failures import subject
-from longshore.runs.hands import number_said
+from longshore.runs.watch.active_workers import number_said
+from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
 FORGET = 300.0
@@ -48,7 +48,7 @@ class Roster:
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, WorkerRow]] = {}
 
-    def note(self, now: float, present: Iterable[Present], claimed: Iterable[Job]) -> tuple[WorkerRow, ...]:
+    def note(self, now: float, present: Iterable[PresentWorker], claimed: Iterable[Job]) -> tuple[WorkerRow, ...]:
         """Who was seen at this (monotonic) time; the answer is everyone who was seen lately, by label."""
         for label, row in _seen(present, claimed).items():
             self._known[label] = (now, row)
@@ -59,7 +59,7 @@ class Roster:
         )
 
 
-def _seen(present: Iterable[Present], claimed: Iterable[Job]) -> dict[str, WorkerRow]:
+def _seen(present: Iterable[PresentWorker], claimed: Iterable[Job]) -> dict[str, WorkerRow]:
     rows = {each.worker.label: _on_roll(each) for each in present}
     for job in claimed:
         if job.worker is None:
@@ -71,7 +71,7 @@ def _seen(present: Iterable[Present], claimed: Iterable[Job]) -> dict[str, Worke
     return rows
 
 
-def _on_roll(each: Present) -> WorkerRow:
+def _on_roll(each: PresentWorker) -> WorkerRow:
     about = each.about
     fleet, membership = _mapping(about.get("fleet")), _mapping(about.get("membership"))
     number = fleet.get("number", membership.get("number"))

@@ -8,8 +8,7 @@ from longshore.system.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from longshore.worker.config import WorkerConfig
-    from longshore.worker.report import Exit, Report
-    from longshore.worker.stop import (
+    from longshore.worker.loop.stop_conditions import (
         MaxEmptyPolls,
         MaxIdle,
         MaxMemory,
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
         StopCondition,
         stop_condition,
     )
+    from longshore.worker.status.counters import Exit, WorkerReport
     from longshore.worker.worker import work
 
 __all__ = [
@@ -27,11 +27,11 @@ __all__ = [
     "MaxIdle",
     "MaxMemory",
     "MaxWork",
-    "Report",
     "RunFinished",
     "Snapshot",
     "StopCondition",
     "WorkerConfig",
+    "WorkerReport",
     "stop_condition",
     "work",
 ]
@@ -40,17 +40,17 @@ if not TYPE_CHECKING:  # a type checker is to know each name
     __getattr__ = lazy_exports(
         __name__,
         {
-            "Exit": "report",
-            "MaxEmptyPolls": "stop",
-            "MaxIdle": "stop",
-            "MaxMemory": "stop",
-            "MaxWork": "stop",
-            "Report": "report",
-            "RunFinished": "stop",
-            "Snapshot": "stop",
-            "StopCondition": "stop",
+            "Exit": "status.counters",
+            "MaxEmptyPolls": "loop.stop_conditions",
+            "MaxIdle": "loop.stop_conditions",
+            "MaxMemory": "loop.stop_conditions",
+            "MaxWork": "loop.stop_conditions",
+            "WorkerReport": "status.counters",
+            "RunFinished": "loop.stop_conditions",
+            "Snapshot": "loop.stop_conditions",
+            "StopCondition": "loop.stop_conditions",
             "WorkerConfig": "config",
-            "stop_condition": "stop",
+            "stop_condition": "loop.stop_conditions",
             "work": "worker",
         },
     )

@@ -10,10 +10,10 @@ import msgspec
 
 from longshore.errors import UsageError
 from longshore.lease import DEFAULT_LEASE, WorkerId
-from longshore.settings import TABLE, Span
-from longshore.worker.kit_config import KitConfig
-from longshore.worker.scope import Scoping
-from longshore.worker.stop import StopCondition
+from longshore.settings import TABLE, SecondsRange
+from longshore.worker.kit.config import KitConfig
+from longshore.worker.loop.partition_scope import Scoping
+from longshore.worker.loop.stop_conditions import StopCondition
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How partitions are shared with other workers; absent, not at all."""
     concurrency: int = 8
     """How many attempts are under way at once."""
-    delay: Span = Span(0.0, 0.0)
+    delay: SecondsRange = SecondsRange(0.0, 0.0)
     """The pause between two attempts, drawn anew each time."""
     batch_size: int = 100
     """How many jobs one claim takes at most. Fewer are taken when jobs are slow, so that none lies waiting here."""

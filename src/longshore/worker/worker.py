@@ -32,42 +32,42 @@ from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.lease import Lease
 from longshore.media import open_queue
+from longshore.observe.captured_prints import prints_to_log
 from longshore.observe.logs import bind_worker
-from longshore.observe.prints import prints_to_log
 from longshore.outcome import Released, Settlement
+from longshore.pacing.claim_filter import ClaimFilter
+from longshore.pacing.worker_limiter import WorkerLimiter
 from longshore.queue import Queue
 from longshore.scrape.tor import TorError
 from longshore.settings import Settings
+from longshore.system.backoff import Backoff
 from longshore.system.descriptors import raise_open_limit
 from longshore.system.first_of import first_of
-from longshore.worker.awake import awake
-from longshore.worker.backoff import Backoff
-from longshore.worker.children import Children
-from longshore.worker.claimer import Claimer
+from longshore.system.keep_awake import awake
+from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.config import WorkerConfig
-from longshore.worker.crew import Crew
-from longshore.worker.ending import LEAVE_SECONDS, Ending
-from longshore.worker.gate import Gate, Gatekeeper
-from longshore.worker.hand import Hand
-from longshore.worker.hangup import Hangup
-from longshore.worker.kit_config import KitConfig
-from longshore.worker.kit_pace import WorkerPace
-from longshore.worker.live import LiveSettings
-from longshore.worker.politeness import Politeness
-from longshore.worker.progress import Progress
-from longshore.worker.reaper import Reaper
-from longshore.worker.renewal import Renewal, RenewalThread
-from longshore.worker.report import Exit, Report, Tally, claim_success_rate
-from longshore.worker.reporter import Reporter
-from longshore.worker.runner import Interruption, Runner
-from longshore.worker.scheduler import MakeStarts, Scheduler
-from longshore.worker.settlement_writer import SettlementWriter
-from longshore.worker.settler import Settler
-from longshore.worker.signals import Signals
-from longshore.worker.standing import Watcher
-from longshore.worker.stop import MaxWork, stop_conditions_in
-from longshore.worker.tempo import Tempo
-from longshore.worker.tools import WorkerTools
+from longshore.worker.kit.config import KitConfig
+from longshore.worker.kit.tools import WorkerTools
+from longshore.worker.leases.held_leases import HeldLeases
+from longshore.worker.leases.renewal import Renewal, RenewalThread
+from longshore.worker.lifecycle.hangup import Hangup
+from longshore.worker.lifecycle.live_settings import LiveSettings
+from longshore.worker.lifecycle.shutdown import LEAVE_SECONDS, Shutdown
+from longshore.worker.lifecycle.signals import Signals
+from longshore.worker.loop.claimer import Claimer
+from longshore.worker.loop.executor import Executor, Interruption
+from longshore.worker.loop.executor_pool import ExecutorPool
+from longshore.worker.loop.job_spacing import JobSpacing
+from longshore.worker.loop.reaper import Reaper
+from longshore.worker.loop.schedule_poller import MakeStarts, SchedulePoller
+from longshore.worker.loop.settlement_writer import SettlementWriter
+from longshore.worker.loop.settler import Settler
+from longshore.worker.loop.start_gate import Gate, Gatekeeper
+from longshore.worker.loop.stop_conditions import MaxWork, stop_conditions_in
+from longshore.worker.status.counters import Exit, WorkerCounters, WorkerReport, claim_success_rate
+from longshore.worker.status.log_reporter import LogReporter
+from longshore.worker.status.progress import Progress
+from longshore.worker.status.worker_status import StatusWatcher
 from longshore.wrappers.worker_queue import worker_queue
 
 _LOOK_SECONDS = 1.0
@@ -82,12 +82,12 @@ async def work(
     clock: Clock | None = None,
     handlers: Mapping[str, Handler] | None = None,
     queue: Queue | None = None,
-    reporter: Reporter | None = None,
+    reporter: LogReporter | None = None,
     gate: Gate | None = None,
     live: LiveSettings | None = None,
-    watcher: Watcher | None = None,
+    watcher: StatusWatcher | None = None,
     starts: MakeStarts | None = None,
-) -> Report:
+) -> WorkerReport:
     """Be a worker until a stop condition holds, a signal comes, or the queue is lost; then say how it went.
 
     Raises a `UsageError` where it cannot even start. What is left out is made from the configuration: the handlers from
@@ -101,7 +101,7 @@ async def work(
         handlers = load_handlers(config.handler_file)
     kinds = _kinds(config, handlers)
     bind_worker(config.worker.label)
-    reporter = reporter or Reporter(config, clock)
+    reporter = reporter or LogReporter(config, clock)
     own_queue = queue is None
     if queue is None:
         queue = await _opened(config, clock, reporter)
@@ -125,7 +125,7 @@ def _kinds(config: WorkerConfig, handlers: Mapping[str, Handler]) -> list[str]:
     return sorted(config.kinds)
 
 
-async def _opened(config: WorkerConfig, clock: Clock, reporter: Reporter) -> Queue:
+async def _opened(config: WorkerConfig, clock: Clock, reporter: LogReporter) -> Queue:
     backoff = Backoff(0.5, 30.0)
     while True:
         try:
@@ -148,10 +148,10 @@ class _Worker:
         clock: Clock,
         handlers: Mapping[str, Handler],
         queue: Queue,
-        reporter: Reporter,
+        reporter: LogReporter,
         gate: Gate | None,
         live: LiveSettings | None,
-        watcher: Watcher | None,
+        watcher: StatusWatcher | None,
         starts: MakeStarts | None,
     ) -> None:
         self._config = config
@@ -159,25 +159,27 @@ class _Worker:
         self._handlers = handlers
         self._wrapped = worker_queue(queue, clock)
         self._queue = queue = self._wrapped.queue
-        self._scheduler = Scheduler(starts, queue, clock, config.worker.incarnation)
+        self._scheduler = SchedulePoller(starts, queue, clock, config.worker.incarnation)
         self._reporter = reporter
-        self._tally = Tally()
+        self._tally = WorkerCounters()
         self._started = clock.monotonic()
         self._started_at = clock.now()
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
-        self._hand = Hand(clock, config.lease)
-        self._pace = WorkerPace(config.kit, queue, clock)
+        self._hand = HeldLeases(clock, config.lease)
+        self._pace = WorkerLimiter(config.kit, queue, clock)
         incarnation = config.worker.incarnation
         mark = secrets.token_hex(8)
         self._tools = WorkerTools(config.kit, incarnation, self._pace, clock, mark=mark, tell=reporter.proxies_wait)
-        self._children = Children(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self._tools)
+        self._children = ChildPool(
+            config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self._tools
+        )
         self._writer = SettlementWriter(self._wrapped, self._tools.records)
         self._settler = Settler(self._writer, self._hand, clock, config.batch_size, self, lambda: self._ending.patience)
         self._live = live
         self._refused_proxies = ""
         """Why their file could not be read, as far as that has been said."""
-        self._tempo = Tempo(config.concurrency, config.delay, clock)
-        self._crew = Crew(self._hand, self._runner, self._service)
+        self._tempo = JobSpacing(config.concurrency, config.delay, clock)
+        self._crew = ExecutorPool(self._hand, self._runner, self._service)
         self._reaper = Reaper(config, queue, clock, reporter)
         self._gatekeeper = Gatekeeper(gate, clock, self)
         self._claimer = Claimer(
@@ -192,11 +194,11 @@ class _Worker:
             clock,
             self._reaper,
             self._gatekeeper,
-            Politeness(self._pace, self._hand),
+            ClaimFilter(self._pace, self._hand),
             reporter,
             self,
         )
-        self._ending = Ending(self._claimer.stopping, reporter, self._hand, self._settler, config.lease)
+        self._ending = Shutdown(self._claimer.stopping, reporter, self._hand, self._settler, config.lease)
         self._progress = Progress(
             config,
             clock,
@@ -212,7 +214,7 @@ class _Worker:
             lambda: self._tools.proxy_news.waits,
         )
 
-    async def live(self, *, renew_in_thread: bool) -> Report:
+    async def live(self, *, renew_in_thread: bool) -> WorkerReport:
         """From `initialized` to the final statistics."""
         raise_open_limit()
         with Signals(self._ending.signalled) as signals:
@@ -335,8 +337,8 @@ class _Worker:
         except (QueueError, TimeoutError) as error:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
 
-    def _runner(self) -> Runner:
-        return Runner(self._hand, self._handlers, self._children, self._tools, self._settler.put, self._tempo)
+    def _runner(self) -> Executor:
+        return Executor(self._hand, self._handlers, self._children, self._tools, self._settler.put, self._tempo)
 
     def _renewal_thread(self, renewal: Renewal, signals: Signals) -> RenewalThread:
         timeouts = [h.timeout.total_seconds() for h in self._handlers.values() if h.is_async]
@@ -386,12 +388,12 @@ class _Worker:
         sys.stderr.flush()
         os._exit(int(self._ending.code))
 
-    def _final(self, claim_success: float | None = None) -> Report:
+    def _final(self, claim_success: float | None = None) -> WorkerReport:
         if unwritten := self._settler.unwritten + self._settler.busy:
             self._reporter.unwritten(unwritten, self._config.lease)
             self._ending.code = self._ending.code or Exit.FAILED
         tally = self._tally
-        report = Report(
+        report = WorkerReport(
             worker=self._config.worker.label,
             claimed=tally.claimed,
             completed=tally.completed,

@@ -13,9 +13,9 @@ from typing import cast
 
 from longshore.clock import Clock
 from longshore.queue import Queue
-from longshore.worker.attended import Attended
-from longshore.worker.limits import Limited
-from longshore.worker.pausing import Pausing
+from longshore.wrappers.call_timer import TimedQueue
+from longshore.wrappers.growth_limits import GrowthLimitedQueue
+from longshore.wrappers.paused import PausableQueue
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class WorkerQueue:
 
     queue: Queue
     """Claim from this one and settle on it. It can do all that the bare queue can."""
-    timer: Attended
+    timer: TimedQueue
     """Knows which calls wait for an answer."""
-    limits: Limited
+    limits: GrowthLimitedQueue
     """Drops follow-on jobs beyond the limits of their run. Call `tell` before the queue is closed."""
 
 
@@ -35,7 +35,7 @@ def worker_queue(queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None 
 
     `same_worker` is the first connection of a worker that opens a second one: both share their quota of new jobs.
     """
-    timer = Attended(queue, clock)
+    timer = TimedQueue(queue, clock)
     holder = None if same_worker is None else same_worker.limits.holder
-    limits = Limited(cast("Queue", timer), clock, holder=holder)
-    return WorkerQueue(cast("Queue", Pausing(cast("Queue", limits), clock)), timer, limits)
+    limits = GrowthLimitedQueue(cast("Queue", timer), clock, holder=holder)
+    return WorkerQueue(cast("Queue", PausableQueue(cast("Queue", limits), clock)), timer, limits)

@@ -15,15 +15,16 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
+from longshore.extensions.shared_state import ABSENT, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, JobName, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
-from longshore.media.directory import DirectoryQueue, journal
-from longshore.media.directory.turns import Turn
-from longshore.media.directory.workers import ABANDONED
-from longshore.notes import ABSENT, Note
+from longshore.media.directory import DirectoryQueue
+from longshore.media.directory.journal import journal
+from longshore.media.directory.ops.heartbeats import ABANDONED
+from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, each_job, totals
-from longshore.transfer import Carried
 
 CALLS = ("rename", "link", "symlink", "open", "write", "fsync", "unlink", "rmdir", "mkdir")
 WORKER = WorkerId("anna", "anna/1")
@@ -63,7 +64,7 @@ async def four_watched(queue: Queue, clock: ManualClock) -> None:
 
 
 async def some_notes(queue: DirectoryQueue, clock: ManualClock) -> None:
-    await queue.note("pace", [Note(name, ABSENT, {"of": name}) for name in ("x.test", "y.test")])
+    await queue.note("pace", [StateEntry(name, ABSENT, {"of": name}) for name in ("x.test", "y.test")])
 
 
 async def at_the_end_of_a_generation(queue: Queue, clock: ManualClock) -> None:
@@ -116,7 +117,7 @@ async def claim_of_other_hosts(queue: Queue, clock: ManualClock) -> None:
 async def note(queue: DirectoryQueue, clock: ManualClock) -> None:
     known = await queue.notes("pace")
     new = {"x.test": 1, "y.test": None, "z.test": 3}
-    await queue.note("pace", [Note(name, known.get(name).version, value) for name, value in new.items()])
+    await queue.note("pace", [StateEntry(name, known.get(name).version, value) for name, value in new.items()])
 
 
 async def settle(queue: Queue, clock: ManualClock) -> None:
@@ -177,7 +178,7 @@ def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
     # Each process takes the jobs of the same hosts, or there would be many ways to be after a claim.
-    monkeypatch.setattr(Turn, "any", lambda: Turn("00", ""))
+    monkeypatch.setattr(HostTurn, "any", lambda: HostTurn("00", ""))
     start = ManualClock().now()
     template = tmp_path / "template"
     elapsed = run(template, scene, start)

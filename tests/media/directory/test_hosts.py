@@ -17,9 +17,9 @@ from longshore.clock import ManualClock
 from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.directory import DirectoryQueue
-from longshore.media.directory.layout import File, host_of, lane_of, line, pending
-from longshore.media.directory.record import encode, new_record
-from longshore.media.directory.turns import Turn
+from longshore.media.directory.files.job_file import encode, new_record
+from longshore.media.directory.files.layout import JobFileName, host_of, lane_of, line, pending
+from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Selection
 
@@ -72,7 +72,7 @@ def put(folder: Path, host: str, numbers: range) -> None:
     content = encode(new_record(job(f"{host}-{numbers[0]}", host), 0.0))
     for start in range(numbers.start, numbers.stop, 1000):
         paths = [
-            f"{folder}/{pending(LANE, File(number, 0, 0, 0, host=host_of(host), change='0123456789ab'))}"
+            f"{folder}/{pending(LANE, JobFileName(number, 0, 0, 0, host=host_of(host), change='0123456789ab'))}"
             for number in range(start, min(start + 1000, numbers.stop))
         ]
         first = Path(paths[0])
@@ -92,7 +92,7 @@ async def work_of(
     queue: DirectoryQueue, monkeypatch: pytest.MonkeyPatch, limit: int, without_hosts: frozenset[str] = BANNED
 ) -> Counter[str]:
     """What a claim takes, and a wait after it; the claim begins at the same host each time."""
-    queue._turn = Turn("80", "")
+    queue._turn = HostTurn("80", "")
     with monkeypatch.context() as counting:
         work = Work(counting)
         leases = await queue.claim(want(limit, without_hosts=without_hosts))

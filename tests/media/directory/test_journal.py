@@ -13,11 +13,12 @@ from longshore.clock import ManualClock
 from longshore.errors import Failure, QueueError, QueueUnavailableError
 from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
-from longshore.media.directory import DirectoryQueue, journal
-from longshore.media.directory.draft import Draft
-from longshore.media.directory.entry import Entry
-from longshore.media.directory.journal import Journal
-from longshore.media.directory.submit import Arrival, Arrivals
+from longshore.media.directory import DirectoryQueue
+from longshore.media.directory.journal import journal
+from longshore.media.directory.journal.entry import JournalEntry
+from longshore.media.directory.journal.journal import Journal
+from longshore.media.directory.journal.pending_change import PendingChange
+from longshore.media.directory.ops.submit import Arrival, Arrivals
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, Submitted, totals
 
@@ -112,7 +113,7 @@ async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatc
     late.open()
     for number in range(30):
         await queue.submit([job(str(number))])
-    with Draft(str(tmp_path), "late") as draft:
+    with PendingChange(str(tmp_path), "late") as draft:
         draft.move("nowhere", "elsewhere")
         assert not late.commit(draft)
     assert late.look().n == 30
@@ -124,7 +125,7 @@ async def test_a_change_whose_folder_was_swept_is_not_made(tmp_path: Path) -> No
     await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))
     late.open()
-    with Draft(str(tmp_path), "late") as draft:
+    with PendingChange(str(tmp_path), "late") as draft:
         draft.stage([b"content"])
         draft.move("nowhere", "elsewhere")
         late.sweep(draft.id)
@@ -147,7 +148,7 @@ async def test_a_change_that_was_made_and_not_carried_out_is_carried_out_by_the_
     await dying.close()
 
 
-def _die(entry: Entry) -> bool:
+def _die(entry: JournalEntry) -> bool:
     raise KeyboardInterrupt
 
 

@@ -23,7 +23,7 @@ from longshore.errors import (
 from longshore.job import Job, new_job
 from longshore.lease import Lease, WorkerId
 from longshore.media.directory import DirectoryQueue, open_queue
-from longshore.media.directory.disk import translate
+from longshore.media.directory.files.disk import translate
 from longshore.media.directory.location import path_of
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Reaped, Selection, Submitted, totals

@@ -15,7 +15,8 @@ from longshore.clock import ManualClock
 from longshore.errors import Failure, QueueError
 from longshore.job import NewJob, State
 from longshore.lease import Lease, Want, WorkerId
-from longshore.media.directory import DirectoryQueue, upgrade
+from longshore.media.directory import DirectoryQueue
+from longshore.media.directory.journal import upgrade
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Queue, Selection, each_job
 
@@ -129,7 +130,7 @@ async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
         raise RuntimeError
 
     with monkeypatch.context() as early:
-        early.setattr("longshore.media.directory.folder.set_mark", stopped)
+        early.setattr("longshore.media.directory.files.folder.set_mark", stopped)
         with pytest.raises(RuntimeError):
             await DirectoryQueue.open(tmp_path, clock)
     first, second = await DirectoryQueue.open(tmp_path, clock), await DirectoryQueue.open(tmp_path, clock)

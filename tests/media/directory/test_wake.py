@@ -14,7 +14,8 @@ import pytest
 from longshore.clock import ManualClock
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.directory import open_queue, wake
+from longshore.media.directory import open_queue
+from longshore.media.directory.files import wake
 
 NEVER = 3600.0
 
@@ -51,7 +52,7 @@ async def test_work_from_another_opening_wakes_who_waits_by_either_means_alone(
 async def test_the_change_that_begins_a_new_folder_of_the_journal_wakes_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longshore.media.directory.journal.GENERATION", 4)
+    monkeypatch.setattr("longshore.media.directory.journal.journal.GENERATION", 4)
     url = f"dir://{tmp_path / 'queue'}"
     queue, other = await open_queue(url, ManualClock()), await open_queue(url, ManualClock())
     elsewhere = Want(worker=WorkerId.new(), run="elsewhere")

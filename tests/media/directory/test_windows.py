@@ -10,7 +10,8 @@ from longshore.clock import ManualClock
 from longshore.errors import QueueError
 from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.directory import disk, open_queue
+from longshore.media.directory import open_queue
+from longshore.media.directory.files import disk
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
 

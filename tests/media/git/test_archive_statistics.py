@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
-from longshore.archive import Month
-from longshore.media.git.archive import months
-from longshore.media.git.objects import Objects, TooLargeError
+from longshore.extensions.archive import Month
+from longshore.media.git.objects.objects import Objects, TooLargeError
+from longshore.media.git.state.archive import months
 
 
 class Shelf:

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from longshore.media.git.backlog import Backlog
-from longshore.media.git.record import Place
+from longshore.media.git.state.backlog import Backlog
+from longshore.media.git.state.branch_files import JobPath
 
 LANES = range(1, 5)
 HOSTS = ("", "aaa", "bbb", "ccc")
 NOBODY: frozenset[str] = frozenset()
 
 
-def place(number: int, host: str = "", lane: int = 1, priority: int = 0, due: int | None = None) -> Place:
-    return Place(number=number, lane=lane, identity="0" * 32, host=host, priority=priority, due=due)
+def place(number: int, host: str = "", lane: int = 1, priority: int = 0, due: int | None = None) -> JobPath:
+    return JobPath(number=number, lane=lane, identity="0" * 32, host=host, priority=priority, due=due)
 
 
 class Model:
@@ -26,11 +26,11 @@ class Model:
     def __init__(self, chance: random.Random, hosts: tuple[str, ...]) -> None:
         self.chance = chance
         self.hosts = hosts
-        self.pending: dict[int, Place] = {}
+        self.pending: dict[int, JobPath] = {}
         self.backlog = Backlog(self.pending)
         self.now = 0.0
 
-    def some_place(self, number: int) -> Place:
+    def some_place(self, number: int) -> JobPath:
         due = self.chance.choice([None, None, int(self.now * 1000) + self.chance.randrange(-2000, 5000)])
         return place(
             number,
@@ -40,11 +40,11 @@ class Model:
             None if due is None else max(due, 0),
         )
 
-    def learn(self, place: Place) -> None:
+    def learn(self, place: JobPath) -> None:
         self.pending[place.number] = place
         self.backlog.add(place)
 
-    def due_in(self, lanes: list[int], without: frozenset[str]) -> list[Place]:
+    def due_in(self, lanes: list[int], without: frozenset[str]) -> list[JobPath]:
         found = [
             place
             for place in self.pending.values()
@@ -52,7 +52,7 @@ class Model:
         ]
         return sorted(found, key=lambda place: (place.priority, place.number))
 
-    def check(self, taken: list[Place], wanted: list[Place], limit: int) -> None:
+    def check(self, taken: list[JobPath], wanted: list[JobPath], limit: int) -> None:
         """What was taken is what the contract allows of what was wanted."""
         assert [each.priority for each in taken] == [each.priority for each in wanted[:limit]]
         for level in {each.priority for each in taken}:
@@ -141,12 +141,12 @@ def test_a_host_whose_jobs_come_one_by_one_does_not_keep_the_others_waiting() ->
     assert not [each for each in pending.values() if each.host == "big"]
 
 
-class Counting(dict[int, Place]):
+class Counting(dict[int, JobPath]):
     """Pending jobs, and how often one was looked up."""
 
     looks = 0
 
-    def get(self, number: int, default: object = None) -> Place | None:  # type: ignore[override]
+    def get(self, number: int, default: object = None) -> JobPath | None:  # type: ignore[override]
         self.looks += 1
         return super().get(number)
 

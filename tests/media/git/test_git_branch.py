@@ -15,15 +15,15 @@ import pytest
 
 from longshore.clock import SystemClock
 from longshore.errors import Failure
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
-from longshore.media.git.exchange import Exchange
-from longshore.media.git.location import Location
-from longshore.media.git.mirror import TIP, Mirror
+from longshore.media.git.location import RepositoryLocation
+from longshore.media.git.objects.mirror import TIP, Mirror
+from longshore.media.git.sync.branch_sync import BranchSync
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Reaped, Selection, Submitted, each_job, totals
-from longshore.transfer import Carried
 
 STATES = {
     "available_work": "pending",
@@ -231,11 +231,11 @@ async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
             raise KeyboardInterrupt
         whole(self, ref, oid)
 
-    mirror = Mirror(Location(f"git+file://{remote}"), tmp_path / "here")
+    mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
     with monkeypatch.context() as patch:
         patch.setattr(Mirror, "set_mark", dies_at_the_second)
         with pytest.raises(KeyboardInterrupt):
-            Exchange(mirror, SystemClock()).open()
+            BranchSync(mirror, SystemClock()).open()
     mirror.close()
     await here.submit([NewJob(run="r", kind="page", key="mine", payload={})])
     assert totals(await there.stats()).pending == 6
@@ -249,7 +249,7 @@ async def test_a_commit_that_does_not_descend_from_what_is_confirmed_is_never_pu
 ) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit(jobs(1))
-    mirror = Mirror(Location(f"git+file://{remote}"), tmp_path / "here")
+    mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
     old = mirror.mark(TIP)
     await there.submit(jobs(5))
     assert totals(await here.stats()).pending == 5

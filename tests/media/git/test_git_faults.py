@@ -26,10 +26,11 @@ from longshore.errors import (
 )
 from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
-from longshore.media.git import GitQueue, faults
-from longshore.media.git.location import Location
-from longshore.media.git.mirror import Mirror
-from longshore.media.git.program import Program
+from longshore.media.git import GitQueue
+from longshore.media.git.location import RepositoryLocation
+from longshore.media.git.objects.mirror import Mirror
+from longshore.media.git.sync import faults
+from longshore.media.git.sync.git_command import GitCommand
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Reaped, Submitted, totals
 
@@ -155,15 +156,15 @@ async def test_a_hook_that_refuses_is_told(remote: Path, tmp_path: Path) -> None
 
 
 def test_a_token_in_the_place_of_a_name_is_not_shown() -> None:
-    location = Location("git+https://t0ken@host/team/queue.git")
+    location = RepositoryLocation("git+https://t0ken@host/team/queue.git")
     assert location.git_url == "https://t0ken@host/team/queue.git"
     told = str(faults.translate("fatal: Authentication failed for 'https://t0ken@host/team/queue.git/'", location))
     assert "t0ken" not in location.shown + told
-    assert Location("git+ssh://git@host/queue.git").shown == "git+ssh://git@host/queue.git"
+    assert RepositoryLocation("git+ssh://git@host/queue.git").shown == "git+ssh://git@host/queue.git"
 
 
 def test_what_servers_say_becomes_one_error_each() -> None:
-    location = Location("git+https://anna:secret@host/team/queue.git")
+    location = RepositoryLocation("git+https://anna:secret@host/team/queue.git")
     said: list[tuple[str, type[QueueError]]] = [
         ("error: unable to write file: No space left on device\nfatal: unpack failed", QueueFullError),
         (
@@ -199,7 +200,7 @@ def test_the_line_that_ssh_says_is_quoted_with_the_fix(line: str, fix: str) -> N
         f"** a greeting of the server **\n{line}\nfatal: Could not read from remote repository.\n\n"
         "Please make sure you have the correct access rights\nand the repository exists.\n"
     )
-    told = str(faults.translate(said, Location("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    told = str(faults.translate(said, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
     assert line in told
     assert "Please make sure" not in told
     assert re.search(fix, told), told
@@ -210,7 +211,7 @@ def test_a_server_with_another_key_than_before_is_not_to_be_trusted_blindly() ->
         "@@@@@@@@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@@@@@@@@\n"
         "Host key for host has changed and you have requested strict checking.\nHost key verification failed.\n"
     )
-    told = str(faults.translate(said, Location("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    told = str(faults.translate(said, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
     assert "is not the one that ssh knows" in told
     assert "ssh-keygen -R HOST" in told
 
@@ -285,7 +286,7 @@ async def test_a_full_disk_under_the_mirror_is_not_taken_for_the_remotes(remote:
 def test_a_cache_folder_that_cannot_be_made_is_named_with_the_fix(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ReadOnlyQueueError, match=rf"in the cache folder '{tmp_path}/file/git'.*set XDG_CACHE_HOME"):
-        Mirror(Location("git+https://host/queue.git"), tmp_path / "file" / "git")
+        Mirror(RepositoryLocation("git+https://host/queue.git"), tmp_path / "file" / "git")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become somebody else")
@@ -294,7 +295,7 @@ def test_a_cache_folder_of_somebody_else_is_named_with_the_fix(tmp_path: Path) -
     os.seteuid(65534)
     try:
         with pytest.raises(ReadOnlyQueueError, match=r"cache folder .*Permission denied.*set XDG_CACHE_HOME"):
-            Mirror(Location("git+https://host/queue.git"), tmp_path / "closed" / "git")
+            Mirror(RepositoryLocation("git+https://host/queue.git"), tmp_path / "closed" / "git")
     finally:
         os.seteuid(0)
 
@@ -330,10 +331,10 @@ async def test_a_push_that_is_killed_half_way_is_done_once_or_not_at_all(
     queue = await opened(f"git+file://{remote}", tmp_path)
     await queue.submit(jobs("a"))
     leases = await queue.claim(Want(worker=WorkerId.new()))
-    whole = Program.attempt
+    whole = GitCommand.attempt
     killed: list[str] = []
 
-    def cut_off(self: Program, *arguments: str) -> tuple[int, str]:
+    def cut_off(self: GitCommand, *arguments: str) -> tuple[int, str]:
         if arguments[0] != "push" or killed:
             return whole(self, *arguments)
         killed.append("push")
@@ -341,7 +342,7 @@ async def test_a_push_that_is_killed_half_way_is_done_once_or_not_at_all(
             whole(self, *arguments)
         return -9, ""
 
-    monkeypatch.setattr(Program, "attempt", cut_off)
+    monkeypatch.setattr(GitCommand, "attempt", cut_off)
     settlement = [Settlement(leases[0], Completed("once", tuple(jobs("b"))))]
     if arrives:
         assert await queue.settle(settlement) == [True]

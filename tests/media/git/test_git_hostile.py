@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import SystemClock
+from longshore.extensions.presence import PresentWorker
 from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
-from longshore.media.git import GitQueue, archive, contents, objects, record
+from longshore.media.git import GitQueue
+from longshore.media.git.objects import objects
+from longshore.media.git.state import archive, branch_files, storable
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection, totals
-from longshore.roll import Present
 
 NAME = "000000099-1-" + "a" * 32 + ".json"
 
@@ -152,11 +154,11 @@ async def test_the_deepest_job_there_can_be_has_follow_on_jobs_that_can_be_read(
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
     remote = tmp_path / "remote.git"
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
-    put(remote, path, BAD % b'{},"depth":%d' % record.DEEPEST)
+    put(remote, path, BAD % b'{},"depth":%d' % branch_files.DEEPEST)
     (lease,) = await queue.claim(Want(worker=WorkerId.new()))
     await queue.settle([Settlement(lease, Completed(None, (NewJob(run="", kind="page", key="below", payload={}),)))])
     (below,) = await queue.claim(Want(worker=WorkerId.new()))
-    assert below.job.depth == record.DEEPEST
+    assert below.job.depth == branch_files.DEEPEST
     await queue.close()
 
 
@@ -175,19 +177,19 @@ async def test_a_heartbeat_whose_words_are_none_is_nobody_and_stops_nobody(
     queue: GitQueue, tmp_path: Path, about: tuple[str, bytes]
 ) -> None:
     worker = WorkerId.new("mallory")
-    path = f"workers/{record.stem_of(worker)}.json"
+    path = f"workers/{branch_files.stem_of(worker)}.json"
     fields = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":60,"beat":7'.encode()
     put(tmp_path / "remote.git", path, b'{%s,"about":%s}' % (fields, about[1]))
     assert await queue.present() == []
     await queue.sign_in(worker, timedelta(seconds=60), {"n": 1})
-    assert await queue.present() == [Present(worker, {"n": 1})]
+    assert await queue.present() == [PresentWorker(worker, {"n": 1})]
     await still_works(queue)
 
 
 @pytest.mark.parametrize("beat", [b"1" + b"0" * 300, b"-1", b"9007199254740992"])
 async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tmp_path: Path, beat: bytes) -> None:
     worker = WorkerId.new("mallory")
-    path = f"workers/{record.stem_of(worker)}.json"
+    path = f"workers/{branch_files.stem_of(worker)}.json"
     words = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":1e300,"about":{{}}'.encode()
     put(tmp_path / "remote.git", path, b'{%s,"beat":%s}' % (words, beat))
     await queue.renew(worker, timedelta(seconds=60))
@@ -198,7 +200,7 @@ async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tm
 
 async def test_words_under_the_name_of_another_are_nobodys(queue: GitQueue, tmp_path: Path) -> None:
     content = b'{"label":"anna","incarnation":"anna/1","lease_seconds":60,"beat":7,"about":{}}'
-    put(tmp_path / "remote.git", f"workers/{record.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
+    put(tmp_path / "remote.git", f"workers/{branch_files.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
     assert await queue.present() == []
     await still_works(queue)
 
@@ -247,7 +249,7 @@ async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkey
 async def test_a_job_that_would_not_fit_when_written_again_is_set_aside_and_the_others_are_moved(
     queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (objects, contents):
+    for module in (objects, storable):
         monkeypatch.setattr(module, "LARGEST", 100_000)
     remote = tmp_path / "remote.git"
     await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("good", "bad")])
@@ -299,5 +301,5 @@ def test_a_file_of_the_archive_that_unpacks_without_end_is_refused(monkeypatch: 
     ],
 )
 def test_a_job_has_one_path_and_no_other(path: str) -> None:
-    assert record.place_of(f"available_work/00000/00/{NAME}", "0" * 40) is not None
-    assert record.place_of(path, "0" * 40) is None
+    assert branch_files.place_of(f"available_work/00000/00/{NAME}", "0" * 40) is not None
+    assert branch_files.place_of(path, "0" * 40) is None

@@ -13,10 +13,12 @@ import pytest
 
 from longshore.clock import SystemClock
 from longshore.errors import QueueUnavailableError
-from longshore.media.git import GitQueue, mirror, program
-from longshore.media.git.location import Location
-from longshore.media.git.mirror import Mirror
-from longshore.media.git.program import Program
+from longshore.media.git import GitQueue
+from longshore.media.git.location import RepositoryLocation
+from longshore.media.git.objects import mirror
+from longshore.media.git.objects.mirror import Mirror
+from longshore.media.git.sync import git_command
+from longshore.media.git.sync.git_command import GitCommand
 
 
 class Mute:
@@ -58,12 +60,12 @@ def patience(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(mirror, "SILENCE", timedelta(seconds=seconds))
 
 
-def the_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Program:
+def the_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> GitCommand:
     """git, played by a script."""
     (folder / "git").write_text(f'#!/bin/sh\ncase "$*" in *config*) exit 1;; esac\n{script}\n')
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
-    return Program(folder, Location("git+ssh://git@host/queue.git"))
+    return GitCommand(folder, RepositoryLocation("git+ssh://git@host/queue.git"))
 
 
 @pytest.mark.parametrize("scheme", ["git+http", "git+ssh"])
@@ -107,7 +109,7 @@ def test_a_remote_that_has_begun_may_take_its_time(tmp_path: Path, monkeypatch: 
 
 
 def test_one_that_falls_silent_half_way_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "SILENCE_AT_WORK", timedelta(seconds=1))
+    monkeypatch.setattr(git_command, "SILENCE_AT_WORK", timedelta(seconds=1))
     git = the_git(tmp_path, r"printf 'remote: Counting objects: 3\r' >&2; sleep 600", monkeypatch)
     with pytest.raises(QueueUnavailableError, match="has not answered"):
         git.attempt("push")
@@ -120,7 +122,7 @@ def test_work_on_the_mirror_is_given_time(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_was_noted_before_the_machine_started_anew_does_not_count(tmp_path: Path) -> None:
-    kept = Mirror(Location("git+https://host/queue.git"), tmp_path)
+    kept = Mirror(RepositoryLocation("git+https://host/queue.git"), tmp_path)
     kept.set_contact(mirror.now())
     assert kept.contact > 0
     kept.set_contact(mirror.now() + 86_400)

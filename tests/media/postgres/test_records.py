@@ -24,7 +24,7 @@ from longshore.media.postgres.location import locate
 from longshore.media.postgres.records import PostgresRecords
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
-from longshore.runs.records import mark_settled
+from longshore.runs.records.run_records import mark_settled
 from longshore.scrape.records import Emission, Emitted
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from longshore.errors import InputFileError
 from longshore.media.postgres.rows import numbered
-from longshore.runs.inputs import Entry
 from longshore.runs.sources import Shape, SqlQuery
+from longshore.runs.submit.input_files import InputEntry
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_dates_decimals_and_uuids_become_text_and_json_stays(url: str) -> None:
 def test_a_template_makes_the_url(url: str) -> None:
     source = SqlQuery(url, "select 'New York' as city", {}, Shape("https://a.org/{city}", None, "{city}"))
     assert list(source.entries()) == [
-        Entry(payload={"city": "New York", "url": "https://a.org/New%20York"}, partition="New York")
+        InputEntry(payload={"city": "New York", "url": "https://a.org/New%20York"}, partition="New York")
     ]
 
 

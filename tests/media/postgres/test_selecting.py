@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue
@@ -21,7 +22,6 @@ from longshore.media.postgres.bulk import WORTH_IT
 from longshore.media.postgres.location import locate
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
-from longshore.transfer import Carried
 
 ROWS = 1_000_000 if os.environ.get("LONGSHORE_LONG") else 40_000
 PAGE = 100

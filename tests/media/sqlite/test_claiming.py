@@ -11,13 +11,13 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.sqlite import SqliteQueue, claim, wanted
+from longshore.media.sqlite import SqliteQueue, claim, wanted_lanes
 from longshore.media.sqlite.hosts import host_number
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection
-from longshore.transfer import Carried
 
 WORKER = WorkerId.new("w")
 
@@ -78,7 +78,7 @@ async def test_claims_are_in_order_over_lanes_through_any_history(
     seed: int,
     few: int,
 ) -> None:
-    monkeypatch.setattr(wanted, "FEW", few)
+    monkeypatch.setattr(wanted_lanes, "FEW", few)
     chance = random.Random(seed)
     worker = WorkerId.new("w")
     for step in range(60):

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import ManualClock
+from longshore.extensions.presence import PresentWorker
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.sqlite import SqliteQueue
 from longshore.queue import Queue, Reaped
-from longshore.roll import Present
 
 LEASE = timedelta(seconds=60)
 
@@ -57,7 +57,7 @@ async def test_a_live_worker_keeps_its_leases_and_its_place_while_the_clock_is_s
         assert await later_opened.reap() == Reaped()
         earlier.advance(40)
         assert await later_opened.renew(alive, LEASE) == [lease.held]
-    assert await later_opened.present() == [Present(alive, {})]
+    assert await later_opened.present() == [PresentWorker(alive, {})]
 
 
 async def test_clocks_that_are_read_a_little_out_of_order_change_nothing(

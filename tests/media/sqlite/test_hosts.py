@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, NewJob, new_job
 from longshore.lease import Want, WorkerId
-from longshore.media.sqlite import SqliteQueue, wanted
+from longshore.media.sqlite import SqliteQueue, wanted_lanes
 from longshore.media.sqlite.claim import can_take, take
+from longshore.media.sqlite.host_turns import _REMEMBERED, HostTurns, Search
 from longshore.media.sqlite.hosts import host_number
-from longshore.media.sqlite.turns import _REMEMBERED, Search, Turns
-from longshore.transfer import Carried
 
 WORKER = WorkerId.new("w")
 CLOSED = "closed.test"
@@ -64,7 +64,7 @@ async def effort(queue: SqliteQueue, want: Want, *, claims: int = 3) -> int:
 
     def claim(db: sqlite3.Connection) -> None:
         db.execute("SAVEPOINT effort")
-        turns = Turns()
+        turns = HostTurns()
         db.set_progress_handler(count, 10)
         try:
             for _ in range(claims):
@@ -131,7 +131,7 @@ async def test_thousands_of_hosts_can_be_closed(queue: SqliteQueue, tables: sqli
 async def test_claims_for_different_things_do_not_disturb_each_others_turns(
     queue: SqliteQueue, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(wanted, "FEW", few)
+    monkeypatch.setattr(wanted_lanes, "FEW", few)
     hosts = sorted((f"{n}.test" for n in range(4)), key=host_number)
     here, there = hosts[::3], hosts[1:3]
     await queue.submit([job for host in here for job in of(host, 9, partition="here")])
@@ -184,7 +184,7 @@ async def test_a_job_of_another_host_in_a_lane_that_seems_to_have_one_is_found(q
 
 
 def test_turns_of_claims_that_are_made_no_more_are_forgotten() -> None:
-    turns = Turns()
+    turns = HostTurns()
     for n in range(2 * _REMEMBERED):
         turns.end("always", n)
         turns.end(n, n)

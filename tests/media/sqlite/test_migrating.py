@@ -13,6 +13,9 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.shared_state import ABSENT, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Job, JobName, State, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue
@@ -20,11 +23,8 @@ from longshore.media.sqlite import SqliteQueue, schema
 from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.statements import migrations
 from longshore.media.sqlite.submit import identities
-from longshore.notes import ABSENT, Note
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Count, Reaped, Selection, totals
-from longshore.roll import Present
-from longshore.transfer import Carried
 
 LEASE = timedelta(seconds=60)
 ANNA = WorkerId("anna", "anna/1")
@@ -141,8 +141,8 @@ async def test_a_queue_that_has_several_hosts_comes_over(first_version: Path, cl
 
 async def test_what_is_new_works_on_what_is_old(old: SqliteQueue) -> None:
     assert len(await old.sign_in(ANNA, LEASE, {"state": "working"})) == 1
-    assert await old.present() == [Present(ANNA, {"state": "working"})]
-    assert (await old.note("shelf", [Note("a", ABSENT, 1)])) != [None]
+    assert await old.present() == [PresentWorker(ANNA, {"state": "working"})]
+    assert (await old.note("shelf", [StateEntry("a", ABSENT, 1)])) != [None]
     assert (await old.notes("shelf")).get("a").value == 1
     known, unknown = (Job(id="", run="r", kind="page", key=key, payload={}) for key in ("ready", "other"))
     assert (await old.take_over([Carried(known), Carried(unknown)])).new == 1

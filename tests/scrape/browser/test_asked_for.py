@@ -11,11 +11,11 @@ from tests.scrape.browser.conftest import KINDS, Site
 from tests.scrape.proxy_servers import ProxyServer, SocksServer, running
 
 from longshore.errors import ConnectionFailedError, SettingsError
-from longshore.scrape.answers import StatusError
+from longshore.pacing.contract import HostClosedError
 from longshore.scrape.browser import Browsers, picture_of
-from longshore.scrape.browser.command import arguments
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.pacing import HostClosedError
+from longshore.scrape.browser.command_line import arguments
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.response import StatusError
 
 Make = Callable[..., Browsers]
 

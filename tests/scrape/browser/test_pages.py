@@ -8,8 +8,8 @@ import pytest
 from tests.scrape.browser.conftest import Site
 
 from longshore.errors import ConnectionFailedError, ProcessingError, ValidationError
-from longshore.scrape.answers import StatusError
 from longshore.scrape.browser import SyncBrowsers
+from longshore.scrape.http.response import StatusError
 
 
 def test_a_page_is_read_as_its_scripts_made_it(browsers: SyncBrowsers, site: Site) -> None:

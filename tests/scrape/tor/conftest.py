@@ -13,7 +13,7 @@ from tests.services.needing import needed
 from tests.services.tor import TorNetwork, find_programs, private_network, site_address
 
 from longshore.scrape.proxies.connection import connector_for
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.scrape.tor import Tor
 
 Visit = Callable[[str], Awaitable[str]]

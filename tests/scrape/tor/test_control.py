@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import wait_until
 
 from longshore.scrape.tor import Bootstrap, TorError, control
-from longshore.scrape.tor.control import Control
+from longshore.scrape.tor.control import TorControl
 
 PASSWORD = 'ebb "and" \\flow'
 
@@ -63,13 +63,13 @@ async def impostor() -> AsyncIterator[Impostor]:
 
 
 async def test_a_password_lets_in(guarded: tuple[int, Path]) -> None:
-    async with await Control.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
+    async with await TorControl.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
         assert (await client.ask_for("version")).startswith("0.")
 
 
 async def test_a_cookie_lets_in(guarded: tuple[int, Path]) -> None:
     port, cookie = guarded
-    async with await Control.open("127.0.0.1", port, cookie=cookie) as client:
+    async with await TorControl.open("127.0.0.1", port, cookie=cookie) as client:
         assert (await client.ask_for("version")).startswith("0.")
 
 
@@ -78,7 +78,7 @@ async def test_who_does_not_know_it_stays_out_and_the_message_does_not_repeat_it
     guarded: tuple[int, Path], password: str
 ) -> None:
     with pytest.raises(TorError, match=r"^Tor refused AUTHENTICATE: Authentication failed") as caught:
-        await Control.open("127.0.0.1", guarded[0], password=password)
+        await TorControl.open("127.0.0.1", guarded[0], password=password)
     assert "guess" not in str(caught.value)
 
 
@@ -87,13 +87,13 @@ async def test_a_cookie_of_another_tor_is_found_out_before_anything_is_said(
 ) -> None:
     (tmp_path / "cookie").write_bytes(b"x" * 32)
     with pytest.raises(TorError, match="is not the Tor whose cookie is"):
-        await Control.open("127.0.0.1", guarded[0], cookie=tmp_path / "cookie")
+        await TorControl.open("127.0.0.1", guarded[0], cookie=tmp_path / "cookie")
     with pytest.raises(TorError, match=r"cookie .*missing cannot be read: No such file.*Run as the user"):
-        await Control.open("127.0.0.1", guarded[0], cookie=tmp_path / "missing")
+        await TorControl.open("127.0.0.1", guarded[0], cookie=tmp_path / "missing")
 
 
 async def test_a_refusal_leaves_the_connection_usable(guarded: tuple[int, Path]) -> None:
-    async with await Control.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
+    async with await TorControl.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
         with pytest.raises(TorError, match="Tor refused NONSENSE: Unrecognized command"):
             await client.ask("NONSENSE")
         with pytest.raises(TorError, match="This Tor has no SOCKS port"):
@@ -104,7 +104,7 @@ async def test_a_refusal_leaves_the_connection_usable(guarded: tuple[int, Path])
 
 
 async def test_an_answer_of_many_lines_is_read_to_its_end(guarded: tuple[int, Path]) -> None:
-    async with await Control.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
+    async with await TorControl.open("127.0.0.1", guarded[0], password=PASSWORD) as client:
         lines = await client.ask("GETINFO config/names")
         assert lines[0] == "config/names="
         assert lines[-1] == "OK"
@@ -123,13 +123,13 @@ async def test_an_answer_of_many_lines_is_read_to_its_end(guarded: tuple[int, Pa
 )
 async def test_what_is_not_tor_is_found_out(impostor: Impostor, answer: bytes, complaint: str) -> None:
     with pytest.raises(TorError, match=complaint) as caught:
-        await Control.open("127.0.0.1", await impostor(answer), password="any")
+        await TorControl.open("127.0.0.1", await impostor(answer), password="any")
     assert caught.value.retryable
 
 
 async def test_a_port_where_nobody_listens_is_named() -> None:
     with pytest.raises(TorError, match=r"control port of Tor at 127.0.0.1:1 does not answer: .*refused"):
-        await Control.open("127.0.0.1", 1)
+        await TorControl.open("127.0.0.1", 1)
 
 
 async def test_one_that_is_silent_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ async def test_one_that_is_silent_is_not_waited_for_without_end(monkeypatch: pyt
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         with pytest.raises(TorError, match=r"Tor does not answer: it was silent for 0.05 s"):
-            await Control.open("127.0.0.1", server.sockets[0].getsockname()[1])
+            await TorControl.open("127.0.0.1", server.sockets[0].getsockname()[1])
         await ended.wait()
 
 
@@ -174,5 +174,5 @@ async def test_progress_never_goes_back() -> None:
         async def drain(self) -> None: ...
 
     told: list[int] = []
-    await Control(reader, Deaf()).bootstrap(lambda progress: told.append(progress.percent))  # type: ignore[arg-type]
+    await TorControl(reader, Deaf()).bootstrap(lambda progress: told.append(progress.percent))  # type: ignore[arg-type]
     assert told == [30, 75, 100]

@@ -13,9 +13,9 @@ import msgspec
 from tests.services.tor import EXITS, TorNetwork
 
 from longshore.scrape.proxies.connection import connector_for
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.scrape.tor import Endpoint, SyncTor, Tor
-from longshore.scrape.tor.control import Control
+from longshore.scrape.tor.control import TorControl
 from longshore.scrape.tor.identity import Identities
 
 WORKER = """
@@ -23,7 +23,7 @@ import asyncio, json, sys
 from pathlib import Path
 import aiohttp
 from longshore.scrape.proxies.connection import SOCKS_ERRORS, connector_for
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.scrape.tor import Tor
 
 async def visit(proxy, site):
@@ -89,7 +89,7 @@ async def circuit(tor: Tor, proxy: str, site: str) -> str:
         async with session.get(site) as answer:
             assert await answer.text() in EXITS
         # The connection is kept, so its stream is there to be looked at.
-        async with await Control.open(endpoint.host, endpoint.control_port, cookie=Path(endpoint.cookie)) as control:
+        async with await TorControl.open(endpoint.host, endpoint.control_port, cookie=Path(endpoint.cookie)) as control:
             status = await control.ask_for("stream-status")
     _, state, circuit, target = status.split()
     assert (state, target) == ("SUCCEEDED", urlsplit(site).netloc)

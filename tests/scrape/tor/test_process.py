@@ -20,7 +20,7 @@ from tests.waiting import wait_until
 
 from longshore.scrape.tor import Bootstrap, SyncTor, Tor, TorError, TorMissingError
 from longshore.scrape.tor import process as process_module
-from longshore.scrape.tor.place import Place
+from longshore.scrape.tor.data_dir import TorDataDir
 
 
 def children() -> list[int]:
@@ -157,7 +157,7 @@ def test_the_place_of_a_tor_is_not_free_before_it_has_ended_itself(network: TorN
     with worker_with_tor(tmp_path, network.torrc) as (_, tor):
         tor.suspend()
     try:
-        place = Place.take(tmp_path)
+        place = TorDataDir.take(tmp_path)
         place.release()
         assert place.folder.name == "2"
     finally:

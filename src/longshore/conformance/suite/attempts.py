@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     Scene,
     claim,

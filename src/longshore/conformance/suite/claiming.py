@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.suite.scene import LEASE, Scene, claim, claim_one, find, job, jobs, keys, now, settle
+from longshore.conformance.scene import LEASE, Scene, claim, claim_one, find, job, jobs, keys, now, settle
 from longshore.job import State
 from longshore.lease import WorkerId
 from longshore.outcome import Released

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from longshore.conformance.harness import NewHarness
-from longshore.conformance.machine import machine_for
-from longshore.conformance.suite.scene import Scene
+from longshore.conformance.model_test import machine_for
+from longshore.conformance.scene import Scene
 
 LONG = bool(os.environ.get("LONGSHORE_LONG"))
 """Set to spend minutes rather than seconds."""

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest_asyncio
 
-from longshore.conformance.children import children
+from longshore.conformance.child_processes import children
 from longshore.conformance.harness import Harness
+from longshore.conformance.scene import ALL, Scene, assert_adds_up, job
 from longshore.conformance.suite.comparison import LONG
-from longshore.conformance.suite.scene import ALL, Scene, assert_adds_up, job
 from longshore.media import open_queue
 from longshore.queue import Count, Queue, each_job, totals
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     MINUTE,
     Scene,

@@ -9,11 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from longshore.conformance.children import Child, children
+from longshore.conformance.child_processes import ChildProcess, children
+from longshore.conformance.killed_process import BATCH, batch, carried, follow_ons
+from longshore.conformance.scene import assert_adds_up
 from longshore.conformance.suite.comparison import LONG
 from longshore.conformance.suite.contention import Processes
-from longshore.conformance.suite.scene import assert_adds_up
-from longshore.conformance.victim import BATCH, batch, carried, follow_ons
 from longshore.job import Job, State
 from longshore.lease import Want, WorkerId
 from longshore.outcome import Completed, Settlement
@@ -43,7 +43,7 @@ async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
     """Let the victims work, kill each at a moment chosen by chance, and return what they had been promised."""
     chance = random.Random(f"{operation} {seed}")
 
-    async def death(victim: Child, answers: int, seconds: float) -> list[str]:
+    async def death(victim: ChildProcess, answers: int, seconds: float) -> list[str]:
         for _ in range(answers):
             assert await victim.line() is not None, "the victim ended before it was killed"
         # Not a wait for anything: death comes at any moment of a call, not only right after an answer.

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     KIND,
     LEASE,
@@ -29,13 +29,13 @@ from longshore.conformance.suite.scene import (
     settle,
 )
 from longshore.errors import Failure, UsageError
+from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, State
 from longshore.lease import WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, Submitted
-from longshore.roll import KeepsRoll
 from longshore.stored import BIGGEST, DEEPEST, LATEST, LONGEST, MOST
-from longshore.transfer import Carried, TakesOver
 
 HALF = "\ud800"
 """Half a character."""
@@ -250,7 +250,7 @@ def _taker(queue: Queue) -> TakesOver:
     return cast("TakesOver", queue)
 
 
-def _roll(queue: Queue) -> KeepsRoll:
+def _roll(queue: Queue) -> WorkerRegistry:
     if not queue.traits.keeps_roll:
         pytest.skip("its traits say that it keeps no roll")
-    return cast("KeepsRoll", queue)
+    return cast("WorkerRegistry", queue)

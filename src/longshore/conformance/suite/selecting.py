@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from longshore.conformance.harness import Harness
+from longshore.conformance.scene import Scene, claim, claim_one, find, job, jobs, listed, settle
 from longshore.conformance.suite.operating import one_of_each
-from longshore.conformance.suite.scene import Scene, claim, claim_one, find, job, jobs, listed, settle
 from longshore.errors import Failure
 from longshore.job import State
 from longshore.outcome import Completed, Failed

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     RUN,
     Scene,

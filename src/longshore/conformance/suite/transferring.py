@@ -12,8 +12,7 @@ import pytest
 import pytest_asyncio
 
 from longshore.conformance.harness import Harness, NewHarness
-from longshore.conformance.suite.operating import one_of_each
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     KIND,
     LEASE,
@@ -34,14 +33,15 @@ from longshore.conformance.suite.scene import (
     seen,
     settle,
 )
+from longshore.conformance.suite.operating import one_of_each
 from longshore.conformance.suite.submitting import CANNOT_BE_STORED
 from longshore.conformance.suite.values import ODD, RESULTS
 from longshore.conformance.suite.waiting import settled_in, waiting, woken
+from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import FINISHED, Attempt, Job, JobName, State
 from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Released, Snoozed
 from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job
-from longshore.transfer import Carried, TakesOver
 
 PAST = 1_600_000_000.25
 """Years ago by any clock, and kept exactly by any of them."""

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     Scene,
     claim,

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.suite.scene import (
+from longshore.conformance.scene import (
     ALL,
     MINUTE,
     Scene,

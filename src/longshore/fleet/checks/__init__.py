@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.fleet.checks.finding import Finding, Plan, Verdict
+from longshore.fleet.checks.finding import CheckPlan, CheckVerdict, Finding
 
 if TYPE_CHECKING:
-    from longshore.fleet.checks.examine import examine
+    from longshore.fleet.checks.run_checks import run_checks
 else:
     from longshore.system.lazy_exports import lazy_exports
 
     # The process that imports a handler file for the checks makes none of them.
-    __getattr__ = lazy_exports(__name__, {"examine": "examine"})
+    __getattr__ = lazy_exports(__name__, {"run_checks": "run_checks"})
 
-__all__ = ["Finding", "Plan", "Verdict", "examine"]
+__all__ = ["CheckPlan", "CheckVerdict", "Finding", "run_checks"]

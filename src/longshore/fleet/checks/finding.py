@@ -16,7 +16,7 @@ from longshore.observe.masking import mask_text
 from longshore.settings import Settings
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """How a check came out."""
 
     OK = "ok"
@@ -32,14 +32,14 @@ class Finding(msgspec.Struct, frozen=True):
     """What one check found."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     what: str
     """One sentence, without secrets."""
     fix: str = ""
     """What to do, where something is to be done."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is about to be started, as far as it is known."""
 
     said: Mapping[str, Any] = {}
@@ -59,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a missing `.env` is a fault, where nothing else names the queue."""
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedHandlers(msgspec.Struct, frozen=True):
     """How the import of a handler file went."""
 
     kinds: tuple[str, ...] = ()
@@ -71,18 +71,18 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Scene:
+class CheckContext:
     """What the checks look at."""
 
-    plan: Plan
+    plan: CheckPlan
     settings: Settings | None
     """None where they cannot be read at all."""
     faults: tuple[str, ...] = ()
     """What is wrong with the settings. Those at fault have their default here."""
-    loading: asyncio.Future[Loaded | None] = field(default_factory=asyncio.Future)
+    loading: asyncio.Future[LoadedHandlers | None] = field(default_factory=asyncio.Future)
     """The import of the handler file, under way."""
 
-    async def loaded(self) -> Loaded | None:
+    async def loaded(self) -> LoadedHandlers | None:
         """How that import went; None where no file is named."""
         # Shielded: two checks wait for it, and one that is out of time must not take it from the other.
         return await asyncio.shield(self.loading)
@@ -98,7 +98,7 @@ class NoSettingsError(LongshoreError):
     """A check needs a setting, and none can be read."""
 
 
-def known(scene: Scene) -> Settings:
+def known(scene: CheckContext) -> Settings:
     """The settings, for a check that cannot do without."""
     if scene.settings is None:
         raise NoSettingsError("Not checked: the settings cannot be read.")

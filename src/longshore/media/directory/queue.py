@@ -13,29 +13,30 @@ from typing import Any, TypeVar
 
 from longshore.clock import Clock
 from longshore.errors import QueueError
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.rejected import RejectedFiles
+from longshore.extensions.shared_state import Entries, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
-from longshore.media.directory import disk, folder, listing, rejects, select, wake
-from longshore.media.directory.claim import Claim, can_take, next_due, promote
-from longshore.media.directory.journal import NOTE, Journal
-from longshore.media.directory.layout import Slot
-from longshore.media.directory.notes import Notes, lying
-from longshore.media.directory.reap import put_right, reap, reject
-from longshore.media.directory.record import DamagedError
-from longshore.media.directory.roll import Roll, words_of
-from longshore.media.directory.settle import Batch
-from longshore.media.directory.submit import Arrival, Arrivals
-from longshore.media.directory.turns import Turn
-from longshore.media.directory.upgrade import bring_over
-from longshore.media.directory.workers import Workers
-from longshore.notes import Note, Shelf
+from longshore.media.directory.files import disk, folder, listing, rejected, wake
+from longshore.media.directory.files.job_file import DamagedError
+from longshore.media.directory.files.layout import Slot
+from longshore.media.directory.journal.journal import NOTE, Journal
+from longshore.media.directory.journal.upgrade import bring_over
+from longshore.media.directory.ops import select
+from longshore.media.directory.ops.claim import ClaimSearch, can_take, next_due, promote
+from longshore.media.directory.ops.heartbeats import Workers
+from longshore.media.directory.ops.host_turns import HostTurn
+from longshore.media.directory.ops.presence import WorkerInfoFiles, words_of
+from longshore.media.directory.ops.reap import put_right, reap, reject
+from longshore.media.directory.ops.settle import SettleBatch
+from longshore.media.directory.ops.shared_state import EntryFiles, lying
+from longshore.media.directory.ops.submit import Arrival, Arrivals
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.rejects import Rejects
-from longshore.roll import Present
 from longshore.stored import check_texts
 from longshore.system.first_of import first_of
-from longshore.transfer import Carried
 
 T = TypeVar("T")
 
@@ -66,11 +67,11 @@ class DirectoryQueue:
         self._clock = clock
         self._journal = Journal(self._root)
         self._workers = Workers(self._journal, clock)
-        self._roll = Roll(self._journal, self._workers)
+        self._roll = WorkerInfoFiles(self._journal, self._workers)
         # One thread: the event loop never waits for the disk, and the journal is read by one at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-directory")
         self._process = os.getpid()
-        self._turn = Turn.any()
+        self._turn = HostTurn.any()
         self._is_there = False
         self._closed = False
 
@@ -103,7 +104,7 @@ class DirectoryQueue:
             # First, so that nobody ever sees something held by a worker without a sign of life.
             worker = self._workers.beat(want.worker, want.lease)
             promote(self._journal, now)
-            claim = Claim(self._journal, want, worker, deadline, self._turn)
+            claim = ClaimSearch(self._journal, want, worker, deadline, self._turn)
             leases = self._journal.transact("claim", claim.decide)
             self._turn = claim.last
             if not leases or len(self._journal.emptied) > EMPTIED:
@@ -128,11 +129,11 @@ class DirectoryQueue:
     async def sign_out(self, worker: WorkerId) -> None:
         await self._look(lambda: self._roll.leave(worker), None)
 
-    async def present(self) -> list[Present]:
+    async def present(self) -> list[PresentWorker]:
         return await self._look(self._roll.present, [])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        batch = Batch(self._journal, settlements, self._clock.now())
+        batch = SettleBatch(self._journal, settlements, self._clock.now())
         refused = [False] * len(settlements)
         return await self._look(lambda: self._journal.transact("settle", batch.decide), refused)
 
@@ -166,9 +167,9 @@ class DirectoryQueue:
         chooser, start = self._chooser(selection), page_start(after, limit)
         return await self._look(lambda: chooser.page(start, limit), [])
 
-    async def set_aside(self) -> Rejects:
+    async def set_aside(self) -> RejectedFiles:
         where = f"{self._root}/rejected"
-        return Rejects(await self._look(lambda: rejects.count(self._root), 0), where)
+        return RejectedFiles(await self._look(lambda: rejected.count(self._root), 0), where)
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._look(lambda: select.history(self._journal, job_id), [])
@@ -212,15 +213,15 @@ class DirectoryQueue:
                 return False
             await self._sleep(left if due is None else min(left, due - now), n)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
         # The instant first: what is read may be younger, never older.
         now = self._clock.now()
-        return Shelf(now, await self._look(lambda: lying(self._journal, shelf, names), ()))
+        return Entries(now, await self._look(lambda: lying(self._journal, shelf, names), ()))
 
-    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
-        written = Notes(self._journal, shelf, notes)
+        written = EntryFiles(self._journal, shelf, notes)
 
         def write() -> list[str | None]:
             answers = self._journal.transact(NOTE, written.decide)
@@ -254,8 +255,8 @@ class DirectoryQueue:
             if self._journal.look().n == n:
                 return held
 
-    def _chooser(self, selection: Selection) -> select.Chooser:
-        return select.Chooser(self._journal, self._workers, selection, self._clock.now())
+    def _chooser(self, selection: Selection) -> select.JobSelector:
+        return select.JobSelector(self._journal, self._workers, selection, self._clock.now())
 
     async def _look(self, work: Callable[[], T], nothing: T) -> T:
         """The answer of what needs no queue to be made for it; `nothing` where there is none."""

@@ -14,7 +14,7 @@ from longshore.url import mask_url, mask_urls
 _SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+file": "file", "https": "https"}
 
 
-class Location:
+class RepositoryLocation:
     """One repository: how git reaches it, and how it is called in messages."""
 
     def __init__(self, queue_url: str) -> None:

@@ -11,17 +11,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from longshore.archive import Month
 from longshore.clock import Clock
+from longshore.extensions.archive import Month
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.rejected import RejectedFiles
+from longshore.extensions.shared_state import Entries, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
-from longshore.media.git import mirror as mirrors
-from longshore.media.git.exchange import Exchange, Refused, Traffic
-from longshore.media.git.faults import unusable
-from longshore.media.git.ledger import Ledger
-from longshore.media.git.location import Location
-from longshore.media.git.mirror import Mirror
-from longshore.media.git.operations import (
+from longshore.media.git.location import RepositoryLocation
+from longshore.media.git.objects import mirror as mirrors
+from longshore.media.git.objects.mirror import Mirror
+from longshore.media.git.state.branch_files import REJECTED
+from longshore.media.git.state.branch_state import BranchState
+from longshore.media.git.state.operations import (
     Archive,
     Cancel,
     Claim,
@@ -37,16 +40,13 @@ from longshore.media.git.operations import (
     TakeOver,
     WriteNotes,
 )
-from longshore.media.git.record import REJECTED
-from longshore.media.git.selecting import selected
-from longshore.notes import Note, Shelf
+from longshore.media.git.state.selection import selected
+from longshore.media.git.sync.branch_sync import BranchSync, Refused, Traffic
+from longshore.media.git.sync.faults import unusable
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.rejects import Rejects
-from longshore.roll import Present
 from longshore.stored import check_texts
 from longshore.system.first_of import first_of
-from longshore.transfer import Carried
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class GitQueue:
         sets_aside=True,
     )
 
-    def __init__(self, exchange: Exchange, thread: ThreadPoolExecutor, clock: Clock) -> None:
+    def __init__(self, exchange: BranchSync, thread: ThreadPoolExecutor, clock: Clock) -> None:
         self._exchange = exchange
         self._thread = thread
         self._clock = clock
@@ -84,12 +84,12 @@ class GitQueue:
     @classmethod
     async def open(cls, url: str, clock: Clock, cache: Path) -> Self:
         """Open the queue in a repository, with a mirror of it under `cache`."""
-        location = Location(url)
+        location = RepositoryLocation(url)
         # One thread: git is waited for, and the ledger is no place for two.
         thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-git")
 
-        def start() -> Exchange:
-            exchange = Exchange(Mirror(location, cache), clock)
+        def start() -> BranchSync:
+            exchange = BranchSync(Mirror(location, cache), clock)
             try:
                 exchange.open()
             except BaseException as error:
@@ -115,8 +115,8 @@ class GitQueue:
         meta = await self._look(lambda ledger: ledger.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
 
-    async def set_aside(self) -> Rejects:
-        return Rejects(await self._look(lambda ledger: ledger.rejected), f"{REJECTED}/ of its branch")
+    async def set_aside(self) -> RejectedFiles:
+        return RejectedFiles(await self._look(lambda ledger: ledger.rejected), f"{REJECTED}/ of its branch")
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         return await self._do(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)
@@ -133,7 +133,7 @@ class GitQueue:
     async def sign_out(self, worker: WorkerId) -> None:
         await self._do(SignOut(worker))
 
-    async def present(self) -> list[Present]:
+    async def present(self) -> list[PresentWorker]:
         return await self._look(lambda ledger: ledger.heartbeats.present())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -152,14 +152,14 @@ class GitQueue:
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         now, start = self._clock.now(), page_start(after, limit)
 
-        def page(ledger: Ledger) -> list[Job]:
+        def page(ledger: BranchState) -> list[Job]:
             found = selected(ledger, selection, now, after=start)
             return [record.job(place, ledger.holder(place)) for place, record in islice(found, limit)]
 
         return await self._look(page)
 
     async def history(self, job_id: str) -> list[Attempt]:
-        def history(ledger: Ledger) -> list[Attempt]:
+        def history(ledger: BranchState) -> list[Attempt]:
             place = ledger.find(number_of(job_id))
             record = ledger.record(place) if place is not None else None
             return record.history if record is not None else []
@@ -178,13 +178,13 @@ class GitQueue:
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         return await self._do(TakeOver(carried)) if carried else Submitted(0, 0)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
         # The instant first: what is read may be younger, never older.
         now = self._clock.now()
-        return Shelf(now, await self._look(lambda ledger: ledger.notebook.lying(shelf, names)))
+        return Entries(now, await self._look(lambda ledger: ledger.notebook.lying(shelf, names)))
 
-    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
         return await self._do(WriteNotes(shelf, notes)) if notes else []
 
@@ -259,7 +259,7 @@ class GitQueue:
         finally:
             self._rounds = None
 
-    async def _look(self, at: Callable[[Ledger], T]) -> T:
+    async def _look(self, at: Callable[[BranchState], T]) -> T:
         return await self._in_thread(lambda: at(self._exchange.look()))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
@@ -284,12 +284,12 @@ class GitQueue:
                 return
 
 
-def _prospects(ledger: Ledger, want: Want, now: float) -> tuple[bool, float | None]:
+def _prospects(ledger: BranchState, want: Want, now: float) -> tuple[bool, float | None]:
     """Whether there is work now, and when there may be."""
     return ledger.has_work(want, now), ledger.next_due()
 
 
-def _counts(ledger: Ledger, run: str | None) -> list[Count]:
+def _counts(ledger: BranchState, run: str | None) -> list[Count]:
     lanes = sorted((lane.run, lane.kind, lane.partition, lane) for lane in ledger.lanes.values())
     return [
         Count(

@@ -13,15 +13,15 @@ import msgspec
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import CrashedError, Failure
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.shared_state import ABSENT, Entries, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
-from longshore.notes import ABSENT, Note, Shelf
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.roll import Present
 from longshore.stored import Json, JsonObject, check_texts, encode
 from longshore.system.first_of import first_of
-from longshore.transfer import Carried
 
 
 class MemoryQueue:
@@ -48,7 +48,7 @@ class MemoryQueue:
         self._about: dict[WorkerId, JsonObject] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
-        self._notes: dict[tuple[str, str], Note] = {}
+        self._notes: dict[tuple[str, str], StateEntry] = {}
         self._versions = count(1)
         self._turns: dict[str, int] = {}
         """When each host last had a turn: the number of the claim, over all claims."""
@@ -94,10 +94,13 @@ class MemoryQueue:
     async def sign_out(self, worker: WorkerId) -> None:
         self._about.pop(worker, None)
 
-    async def present(self) -> list[Present]:
+    async def present(self) -> list[PresentWorker]:
         now = self._clock.now()
         here = [worker for worker in self._about if self._deadlines.get(worker, now) >= now]
-        return [Present(worker, self._about[worker]) for worker in sorted(here, key=lambda w: (w.label, w.incarnation))]
+        return [
+            PresentWorker(worker, self._about[worker])
+            for worker in sorted(here, key=lambda w: (w.label, w.incarnation))
+        ]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         ready = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
@@ -189,12 +192,12 @@ class MemoryQueue:
                 self._put(msgspec.structs.replace(job, id=job_id))
         return Submitted(new, len(ready) - new)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
         there = [note for (on, name), note in self._notes.items() if on == shelf and (names is None or name in names)]
-        return Shelf(self._clock.now(), tuple(sorted(there, key=lambda note: note.name)))
+        return Entries(self._clock.now(), tuple(sorted(there, key=lambda note: note.name)))
 
-    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
         ready = [msgspec.structs.replace(note, value=_through_json(note.value, "A note")) for note in notes]
         return [self._write(shelf, note) for note in ready]
@@ -202,7 +205,7 @@ class MemoryQueue:
     async def close(self) -> None:
         return None
 
-    def _write(self, shelf: str, note: Note) -> str | None:
+    def _write(self, shelf: str, note: StateEntry) -> str | None:
         there = self._notes.get((shelf, note.name))
         if note.version != (ABSENT if there is None else there.version):
             return None

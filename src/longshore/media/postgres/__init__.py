@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from longshore.clock import Clock
 from longshore.errors import QueueError
+from longshore.extensions.record_store import RecordStore
 from longshore.queue import Queue
-from longshore.record_store import RecordStore
 
 __all__ = ["PostgresQueue", "exists", "migrate", "open_queue", "open_records"]
 

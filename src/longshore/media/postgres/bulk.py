@@ -18,7 +18,7 @@ import asyncpg
 from longshore.job import NewJob
 from longshore.media.postgres.columns import Lanes, host_number
 from longshore.media.postgres.connections import CALL_TIMEOUT, Session
-from longshore.media.postgres.location import Location
+from longshore.media.postgres.location import DatabaseLocation
 from longshore.stored import encode
 
 WORTH_IT = 500
@@ -29,7 +29,7 @@ _READY = ("family", "lane", "priority", "epoch", "job", "host")
 _DELAYED = (*_READY, "due")
 
 
-async def copy_in(session: Session, location: Location, jobs: Sequence[NewJob], *, ring: bool) -> bool:
+async def copy_in(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, ring: bool) -> bool:
     """Submit all of it, or nothing: False where a key was known, and where a pooler stands in the way of COPY."""
     if session.pooled:
         return False
@@ -40,7 +40,7 @@ async def copy_in(session: Session, location: Location, jobs: Sequence[NewJob], 
         return False
 
 
-async def _copy(session: Session, location: Location, jobs: Sequence[NewJob], *, ring: bool) -> bool:
+async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, ring: bool) -> bool:
     named = Lanes()
     which = [named.number(job) for job in jobs]
     reserve = location.call("reserve", "text[]", "text[]", "text[]", "int", "int", "bytea")

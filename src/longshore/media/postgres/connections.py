@@ -16,7 +16,7 @@ import asyncpg
 
 from longshore.errors import QueueUnavailableError
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault, was_undone
-from longshore.media.postgres.location import Location
+from longshore.media.postgres.location import DatabaseLocation
 
 SIZE = 4
 """Claim, settle and submit may be under way at once, and one to spare."""
@@ -46,7 +46,7 @@ class Session:
         self._prepared: dict[str, asyncpg.prepared_stmt.PreparedStatement[Row]] | None = None
 
     @classmethod
-    async def open(cls, location: Location) -> Session:
+    async def open(cls, location: DatabaseLocation) -> Session:
         """Connect, and be ready for calls, within `PATIENCE` in all. Raises what the driver raises."""
         async with asyncio.timeout(PATIENCE):
             # The driver's own cache is off: it would name statements on whatever server a pooler picks.
@@ -97,7 +97,7 @@ class Session:
 class Connections:
     """Up to `SIZE` sessions, shared by the calls of one queue."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: DatabaseLocation) -> None:
         self.location = location
         self._idle: list[Session] = []
         self._free = asyncio.Semaphore(SIZE)
@@ -186,7 +186,7 @@ async def _learn_types(connection: asyncpg.Connection[Row]) -> None:
         )
 
 
-async def open_session(location: Location) -> Session:
+async def open_session(location: DatabaseLocation) -> Session:
     """Connect once, now. Raises our error for whatever stands in the way."""
     try:
         return await Session.open(location)

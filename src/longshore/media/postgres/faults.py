@@ -16,7 +16,7 @@ from longshore.errors import (
     ReadOnlyQueueError,
     UsageError,
 )
-from longshore.media.postgres.location import Location
+from longshore.media.postgres.location import DatabaseLocation
 
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 """What a call of the driver may raise that `fault` has a word for."""
@@ -32,7 +32,7 @@ def was_undone(error: BaseException) -> bool:
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _UNDONE
 
 
-def fault(error: BaseException, location: Location) -> LongshoreError | None:
+def fault(error: BaseException, location: DatabaseLocation) -> LongshoreError | None:
     """Our error for one of the driver's or the network's; None where it is neither and should pass as it is."""
     where = location.shown
     if isinstance(error, asyncpg.PostgresError):
@@ -76,7 +76,7 @@ def _encryption_fault(error: OSError, where: str) -> LongshoreError | None:
     return None
 
 
-def _server_fault(error: asyncpg.PostgresError, location: Location) -> LongshoreError:
+def _server_fault(error: asyncpg.PostgresError, location: DatabaseLocation) -> LongshoreError:
     where, code, reason = location.shown, error.sqlstate or "", _reason(error)
     schema = location.schema
     match code:

@@ -46,7 +46,7 @@ _ENCODE = "in a user name or password, write % / : ? # @ as %25 %2F %3A %3F %23 
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]*)(:(?P<port>[0-9]*))?")
 
 
-class Location(NamedTuple):
+class DatabaseLocation(NamedTuple):
     """A database and the schema in it that holds the queue."""
 
     dsn: str
@@ -71,7 +71,7 @@ class Location(NamedTuple):
         return f"longshore_{self.schema}".encode()[:63].decode(errors="ignore")
 
 
-def locate(url: str) -> Location:
+def locate(url: str) -> DatabaseLocation:
     """Read a queue URL. Raises `SettingsError` where it is none, or names a parameter or a schema that cannot be."""
     try:
         parts = urlsplit(url)
@@ -94,7 +94,7 @@ def locate(url: str) -> Location:
         )
     others = urlencode([(name, value) for name, value in query if name != "schema"])
     dsn = urlunsplit((parts.scheme, parts.netloc, parts.path, others, parts.fragment))
-    return Location(dsn, schema, mask_url(url))
+    return DatabaseLocation(dsn, schema, mask_url(url))
 
 
 def _check_hosts(url: str, parts: SplitResult) -> None:

@@ -15,9 +15,13 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.shared_state import Entries, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.postgres.bulk import WORTH_IT, copy_in
+from longshore.media.postgres.claim_marks import ClaimMarks
 from longshore.media.postgres.columns import (
     BatchLease,
     NewJobs,
@@ -31,18 +35,14 @@ from longshore.media.postgres.columns import (
     unzipped,
 )
 from longshore.media.postgres.connections import Connections, Row, open_session
-from longshore.media.postgres.location import Location, locate
-from longshore.media.postgres.marks import Marks
-from longshore.media.postgres.own import call_in
+from longshore.media.postgres.location import DatabaseLocation, locate
 from longshore.media.postgres.schema import bring_up_to_date
 from longshore.media.postgres.transfer import CarriedJobs
+from longshore.media.postgres.user_transaction import call_in
 from longshore.media.postgres.wake import Bell, Ear, announce
-from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.roll import Present
 from longshore.stored import check_texts, encode
-from longshore.transfer import Carried
 
 FOLD_EVERY = 200
 """Calls that note counts, after which the notes are folded."""
@@ -88,13 +88,13 @@ class PostgresQueue:
         quick_notes=True,
     )
 
-    def __init__(self, location: Location, clock: Clock) -> None:
+    def __init__(self, location: DatabaseLocation, clock: Clock) -> None:
         self._location = location
         self._clock = clock
         self._connections = Connections(location)
         self._bell = Bell(self._ring)
         self._ear = Ear(location, clock)
-        self._marks = Marks()
+        self._marks = ClaimMarks()
         self._lanes: dict[int, tuple[str, str, str]] = {}
         self._notes = 0
         self._submit = location.call("submit", *NewJobs.types())
@@ -172,9 +172,9 @@ class PostgresQueue:
     async def sign_out(self, worker: WorkerId) -> None:
         await self._call("sign_out", worker.incarnation, repeatable=True)
 
-    async def present(self) -> list[Present]:
+    async def present(self) -> list[PresentWorker]:
         rows = await self._call("present", repeatable=True)
-        return [Present(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
+        return [PresentWorker(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
 
     async def _renewed(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
         arguments = (worker.incarnation, worker.label, lease_seconds(lease), about)
@@ -239,15 +239,15 @@ class PostgresQueue:
         await self._noted()
         return Submitted(rows[0][0], len(carried) - rows[0][0])
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
         ((at, *columns),) = await self._call(
             "read_notes", shelf, None if names is None else sorted(names), repeatable=True
         )
         found = zip(*(column or () for column in columns), strict=True)
-        return Shelf(at, tuple(Note(name, version, _decode(value)) for name, version, value in found))
+        return Entries(at, tuple(StateEntry(name, version, _decode(value)) for name, version, value in found))
 
-    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
         rows = [
             (note.name, note.version, None if note.value is None else encode(note.value, "A note").decode())

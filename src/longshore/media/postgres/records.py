@@ -1,7 +1,7 @@
 """Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
 
-Records are there before their attempt is settled, and seen once it is (`longshore.record_store`). They are written by
-name and epoch, so writing again changes nothing, and an older attempt changes nothing. One schema holds the records of
+Records are there before their attempt is settled, and seen once it is (`longshore.extensions.record_store`). They are
+written by name and epoch, so writing again changes nothing, and an older attempt changes nothing. One schema holds the records of
 one queue, for the ids of jobs are a queue's own.
 """
 
@@ -14,12 +14,12 @@ from typing import Any, Self
 
 import msgspec
 
+from longshore.extensions.record_store import NewRecords, Record, RecordCounts, Undecided
 from longshore.job import Job
 from longshore.media.postgres.connections import Connections, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
-from longshore.media.postgres.location import Location, locate
+from longshore.media.postgres.location import DatabaseLocation, locate
 from longshore.media.postgres.schema import statements
-from longshore.record_store import NewRecords, Record, Tally, Undecided
 
 _ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
 _RECORDS = ("text[]", "json[]")
@@ -33,7 +33,7 @@ _decode = msgspec.json.Decoder().decode
 class PostgresRecords:
     """Writes the records of one process to a database. What is put waits in memory for the next `flush`."""
 
-    def __init__(self, location: Location, revision: int) -> None:
+    def __init__(self, location: DatabaseLocation, revision: int) -> None:
         self._location = location
         self._revision = revision
         self._connections = Connections(location)
@@ -120,7 +120,7 @@ class PostgresRecords:
                 yield Record(run=run_, job_kind=job_kind, key=key, epoch=epoch, n=n, kind=kind_, data=_decode(data))
             after = (job_kind, key, n)
 
-    async def tally(self, run: str) -> Tally:
+    async def tally(self, run: str) -> RecordCounts:
         """See `RecordStore`."""
         counted = f"select kind, count(*) from {self._location.quoted_schema}.record where run = $1 group by kind"  # noqa: S608 - it is quoted
         kept = {row["kind"]: row["count"] for row in await self._connections.fetch(counted, run, repeatable=True)}
@@ -142,7 +142,7 @@ class PostgresRecords:
                 for kind, reason, number in _decode(found):
                     rejected.setdefault(kind, Counter())[reason] += number
                 after = tuple(name)
-        return Tally(kept, {kind: dict(reasons) for kind, reasons in rejected.items()})
+        return RecordCounts(kept, {kind: dict(reasons) for kind, reasons in rejected.items()})
 
     async def close(self) -> None:
         """See `RecordStore`."""
@@ -157,7 +157,7 @@ def _turned(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list[lis
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
 
 
-async def _prepare(session: Session, location: Location) -> None:
+async def _prepare(session: Session, location: DatabaseLocation) -> None:
     connection = session.connection
     made = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.emitted")
     if made is not None:

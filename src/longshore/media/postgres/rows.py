@@ -24,14 +24,14 @@ _NAMED = re.compile(
 _WRONG = ("0A", "22", "25", "26", "42")
 
 
-class Page(NamedTuple):
+class RowPage(NamedTuple):
     """Some rows in a row."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
-async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size: int) -> AsyncGenerator[Page, None]:
+async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size: int) -> AsyncGenerator[RowPage, None]:
     """What a query finds, so many rows at a time. Its parameters stand in it as `:name`.
 
     Raises `UsageError` where the query is wrong, and a `QueueError` where the database cannot be reached.
@@ -52,7 +52,7 @@ async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size:
                 values = [_typed(name, parameters[name], kind) for name, kind in zip(names, types, strict=True)]
                 cursor = await prepared.cursor(*values)
                 while found := await cursor.fetch(size):
-                    yield Page(columns, [tuple(row) for row in found])
+                    yield RowPage(columns, [tuple(row) for row in found])
         finally:
             # Not a goodbye that could wait for a query under way.
             connection.terminate()

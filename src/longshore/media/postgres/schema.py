@@ -8,7 +8,7 @@ from importlib.resources import files
 from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
 from longshore.media.postgres.connections import CALL_TIMEOUT, PATIENCE, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
-from longshore.media.postgres.location import Location, locate
+from longshore.media.postgres.location import DatabaseLocation, locate
 
 MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql", "0004_beginnings.sql")
 """Applied in order, each once. The version of a schema is how many it has seen."""
@@ -63,7 +63,7 @@ async def exists(url: str) -> bool:
     return found > 0
 
 
-async def bring_up_to_date(session: Session, location: Location) -> tuple[int, int]:
+async def bring_up_to_date(session: Session, location: DatabaseLocation) -> tuple[int, int]:
     """What `migrate` does, on a session that is there: look, and write only where something is missing."""
     try:
         async with asyncio.timeout(CALL_TIMEOUT):
@@ -75,7 +75,7 @@ async def bring_up_to_date(session: Session, location: Location) -> tuple[int, i
     return found, VERSION
 
 
-async def _version(session: Session, location: Location) -> int:
+async def _version(session: Session, location: DatabaseLocation) -> int:
     """How many migrations the schema has seen; 0 where it is not there."""
     connection = session.connection
     encoding = await connection.fetchval(
@@ -113,7 +113,7 @@ async def _version(session: Session, location: Location) -> int:
     return found
 
 
-async def _apply(session: Session, location: Location) -> int:
+async def _apply(session: Session, location: DatabaseLocation) -> int:
     """Bring it up to date, and say from which version; another may have been faster."""
     connection, schema = session.connection, location.quoted_schema
     async with connection.transaction():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from longshore.extensions.transfer import Carried
 from longshore.job import State
 from longshore.media.postgres.columns import Lanes, encode_failure, unzipped
 from longshore.stored import encode
-from longshore.transfer import Carried
 
 
 class CarriedJobs(NamedTuple):

@@ -19,7 +19,7 @@ from longshore.job import NewJob
 from longshore.lease import Want
 from longshore.media.postgres.connections import Session
 from longshore.media.postgres.faults import DRIVER_ERRORS
-from longshore.media.postgres.location import Location
+from longshore.media.postgres.location import DatabaseLocation
 from longshore.system.first_of import first_of
 
 # NOTIFY takes a lock at commit that all notifying transactions share, so a flood of them would form a queue.
@@ -80,7 +80,7 @@ class Bell:
 class Ear:
     """Listens on a connection of its own, made when somebody first waits and again whenever it was lost."""
 
-    def __init__(self, location: Location, clock: Clock) -> None:
+    def __init__(self, location: DatabaseLocation, clock: Clock) -> None:
         self._location = location
         self._clock = clock
         self._session: Session | None = None

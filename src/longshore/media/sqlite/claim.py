@@ -11,10 +11,10 @@ import msgspec
 from longshore.errors import Failure
 from longshore.job import Job, JobName, State
 from longshore.lease import Lease, WorkerId
+from longshore.media.sqlite.host_turns import Search
 from longshore.media.sqlite.lanes import CLAIMED, DELAYED, READY, Moves, set_heads
 from longshore.media.sqlite.statements import json_list, statements
-from longshore.media.sqlite.turns import Search
-from longshore.media.sqlite.wanted import Lane
+from longshore.media.sqlite.wanted_lanes import LaneRow
 
 PROMOTED_AT_ONCE = 5000
 """Delayed jobs that become ready in one transaction; a million due at once must not stop everyone else."""
@@ -29,7 +29,7 @@ Row = tuple[Any, ...]
 class Taken(msgspec.Struct, frozen=True):
     """Claimed jobs as read from the tables; made into leases once the lock is given up."""
 
-    rows: list[tuple[Lane, Row]]
+    rows: list[tuple[LaneRow, Row]]
     """Each lane with the job found in it."""
     failures: dict[int, bytes]
 
@@ -37,7 +37,7 @@ class Taken(msgspec.Struct, frozen=True):
         """What the worker is given."""
         return [Lease(self._job(lane, row, worker), worker, deadline) for lane, row in self.rows]
 
-    def _job(self, lane: Lane, row: Row, worker: WorkerId) -> Job:
+    def _job(self, lane: LaneRow, row: Row, worker: WorkerId) -> Job:
         priority, number, key, host, payload, epoch, attempts, max_attempts, submitted_at = row[:9]
         parent_kind, parent_key, depth = row[9:]
         failure = self.failures.get(number)

@@ -9,23 +9,23 @@ from functools import partial
 from typing import Any
 
 from longshore.clock import Clock
+from longshore.extensions.presence import PresentWorker
+from longshore.extensions.shared_state import Entries, StateEntry
+from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.sqlite import lanes, select, workers
 from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
 from longshore.media.sqlite.database import Database
-from longshore.media.sqlite.notes import NewNotes, read_notes
-from longshore.media.sqlite.settle import Batch
+from longshore.media.sqlite.host_turns import HostTurns, Search
+from longshore.media.sqlite.settle import SettlementRows
+from longshore.media.sqlite.shared_state import NewNotes, read_notes
 from longshore.media.sqlite.submit import NewRows
 from longshore.media.sqlite.transfer import CarriedRows
-from longshore.media.sqlite.turns import Search, Turns
-from longshore.notes import Note, Shelf
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.roll import Present
 from longshore.stored import check_texts, encode
 from longshore.system.first_of import first_of
-from longshore.transfer import Carried
 
 
 class SqliteQueue:
@@ -45,7 +45,7 @@ class SqliteQueue:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._turns = Turns()
+        self._turns = HostTurns()
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         new = await self._database.write(NewRows(jobs, self._clock.now()).write)
@@ -81,12 +81,12 @@ class SqliteQueue:
     async def sign_out(self, worker: WorkerId) -> None:
         await self._database.write(lambda db: workers.sign_out(db, worker))
 
-    async def present(self) -> list[Present]:
+    async def present(self) -> list[PresentWorker]:
         now = self._clock.now()
         return await self._database.read(lambda db: workers.present(db, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return await self._database.write(Batch(settlements, self._clock.now()).write)
+        return await self._database.write(SettlementRows(settlements, self._clock.now()).write)
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
@@ -122,18 +122,18 @@ class SqliteQueue:
         new = await self._database.write(CarriedRows(carried, self._clock.now()).write)
         return Submitted(new, len(carried) - new)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Shelf:
+    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
-        return await self._database.read(lambda db: Shelf(self._clock.now(), read_notes(db, shelf, names)))
+        return await self._database.read(lambda db: Entries(self._clock.now(), read_notes(db, shelf, names)))
 
-    async def note(self, shelf: str, notes: Sequence[Note]) -> list[str | None]:
+    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
         return await self._database.write(NewNotes(shelf, notes).write)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
         # With turns of its own: looking is nobody's turn.
-        search = Search(want, Turns())
+        search = Search(want, HostTurns())
         while True:
             # Read before looking: what is written after it makes the version differ, so no wake-up is ever missed.
             version = self._database.version()

@@ -25,7 +25,7 @@ Ending = tuple[int, float, float | None, str, bytes | None]
 """A row of `settlement`: the job's number, when, how long, by whom, with which result."""
 
 
-class Batch:
+class SettlementRows:
     """Settlements on their way into the tables.
 
     What needs no look at the tables is done when the batch is made, before the lock is taken, for everyone waits for

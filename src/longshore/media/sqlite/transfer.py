@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import count
 
+from longshore.extensions.transfer import Carried
 from longshore.job import FINISHED, Job, State
 from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.lanes import CANCELLED, COMPLETED, DELAYED, FAILED, READY
 from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.submit import Row, add_jobs, find_lanes, identities, insert, next_job, without
 from longshore.stored import encode
-from longshore.transfer import Carried
 
 _ADD_JOB = statements("transfer")["add_job"]
 _ADD_CONTENT = statements("submit")["add_descended_content"]

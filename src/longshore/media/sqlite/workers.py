@@ -7,11 +7,11 @@ import sqlite3
 import msgspec
 
 from longshore.errors import CrashedError, Failure
+from longshore.extensions.presence import PresentWorker
 from longshore.lease import Held, WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, sole
 from longshore.media.sqlite.statements import statements
 from longshore.queue import Reaped
-from longshore.roll import Present
 
 _SQL = statements("workers")
 _decode = msgspec.json.Decoder().decode
@@ -72,9 +72,9 @@ def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
     db.execute(_SQL["sign_out"], (worker.label, worker.incarnation))
 
 
-def present(db: sqlite3.Connection, now: float) -> list[Present]:
+def present(db: sqlite3.Connection, now: float) -> list[PresentWorker]:
     """Those on the roll whose time is not over, by label."""
     return [
-        Present(WorkerId(label, incarnation), _decode(about))
+        PresentWorker(WorkerId(label, incarnation), _decode(about))
         for label, incarnation, about in db.execute(_SQL["present"], (now,))
     ]

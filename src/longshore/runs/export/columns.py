@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.runs.export.rows import Row, Rows
+from longshore.runs.export.rows import ExportRow, Rows
 
 MOST_COLUMNS = 1000
 """In one table. A program that opens it has limits too, and fields whose names are data belong into no header."""
@@ -43,18 +43,18 @@ class Type(StrEnum):
     TEXT = "text"
 
 
-class Column(msgspec.Struct, frozen=True):
+class ExportColumn(msgspec.Struct, frozen=True):
     """One column of a table."""
 
     name: str
     type: Type
 
 
-class Table(msgspec.Struct, frozen=True):
+class ExportTable(msgspec.Struct, frozen=True):
     """One table."""
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[ExportColumn, ...]
 
 
 class _Field(msgspec.Struct):
@@ -91,9 +91,9 @@ class Columns:
         self._fields: list[list[_Field]] = []
         self._places: list[list[int]] = []
         """For each table, once all rows are known: the column of each field."""
-        self.tables: list[Table] = []
+        self.tables: list[ExportTable] = []
 
-    def note(self, row: Row, order: tuple[str | int, ...]) -> bytes:
+    def note(self, row: ExportRow, order: tuple[str | int, ...]) -> bytes:
         """Take a row into account, and pack it. `order` is its place among the rows as they are written."""
         part = self._part(self._rows.part_of(row) if self._apart else self._rows.table, order)
         numbers: list[int] = []
@@ -115,8 +115,8 @@ class Columns:
         for part, fields in zip(self._parts, self._fields, strict=True):
             ordered = sorted(fields, key=lambda field: (field.rank, field.first))
             named = self._named(ordered)
-            columns = tuple(Column(named[field.group, field.name], field.type) for field in ordered)
-            self.tables.append(Table(names.take(part, self._rows.table), columns))
+            columns = tuple(ExportColumn(named[field.group, field.name], field.type) for field in ordered)
+            self.tables.append(ExportTable(names.take(part, self._rows.table), columns))
             place = {(field.group, field.name): number for number, field in enumerate(ordered)}
             self._places.append([place[field.group, field.name] for field in fields])
 
@@ -138,7 +138,7 @@ class Columns:
             self._numbers.append({("", field.name): number for number, field in enumerate(fixed)})
         return self._parts[name]
 
-    def _cells(self, row: Row) -> Iterator[tuple[int, str, str, Any]]:
+    def _cells(self, row: ExportRow) -> Iterator[tuple[int, str, str, Any]]:
         for name in self._rows.fixed:
             yield 0, "", name, getattr(row.line, name)
         for rank, group in enumerate(self._rows.groups(row), 1):

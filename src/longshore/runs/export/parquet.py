@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from longshore.errors import UsageError
-from longshore.runs.export.columns import Table, Type
+from longshore.runs.export.columns import ExportTable, Type
 
 if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
@@ -26,7 +26,7 @@ def check_parquet() -> None:
         ) from error
 
 
-def write_parquet(file: BinaryIO, table: Table, rows: Iterable[list[Any]]) -> None:
+def write_parquet(file: BinaryIO, table: ExportTable, rows: Iterable[list[Any]]) -> None:
     """Write all rows."""
     import pyarrow
     import pyarrow.parquet

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from longshore.errors import NotFoundError
+from longshore.extensions.record_store import Record
 from longshore.handlers.envelope import envelope
 from longshore.job import Job, State
 from longshore.queue import Queue, Selection
-from longshore.record_store import Record
-from longshore.runs.copying import has_left
-from longshore.runs.records import RunRecords
+from longshore.runs.records.run_records import RunRecords
+from longshore.runs.transfer.copy_jobs import has_left
 
 FIRST_PAGE, MOST_JOBS, PAGE_BYTES = 50, 1000, 1024 * 1024
 """Jobs that are read at once: the first time, at most, and as many as have so many bytes of JSON."""
@@ -58,7 +58,7 @@ class Group(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class Row(NamedTuple):
+class ExportRow(NamedTuple):
     """One row, in both of its shapes; what is not asked for is not made."""
 
     order: tuple[str | int, ...]
@@ -79,13 +79,13 @@ class Rows(Protocol):
     precedence: tuple[str, ...]
     """The groups, in the order in which they have the first word on the name of a column."""
 
-    def each(self) -> AsyncIterator[Row]:
+    def each(self) -> AsyncIterator[ExportRow]:
         """Every row, oldest first."""
 
-    def part_of(self, row: Row) -> str:
+    def part_of(self, row: ExportRow) -> str:
         """The table of a row where there are several."""
 
-    def groups(self, row: Row) -> list[Group]:
+    def groups(self, row: ExportRow) -> list[Group]:
         """The fields behind the fixed ones, in the order in which they are shown."""
 
 
@@ -100,20 +100,20 @@ class ResultRows:
         self._queue = queue
         self._run = run
 
-    async def each(self) -> AsyncIterator[Row]:
+    async def each(self) -> AsyncIterator[ExportRow]:
         """See `Rows`."""
         completed, after, page = Selection(run=self._run, states=frozenset({State.COMPLETED})), "", FIRST_PAGE
         while found := await self._queue.jobs(completed, after=after, limit=page):
             for job in found:
                 if not has_left(job):
-                    yield Row((job.kind, job.key), ResultLine.of(job), job)
+                    yield ExportRow((job.kind, job.key), ResultLine.of(job), job)
             after, page = found[-1].id, _next_page(found)
 
-    def part_of(self, row: Row) -> str:  # noqa: ARG002
+    def part_of(self, row: ExportRow) -> str:  # noqa: ARG002
         """See `Rows`: one table holds all kinds."""
         return self.table
 
-    def groups(self, row: Row) -> list[Group]:
+    def groups(self, row: ExportRow) -> list[Group]:
         """See `Rows`. A result `{"success": true, "data": …, "message": …}` is what it says in `data`."""
         assert row.job is not None  # noqa: S101  for the type checker: `each` made the row
         found = envelope(row.job)
@@ -135,12 +135,12 @@ class RecordRows:
         self._kept = kept
         self._kind = kind
 
-    async def each(self) -> AsyncIterator[Row]:
+    async def each(self) -> AsyncIterator[ExportRow]:
         """See `Rows`. `NotFoundError` where there is none, for then the wrong folder or kind was named."""
         found = False
         async for record in self._kept.records(self._kind):
             found = True
-            yield Row((record.job_kind, record.key, record.n), _line(record), None)
+            yield ExportRow((record.job_kind, record.key, record.n), _line(record), None)
         if found:
             return
         kinds = sorted({record.kind async for record in self._kept.records()} if self._kind is not None else ())
@@ -148,12 +148,12 @@ class RecordRows:
             raise NotFoundError(f"Run '{self._run}' has no records of kind '{self._kind}'. It has: {', '.join(kinds)}.")
         raise NotFoundError(f"There are no records of run '{self._run}' in {self._kept.place}. {self._kept.elsewhere}")
 
-    def part_of(self, row: Row) -> str:
+    def part_of(self, row: ExportRow) -> str:
         """See `Rows`: each kind has fields of its own."""
         assert isinstance(row.line, RecordLine)  # noqa: S101  as above
         return row.line.kind
 
-    def groups(self, row: Row) -> list[Group]:
+    def groups(self, row: ExportRow) -> list[Group]:
         """See `Rows`."""
         assert isinstance(row.line, RecordLine)  # noqa: S101  as above
         return [_fields("data", row.line.data)]

@@ -10,14 +10,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from longshore.runs.export.columns import Table, Type
-from longshore.runs.export.whole import APPLICATION_ID
+from longshore.runs.export.columns import ExportTable, Type
+from longshore.runs.export.output_file import APPLICATION_ID
 
 _AT_ONCE = 500
 _TYPES = {Type.BOOLEAN: "INTEGER", Type.INTEGER: "INTEGER", Type.REAL: "REAL", Type.TEXT: "TEXT"}
 
 
-def write_sqlite(path: Path, tables: Sequence[Table], rows: Iterable[tuple[int, list[Any]]]) -> None:
+def write_sqlite(path: Path, tables: Sequence[ExportTable], rows: Iterable[tuple[int, list[Any]]]) -> None:
     """Make the database. Each row comes with the number of its table. `OSError` where there is no room for it."""
     path.unlink(missing_ok=True)
     try:
@@ -43,12 +43,12 @@ def _portions(rows: Iterable[tuple[int, list[Any]]]) -> Iterator[tuple[int, list
             yield number, portion
 
 
-def _create(table: Table) -> str:
+def _create(table: ExportTable) -> str:
     columns = ", ".join(f"{_quoted(column.name)} {_TYPES[column.type]}" for column in table.columns)
     return f"CREATE TABLE {_quoted(table.name)} ({columns})"
 
 
-def _insert(table: Table) -> str:
+def _insert(table: ExportTable) -> str:
     return f"INSERT INTO {_quoted(table.name)} VALUES ({', '.join('?' * len(table.columns))})"  # noqa: S608  quoted
 
 

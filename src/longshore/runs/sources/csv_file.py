@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn, TextIO
 
 from longshore.errors import InputFileError
-from longshore.runs.inputs import LONGEST_LINE, STANDARD_INPUT, Entry, is_rereadable, open_bytes
 from longshore.runs.sources.template import Shape
+from longshore.runs.submit.input_files import LONGEST_LINE, STANDARD_INPUT, InputEntry, is_rereadable, open_bytes
 
 _SEPARATORS = (",", ";", "\t", "|")
 
@@ -41,7 +41,7 @@ class CsvFile:
         """Whether it can be read a second time: a pipe cannot."""
         return is_rereadable(self.path)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every row, in order. `InputFileError` names the line of the first that cannot be a job."""
         try:
             with io.TextIOWrapper(open_bytes(self.path), encoding="utf-8-sig", newline="") as file:
@@ -61,7 +61,7 @@ class CsvFile:
             "line below."
         )
 
-    def _rows(self, file: TextIO) -> Iterator[Entry]:
+    def _rows(self, file: TextIO) -> Iterator[InputEntry]:
         first = file.readline()
         separator = max(_SEPARATORS, key=first.count)
         rows = csv.reader(itertools.chain([first], file), delimiter=separator, strict=True)

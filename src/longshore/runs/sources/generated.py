@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from longshore.errors import HandlerFileError, InputFileError, LongshoreError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob
-from longshore.runs.inputs import Entry, check_url
+from longshore.runs.submit.input_files import InputEntry, check_url
 
-Item = str | Mapping[str, object] | NewJob | Entry
+Item = str | Mapping[str, object] | NewJob | InputEntry
 """A URL, a payload, or a whole job."""
 
 
@@ -36,7 +36,7 @@ class Generated:
         """Only a list is: a function may take its time, and may do more than yield."""
         return isinstance(self.items, list | tuple)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every item. `InputFileError` for one that is no job, and for whatever the function raises."""
         number = 0
         try:
@@ -57,14 +57,14 @@ class Generated:
         raise InputFileError(f"There are no jobs in {self.name}. It must yield URLs, payloads or jobs.")
 
 
-def _entry(item: object) -> Entry:
+def _entry(item: object) -> InputEntry:
     match item:
-        case Entry():
+        case InputEntry():
             return item
         case str():
-            return Entry(payload={"url": check_url(item.strip())})
+            return InputEntry(payload={"url": check_url(item.strip())})
         case NewJob():
-            return Entry(
+            return InputEntry(
                 payload=item.payload,
                 key=item.key,
                 # What a job has by default it does not insist on.
@@ -76,7 +76,7 @@ def _entry(item: object) -> Entry:
                 max_attempts=None if item.max_attempts == DEFAULT_MAX_ATTEMPTS else item.max_attempts,
             )
         case Mapping():
-            return Entry(payload=dict(item))
+            return InputEntry(payload=dict(item))
     raise ValueError(f"a {type(item).__name__} is no job. Yield a URL, a payload (a dict), or new_job(…).")
 
 
@@ -96,7 +96,7 @@ class Named:
         """No, as for every function."""
         return False
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """What the function yields. `InputFileError` where there is no such function."""
         return Generated(self._function(), self.place).entries()
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from longshore.errors import InputFileError, LongshoreError, UsageError
-from longshore.runs.inputs import Entry
 from longshore.runs.sources.template import Shape
+from longshore.runs.submit.input_files import InputEntry
 from longshore.stored import Json, JsonObject
 
 Chosen = Mapping[str, Json]
@@ -44,7 +44,7 @@ class Product:
         """It makes the same again; and a template that does not fit is found before anything is submitted."""
         return True
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every combination. `InputFileError` for one that cannot be a job."""
         for row in _combinations(list(self.dimensions.items()), {}):
             try:

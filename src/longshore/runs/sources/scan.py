@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from longshore.errors import InputFileError, UsageError
-from longshore.runs.inputs import Entry
+from longshore.runs.submit.input_files import InputEntry
 
 # A number that is a year, or a date without hyphens that begins with one.
 _YEAR = re.compile(r"(?<!\d)((?:19|20)\d\d)(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?(?!\d)")
@@ -57,7 +57,7 @@ class Scan:
         """No: nothing in it can be malformed, and walking through a large folder twice would only take time."""
         return False
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every file that is meant. `InputFileError` where a folder cannot be read."""
         return islice(self._entries(), self.limit)
 
@@ -66,7 +66,7 @@ class Scan:
         of_year = "" if self.year is None else f" of the year {self.year}"
         raise InputFileError(f"There are no files{of_year} that match '{self.glob}' in {self.folder}.")
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[InputEntry]:
         for below in _files(Path(self.folder), ""):
             if not self._pattern.fullmatch(below):
                 continue
@@ -80,7 +80,7 @@ class Scan:
             except UnicodeEncodeError:
                 raise InputFileError(f"The name of {path!a} is not UTF-8 text. Rename the file.") from None
             payload = {"path": path, "name": below} | ({} if year is None else {"year": year})
-            yield Entry(payload=payload, partition=self.partition)
+            yield InputEntry(payload=payload, partition=self.partition)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:

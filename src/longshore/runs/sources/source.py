@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NoReturn, Protocol, runtime_checkable
 
-from longshore.runs.inputs import Entry
+from longshore.runs.submit.input_files import InputEntry
 
 
 @runtime_checkable
@@ -20,7 +20,7 @@ class Source(Protocol):
     def rereadable(self) -> bool:
         """Whether reading it through before anything is submitted is possible, and worth it."""
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every job, in order. `InputFileError` names the first thing that is not one."""
 
     def refuse_empty(self) -> NoReturn:

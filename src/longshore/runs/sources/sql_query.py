@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from longshore.errors import InputFileError, LongshoreError
-from longshore.runs.inputs import Entry
 from longshore.runs.sources.template import Shape
+from longshore.runs.submit.input_files import InputEntry
 from longshore.system.loop_thread import LoopThread
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
-    from longshore.media.postgres.rows import Page
+    from longshore.media.postgres.rows import RowPage
 
 _SERVER = re.compile(r"postgres(ql)?:")
 _PAGE = 1000
@@ -48,7 +48,7 @@ class SqlQuery:
         """No: a query may be long, and need not find the same twice."""
         return False
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[InputEntry]:
         """Every row, as the query orders them. `InputFileError` where it fails, or a row cannot be a job."""
         pages = self._from_server() if _SERVER.match(self.database) else self._from_file()
         for number, row in enumerate((row for page in pages for row in page), start=1):
@@ -104,7 +104,7 @@ class SqlQuery:
             )
 
 
-async def _next(pages: AsyncIterator[Page]) -> Page | None:
+async def _next(pages: AsyncIterator[RowPage]) -> RowPage | None:
     return await anext(pages, None)
 
 

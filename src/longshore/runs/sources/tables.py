@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from longshore.errors import InputFileError, UsageError
-from longshore.runs.inputs import Format, Input
 from longshore.runs.sources.csv_file import CsvFile
 from longshore.runs.sources.generated import Named
 from longshore.runs.sources.product import Product
@@ -16,6 +15,7 @@ from longshore.runs.sources.scan import Scan
 from longshore.runs.sources.source import Source
 from longshore.runs.sources.sql_query import SqlQuery
 from longshore.runs.sources.template import Shape
+from longshore.runs.submit.input_files import InputFile, InputFormat
 
 _SHAPE = {"url": str, "key": str, "partition": str}
 # What says which source it is, and what may stand beside it.
@@ -88,8 +88,8 @@ def _lines(path: str) -> list[str]:
 
 
 _MADE: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
-    "urls": lambda table: Input(table["urls"], Format.URLS),
-    "jobs": lambda table: Input(table["jobs"], Format.JOBS),
+    "urls": lambda table: InputFile(table["urls"], InputFormat.URLS),
+    "jobs": lambda table: InputFile(table["jobs"], InputFormat.JOBS),
     "csv": lambda table: CsvFile(table["csv"], _shape(table)),
     "scan": lambda table: Scan(table["scan"], **{name: table[name] for name in _WORDS["scan"][1] if name in table}),
     "sql": lambda table: SqlQuery(table["sql"], table["query"], table.get("parameters", {}), _shape(table)),

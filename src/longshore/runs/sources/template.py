@@ -10,7 +10,7 @@ from string import Formatter
 from urllib.parse import quote
 
 from longshore.errors import UsageError
-from longshore.runs.inputs import Entry, check_url
+from longshore.runs.submit.input_files import InputEntry, check_url
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Shape:
         )
         return url, key, partition
 
-    def entry(self, row: Mapping[str, object]) -> Entry:
+    def entry(self, row: Mapping[str, object]) -> InputEntry:
         """The job of a row. `ValueError` where it cannot be one."""
         url, key, partition = self._templates
         payload = dict(row)
@@ -100,7 +100,7 @@ class Shape:
             payload["url"] = check_url(url.filled_url(row))
         elif "url" in payload:
             payload["url"] = check_url(str(payload["url"] or "").strip())
-        return Entry(
+        return InputEntry(
             payload=payload,
             key=None if key is None else key.filled(row),
             partition=None if partition is None else partition.filled(row),

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
-from longshore.scrape.browser.command import BLOCKABLE
+from longshore.scrape.browser.command_line import BLOCKABLE
 from longshore.scrape.browser.driver import Opened
-from longshore.scrape.browser.finding import BrowserMissingError, Found, find_browser
-from longshore.scrape.browser.page import Page
-from longshore.scrape.browser.picture import Picture, picture_of
-from longshore.scrape.browser.sync import SyncAttemptBrowsers, SyncBrowsers, SyncPage
+from longshore.scrape.browser.find_browser import BrowserMissingError, FoundBrowser, find_browser
+from longshore.scrape.browser.page import BrowserPage
+from longshore.scrape.browser.screenshot import Screenshot, picture_of
+from longshore.scrape.browser.sync_browsers import SyncAttemptBrowsers, SyncBrowsers, SyncPage
 
 __all__ = [
     "BLOCKABLE",
     "AttemptBrowsers",
     "BrowserMissingError",
+    "BrowserPage",
     "Browsers",
-    "Found",
+    "FoundBrowser",
     "Opened",
-    "Page",
-    "Picture",
+    "Screenshot",
     "SyncAttemptBrowsers",
     "SyncBrowsers",
     "SyncPage",

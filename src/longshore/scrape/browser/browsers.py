@@ -10,17 +10,17 @@ from datetime import timedelta
 import structlog
 
 from longshore.errors import SettingsError
-from longshore.scrape.browser.command import checked_blocked
-from longshore.scrape.browser.driver import Launcher, Plan
-from longshore.scrape.browser.exits import Exits, Way
-from longshore.scrape.browser.finding import Kind
-from longshore.scrape.browser.keeper import Condition, Keeper
-from longshore.scrape.browser.page import Manners, Page
-from longshore.scrape.browser.picture import Picture, attach
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.pacing import NoPace, Pace
-from longshore.scrape.proxies.turns import Turns
-from longshore.scrape.proxy_file import checked_proxy
+from longshore.pacing.contract import Limiter, Unlimited
+from longshore.scrape.browser.browser_pool import BrowserPool, Condition
+from longshore.scrape.browser.command_line import checked_blocked
+from longshore.scrape.browser.driver import BrowserLaunch, Launcher
+from longshore.scrape.browser.find_browser import Kind
+from longshore.scrape.browser.page import BrowserPage, PageOptions
+from longshore.scrape.browser.proxy_choice import ProxyChoice, Way
+from longshore.scrape.browser.screenshot import Screenshot, attach
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.proxies.proxy_file import checked_proxy
+from longshore.scrape.proxies.proxy_source import ProxySource
 
 DEFAULT_TARGETS = 100
 DEFAULT_GROWTH = 512 * 1024 * 1024
@@ -34,8 +34,8 @@ log = structlog.get_logger()
 class _Shared:
     """What all attempts of a process have in common."""
 
-    keeper: Keeper
-    exits: Exits
+    keeper: BrowserPool
+    exits: ProxyChoice
     seconds: float
     wants_picture: Callable[[BaseException], bool] | None
 
@@ -43,12 +43,12 @@ class _Shared:
 class AttemptBrowsers:
     """Gives pages in one attempt at a job. Made by `Browsers.attempt`; costs next to nothing."""
 
-    def __init__(self, shared: _Shared, manners: Manners) -> None:
+    def __init__(self, shared: _Shared, manners: PageOptions) -> None:
         self._shared = shared
         self._manners = manners
 
     @asynccontextmanager
-    async def page(self) -> AsyncIterator[Page]:
+    async def page(self) -> AsyncIterator[BrowserPage]:
         """A page, in a browser that may have served others before.
 
         Raises `BrowserMissingError` where this machine has no browser, and `CrashedError` where it does not start.
@@ -57,16 +57,16 @@ class AttemptBrowsers:
             yield page
 
     @asynccontextmanager
-    async def fresh_page(self) -> AsyncIterator[Page]:
+    async def fresh_page(self) -> AsyncIterator[BrowserPage]:
         """A page that knows nothing of earlier ones: no cookies, no cache. It takes several times as long."""
         async with self._page(fresh=True) as page:
             yield page
 
     @asynccontextmanager
-    async def _page(self, *, fresh: bool) -> AsyncIterator[Page]:
+    async def _page(self, *, fresh: bool) -> AsyncIterator[BrowserPage]:
         wants_picture = self._shared.wants_picture
         seat = await self._shared.exits.take(fresh=fresh, patience=self._manners.waits())
-        page = Page(seat, self._shared.seconds, self._manners)
+        page = BrowserPage(seat, self._shared.seconds, self._manners)
         try:
             yield page
         except Exception as error:
@@ -96,12 +96,12 @@ class Browsers(AttemptBrowsers):
         growth: int = DEFAULT_GROWTH,
         blocked: Iterable[str] = (),
         proxy: str | None = None,
-        proxies: Turns | None = None,
+        proxies: ProxySource | None = None,
         way: Way | None = None,
         path: str | None = None,
         user_agent: str | None = None,
         timeout: timedelta = DEFAULT_TIMEOUT,
-        pace: Pace | None = None,
+        pace: Limiter | None = None,
         patience: timedelta = DEFAULT_PATIENCE,
         wants_picture: Callable[[BaseException], bool] | None = None,
     ) -> None:
@@ -119,11 +119,11 @@ class Browsers(AttemptBrowsers):
             raise SettingsError(f"A browser cannot be replaced after {targets} pages. Give it 1 or more.")
         if proxy is not None:
             _check_proxy(proxy)
-        plan = Plan(blocked=checked_blocked(blocked), path=path, user_agent=user_agent)
-        keeper = Keeper(_launcher(kind, plan), targets=targets, growth=growth)
+        plan = BrowserLaunch(blocked=checked_blocked(blocked), path=path, user_agent=user_agent)
+        keeper = BrowserPool(_launcher(kind, plan), targets=targets, growth=growth)
         super().__init__(
-            _Shared(keeper, Exits(keeper, proxy, proxies, way), timeout.total_seconds(), wants_picture),
-            Manners(pace=pace or NoPace(), patience=patience.total_seconds()),
+            _Shared(keeper, ProxyChoice(keeper, proxy, proxies, way), timeout.total_seconds(), wants_picture),
+            PageOptions(pace=pace or Unlimited(), patience=patience.total_seconds()),
         )
 
     @property
@@ -163,7 +163,7 @@ def _check_proxy(proxy: str) -> None:
         ) from error
 
 
-def _launcher(kind: Kind, plan: Plan) -> Launcher:
+def _launcher(kind: Kind, plan: BrowserLaunch) -> Launcher:
     # Neither driver is imported before its first browser is started: they are large.
     if kind == "selenium":
         from longshore.scrape.browser.selenium import SeleniumLauncher
@@ -174,8 +174,8 @@ def _launcher(kind: Kind, plan: Plan) -> Launcher:
     return PlaywrightLauncher(plan)
 
 
-async def _take_picture(page: Page, error: Exception) -> None:
+async def _take_picture(page: BrowserPage, error: Exception) -> None:
     try:
-        attach(Picture(await page.url(), await page.html(), await page.screenshot()), error)
+        attach(Screenshot(await page.url(), await page.html(), await page.screenshot()), error)
     except Exception as fault:  # noqa: BLE001  the handler's own error is what counts
         log.debug("No picture could be taken of the page that failed", why=str(fault))

@@ -32,7 +32,7 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class BrowserLaunch:
     """How browsers are started."""
 
     blocked: frozenset[str] = frozenset()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from longshore.errors import ConnectionFailedError, CrashedError, ProcessingError, ValidationError, WorkerError
-from longshore.scrape.browser.relay import Trouble
+from longshore.scrape.browser.local_proxy import Trouble
 from longshore.url import mask_url, mask_urls
 
 _NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")

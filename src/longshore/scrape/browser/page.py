@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
-from longshore.scrape.answers import StatusError, retry_after
+from longshore.pacing.contract import Limiter, Unlimited
+from longshore.scrape.browser.browser_pool import Condition
 from longshore.scrape.browser.driver import DriverPage, Opened, Tab
-from longshore.scrape.browser.exits import Seat
 from longshore.scrape.browser.faults import ProxyFailedError
-from longshore.scrape.browser.keeper import Condition
-from longshore.scrape.exchange import Exchange
-from longshore.scrape.pacing import NoPace, Pace
+from longshore.scrape.browser.proxy_choice import BrowserProxy
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.response import StatusError, retry_after
 from longshore.scrape.proxies.blame import Blame, blame_for_status
-from longshore.scrape.proxies.turns import TakenTurn
+from longshore.scrape.proxies.proxy_source import TakenProxy
 from longshore.url import host_of, mask_url
 
 T = TypeVar("T")
@@ -29,10 +29,10 @@ _OF_THIS_MACHINE = ("file:", "filesystem:", "view-source:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manners:
+class PageOptions:
     """What is asked before a page is opened, and told afterwards."""
 
-    pace: Pace = field(default_factory=NoPace)
+    pace: Limiter = field(default_factory=Unlimited)
     patience: float = 30.0
     """Seconds a page may wait for its host."""
     permit: Callable[[str], Awaitable[None]] | None = None
@@ -50,10 +50,10 @@ class Manners:
         return max(0.0, min(self.patience, (self.ends_at - time.monotonic()) / 2))
 
 
-class Page:
+class BrowserPage:
     """A tab of a browser, as long as the `async with` lasts."""
 
-    def __init__(self, seat: Seat, seconds: float, manners: Manners) -> None:
+    def __init__(self, seat: BrowserProxy, seconds: float, manners: PageOptions) -> None:
         self._seat = seat
         self._seconds = seconds
         self._manners = manners
@@ -94,7 +94,7 @@ class Page:
             raise StatusError(url, opened.status, final_url=opened.url)
         return opened
 
-    async def _ask(self, url: str, identity: str, turn: TakenTurn | None) -> Opened:
+    async def _ask(self, url: str, identity: str, turn: TakenProxy | None) -> Opened:
         manners, host = self._manners, host_of(url)
         await manners.pace.slot(host, identity, patience=manners.waits())
         at, started = time.time(), time.monotonic()
@@ -161,8 +161,8 @@ class Page:
     async def do(self, function: Callable[[DriverPage], object]) -> object:
         """Call a function with what the driver has for a page, and return its value.
 
-        Playwright gives its `Page`; the function may return an awaitable, or be async. Selenium gives its `WebDriver`,
-        in another thread. The function's own errors pass through.
+        Playwright gives its `Page`; the function may return an awaitable, or be async. Selenium gives its `WebDriver`, in
+        another thread. The function's own errors pass through.
         """
         return await self._bounded(self._tab.do(function), "it was not done")
 

@@ -15,14 +15,14 @@ import psutil
 from multidict import CIMultiDict
 
 from longshore.errors import CrashedError, TimedOutError
-from longshore.scrape.browser.command import NEVER_SENT, RESOURCE_TYPES, arguments, needs_no_sandbox
-from longshore.scrape.browser.driver import Opened, Plan
+from longshore.scrape.browser.command_line import NEVER_SENT, RESOURCE_TYPES, arguments, needs_no_sandbox
+from longshore.scrape.browser.downloads import browser_for_playwright
+from longshore.scrape.browser.driver import BrowserLaunch, Opened
 from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
-from longshore.scrape.browser.fetching import browser_for_playwright
-from longshore.scrape.browser.finding import needs
-from longshore.scrape.browser.folders import new_folder, note_profile, remove_folder
+from longshore.scrape.browser.find_browser import needs
+from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
-from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
+from longshore.scrape.browser.profile_folders import new_folder, note_profile, remove_folder
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _MADE_BY_PLAYWRIGHT = "playwright_chromiumdev_profile-"
 class PlaywrightLauncher:
     """Starts Chromium. Playwright's own process is started with the first browser and serves all of them."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: BrowserLaunch) -> None:
         self._plan = plan
         self._program: str | None = None
         self._playwright: api.Playwright | None = None
@@ -63,7 +63,7 @@ class PlaywrightLauncher:
             self._program = await browser_for_playwright(self._plan.path)
         if self._node is not None and not runs(self._node):
             await self.close()
-        relay = await relay_for(proxy)
+        relay = await local_proxy_for(proxy)
         folder = await asyncio.to_thread(new_folder)
         mark = secrets.token_hex(8)
         try:
@@ -116,7 +116,7 @@ class PlaywrightBrowser:
     room = maxsize
 
     def __init__(
-        self, browser: api.Browser, root: psutil.Process, folder: str, relay: Relay | None, blocked: frozenset[str]
+        self, browser: api.Browser, root: psutil.Process, folder: str, relay: LocalProxy | None, blocked: frozenset[str]
     ) -> None:
         self.pid = root.pid
         self._root = root
@@ -175,7 +175,7 @@ class PlaywrightBrowser:
 class PlaywrightTab:
     """One page of Playwright's."""
 
-    def __init__(self, page: api.Page, own: api.BrowserContext | None, relay: Relay | None) -> None:
+    def __init__(self, page: api.Page, own: api.BrowserContext | None, relay: LocalProxy | None) -> None:
         self._page = page
         self._own = own
         self._relay = relay
@@ -337,7 +337,7 @@ def _driver_of(root: psutil.Process) -> psutil.Process | None:
     return None
 
 
-async def _clear(folder: str, relay: Relay | None) -> None:
+async def _clear(folder: str, relay: LocalProxy | None) -> None:
     if relay is not None:
         await relay.close()
     await asyncio.to_thread(remove_folder, folder)

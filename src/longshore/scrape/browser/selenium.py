@@ -17,14 +17,14 @@ import psutil
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError
 from longshore.scrape.browser.blocking import Blocker
-from longshore.scrape.browser.command import RESOURCE_TYPES, arguments
-from longshore.scrape.browser.driver import Opened, Plan
+from longshore.scrape.browser.command_line import RESOURCE_TYPES, arguments
+from longshore.scrape.browser.downloads import browser_for_selenium
+from longshore.scrape.browser.driver import BrowserLaunch, Opened
 from longshore.scrape.browser.faults import death, download, first_line, is_death, navigation_fault
-from longshore.scrape.browser.fetching import browser_for_selenium
-from longshore.scrape.browser.finding import needs
-from longshore.scrape.browser.folders import new_folder, remove_folder
+from longshore.scrape.browser.find_browser import needs
+from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
-from longshore.scrape.browser.relay import Relay, relay_for, trouble_of
+from longshore.scrape.browser.profile_folders import new_folder, remove_folder
 from longshore.system.processes import new_group_flags, with_lifeline
 from longshore.url import mask_url
 
@@ -51,7 +51,7 @@ return [performance.timeOrigin, location.href, entry ? entry.responseStatus : 0]
 class SeleniumLauncher:
     """Starts Chromium, each with a driver process of its own."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: BrowserLaunch) -> None:
         self._plan = plan
         self._programs: tuple[str, str] | None = None
 
@@ -64,7 +64,7 @@ class SeleniumLauncher:
         if self._programs is None:
             self._programs = await browser_for_selenium(self._plan.path)
         program, driver_program = self._programs
-        relay = await relay_for(proxy)
+        relay = await local_proxy_for(proxy)
         folder = await asyncio.to_thread(new_folder)
         thread = ThreadPoolExecutor(1, "longshore-selenium")
         process: Process | None = None
@@ -96,7 +96,7 @@ class SeleniumBrowser:
     room = 1
 
     def __init__(
-        self, driver: WebDriver, process: Process, thread: ThreadPoolExecutor, folder: str, relay: Relay | None
+        self, driver: WebDriver, process: Process, thread: ThreadPoolExecutor, folder: str, relay: LocalProxy | None
     ) -> None:
         self.pid = process.pid
         self._root = _root_of(process)
@@ -166,7 +166,7 @@ class SeleniumBrowser:
 class SeleniumTab:
     """The window of a session."""
 
-    def __init__(self, browser: SeleniumBrowser, driver: WebDriver, relay: Relay | None) -> None:
+    def __init__(self, browser: SeleniumBrowser, driver: WebDriver, relay: LocalProxy | None) -> None:
         self._browser = browser
         self._driver = driver
         self._relay = relay
@@ -297,7 +297,7 @@ def _close_others(driver: WebDriver) -> None:
         driver.switch_to.window(first)
 
 
-def _options(plan: Plan, program: str, folder: str, server: str | None) -> ChromeOptions:
+def _options(plan: BrowserLaunch, program: str, folder: str, server: str | None) -> ChromeOptions:
     from selenium.webdriver import ChromeOptions
 
     options = ChromeOptions()
@@ -359,7 +359,7 @@ def _root_of(process: Process) -> psutil.Process:
     raise CrashedError("the browser died while it started")
 
 
-async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str, relay: Relay | None) -> None:
+async def _end(process: Process | None, thread: ThreadPoolExecutor, folder: str, relay: LocalProxy | None) -> None:
     if process is not None:
         await asyncio.to_thread(_kill, process, folder)
         await process.wait()

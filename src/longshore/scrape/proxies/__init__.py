@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from longshore.scrape.proxies.blame import Blame, blame_of, is_unreachable
-from longshore.scrape.proxies.changes import Change, ChangeLog, What
-from longshore.scrape.proxies.health import Limits
-from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, Turn
-from longshore.scrape.proxies.standing import Place, Standing
+from longshore.scrape.proxies.change_log import ChangeLog, ProxyChange, ProxyEvent
+from longshore.scrape.proxies.counters import HostCounters, ProxyCounters
+from longshore.scrape.proxies.health import ProxyLimits
+from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, ProxyTurn
+from longshore.scrape.proxies.proxy_source import ProxySource, TakenProxy
 from longshore.scrape.proxies.strategies import Strategy, share
-from longshore.scrape.proxies.turns import TakenTurn, Turns
 
 __all__ = [
     "Blame",
-    "Change",
     "ChangeLog",
-    "Limits",
+    "HostCounters",
     "NoProxyError",
-    "Place",
+    "ProxyChange",
+    "ProxyCounters",
+    "ProxyEvent",
+    "ProxyLimits",
     "ProxyPool",
-    "Standing",
+    "ProxySource",
+    "ProxyTurn",
     "Strategy",
-    "TakenTurn",
-    "Turn",
-    "Turns",
-    "What",
+    "TakenProxy",
     "blame_of",
     "is_unreachable",
     "share",

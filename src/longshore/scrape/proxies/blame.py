@@ -64,7 +64,7 @@ def status_of(error: BaseException) -> int | None:
     """The status of the site's answer, where the error is one about that."""
     import aiohttp
 
-    from longshore.scrape.http import StatusError
+    from longshore.scrape.http.client import StatusError
 
     root = root_of(error)
     if isinstance(root, aiohttp.ClientHttpProxyError):
@@ -74,7 +74,7 @@ def status_of(error: BaseException) -> int | None:
 
 def root_of(error: BaseException) -> BaseException:
     """The error, or the first of its causes that says what happened on the way."""
-    from longshore.scrape.http import StatusError
+    from longshore.scrape.http.client import StatusError
 
     cause: BaseException | None = error
     while cause is not None:
@@ -124,7 +124,7 @@ def _blame(error: BaseException) -> Blame | None:
     import aiohttp
     import aiohttp_socks
 
-    from longshore.scrape.http import StatusError
+    from longshore.scrape.http.client import StatusError
 
     match error:
         case aiohttp.ClientHttpProxyError():

@@ -13,10 +13,10 @@ import aiohttp
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.scrape.http import USER_AGENT
+from longshore.scrape.http.client import USER_AGENT
 from longshore.scrape.proxies.blame import in_words, status_in_words
 from longshore.scrape.proxies.connection import SOCKS_ERRORS, connector_for, request_proxy
-from longshore.scrape.proxy_file import Proxy
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.url import mask_url
 
 DEADLINE = timedelta(seconds=10)

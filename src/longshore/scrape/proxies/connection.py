@@ -18,7 +18,7 @@ import aiohttp
 import aiohttp_socks
 
 if TYPE_CHECKING:
-    from longshore.scrape.proxy_file import Proxy
+    from longshore.scrape.proxies.proxy_file import Proxy
 
 SOCKS_ERRORS = (
     aiohttp_socks.ProxyError,

@@ -25,7 +25,7 @@ REMEMBERED = 10_000
 """Hosts with troubles. Beyond that, the oldest troubles are forgotten, but for those of hosts where a proxy rests."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
     """When a proxy is sent to rest, and for how long."""
 
     threshold: int = 10
@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("A proxy rests after at least 1 failure, and for a time above 0.")
 
 
-class Ailment(msgspec.Struct):
+class ProxyTrouble(msgspec.Struct):
     """What is wrong with a proxy at one place."""
 
     failures: int = 0
@@ -54,12 +54,12 @@ class Ailment(msgspec.Struct):
         return self.until is not None and now < self.until
 
 
-class Health:
+class ProxyHealth:
     """Who is well where."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ProxyLimits) -> None:
         self._limits = limits
-        self._places: dict[str, dict[int, Ailment]] = {EVERYWHERE: {}}
+        self._places: dict[str, dict[int, ProxyTrouble]] = {EVERYWHERE: {}}
 
     def open_ones(self, proxies: Sequence[int], host: str, now: float) -> Sequence[int]:
         """Those that may make a request to the host now. The very same sequence where all may."""
@@ -91,7 +91,7 @@ class Health:
                 tries.append(place)
         return tuple(tries)
 
-    def fail(self, proxy: int, place: str, now: float, why: str, tries: tuple[str, ...]) -> Ailment | None:
+    def fail(self, proxy: int, place: str, now: float, why: str, tries: tuple[str, ...]) -> ProxyTrouble | None:
         """A request failed there. Gives the ailment where that sends the proxy to rest."""
         ailment = self._at(proxy, place) or self._enter(proxy, place, now)
         if ailment.until is not None and place not in tries:
@@ -120,19 +120,19 @@ class Health:
             ailment.trying = False
             ailment.until = now
 
-    def ailments(self) -> Iterator[tuple[str, int, Ailment]]:
+    def ailments(self) -> Iterator[tuple[str, int, ProxyTrouble]]:
         """What is wrong, place by place, with which proxy; first the proxies' own troubles."""
         for place, ailing in self._places.items():
             for proxy, ailment in ailing.items():
                 yield place, proxy, ailment
 
-    def _at(self, proxy: int, place: str) -> Ailment | None:
+    def _at(self, proxy: int, place: str) -> ProxyTrouble | None:
         return self._places.get(place, {}).get(proxy)
 
-    def _enter(self, proxy: int, place: str, now: float) -> Ailment:
+    def _enter(self, proxy: int, place: str, now: float) -> ProxyTrouble:
         if place not in self._places and len(self._places) > REMEMBERED:
             self._forget(now)
-        made = self._places.setdefault(place, {})[proxy] = Ailment()
+        made = self._places.setdefault(place, {})[proxy] = ProxyTrouble()
         return made
 
     def _forget(self, now: float) -> None:

@@ -22,11 +22,11 @@ from datetime import timedelta
 from longshore.clock import Clock, SystemClock
 from longshore.errors import ConnectionFailedError
 from longshore.scrape.proxies.blame import Blame, blame_for_status, blame_of, in_words, status_in_words, status_of
-from longshore.scrape.proxies.changes import Change, What
-from longshore.scrape.proxies.health import EVERYWHERE, Ailment, Health, Limits
-from longshore.scrape.proxies.standing import Place, Standing, Tallies, Tally
+from longshore.scrape.proxies.change_log import ProxyChange, ProxyEvent
+from longshore.scrape.proxies.counters import HostCounters, ProxyCounters, RequestCounter, RequestCounts
+from longshore.scrape.proxies.health import EVERYWHERE, ProxyHealth, ProxyLimits, ProxyTrouble
+from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.scrape.proxies.strategies import Strategy, chooser
-from longshore.scrape.proxy_file import Proxy
 from longshore.system.first_of import first_of
 
 _SOON = 60.0
@@ -52,8 +52,8 @@ class ProxyPool:
         proxies: Sequence[Proxy],
         *,
         strategy: Strategy = Strategy.ROUND_ROBIN,
-        limits: Limits | None = None,
-        tell: Callable[[Change], None] | None = None,
+        limits: ProxyLimits | None = None,
+        tell: Callable[[ProxyChange], None] | None = None,
         clock: Clock | None = None,
         chance: random.Random | None = None,
     ) -> None:
@@ -64,18 +64,18 @@ class ProxyPool:
         # No secret hangs on which one is chosen.
         chance = chance or random.Random()  # noqa: S311
         self._chooser = chooser(strategy, [proxy.url for proxy in self.proxies], chance)
-        self._health = Health(limits or Limits())
+        self._health = ProxyHealth(limits or ProxyLimits())
         self._tell = tell
         self._clock = clock or SystemClock()
         self._all = tuple(range(len(self.proxies)))
         self._numbers = {proxy.url: number for number, proxy in enumerate(self.proxies)}
-        self._tallies = Tallies(len(self.proxies))
+        self._tallies = RequestCounter(len(self.proxies))
         self._waiting: set[asyncio.Future[None]] = set()
         self._dry: set[str] = set()
 
     async def acquire(
         self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
-    ) -> Turn:
+    ) -> ProxyTurn:
         """A turn with a proxy for one request to this host (`host_of(url)`). The caller must end it, with a verdict.
 
         Waits while every proxy rests. `within` bounds the wait: `NoProxyError` as soon as it is certain that none will
@@ -88,7 +88,7 @@ class ProxyPool:
         return turn
 
     @asynccontextmanager
-    async def turn(self, host: str, *, session: str = "", within: timedelta | None = None) -> AsyncIterator[Turn]:
+    async def turn(self, host: str, *, session: str = "", within: timedelta | None = None) -> AsyncIterator[ProxyTurn]:
         """`acquire`, ended by how the block is left, unless the block has given its verdict before."""
         turn = await self.acquire(host, session=session, within=within)
         try:
@@ -104,19 +104,19 @@ class ProxyPool:
         """Rises with every request and every change: while it is the same, so are the standings, but for the time."""
         return self._tallies.moves
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> list[ProxyCounters]:
         """How every proxy has done, in the order of the list: at which hosts, who rests there, and why."""
-        ailing: list[dict[str, Ailment]] = [{} for _ in self.proxies]
+        ailing: list[dict[str, ProxyTrouble]] = [{} for _ in self.proxies]
         for place, number, ailment in self._health.ailments():
             ailing[number][place] = ailment
         return [self._standing(number, ailing[number]) for number in self._all]
 
-    def _standing(self, number: int, ailing: dict[str, Ailment]) -> Standing:
+    def _standing(self, number: int, ailing: dict[str, ProxyTrouble]) -> ProxyCounters:
         tally, at = self._tallies.of(number), dict(self._tallies.places(number))
         if EVERYWHERE in ailing or tally.since is not None:
             at = {EVERYWHERE: tally, **at}
-        places = [self._place(host, at.get(host) or Tally(), ailing.get(host)) for host in {**at, **ailing}]
-        return Standing(
+        places = [self._place(host, at.get(host) or RequestCounts(), ailing.get(host)) for host in {**at, **ailing}]
+        return ProxyCounters(
             proxy=str(self.proxies[number]),
             requests=tally.requests,
             succeeded=tally.succeeded,
@@ -124,7 +124,7 @@ class ProxyPool:
             places=tuple(places),
         )
 
-    def _take(self, host: str, session: str, prefer: Sequence[str]) -> Turn | None:
+    def _take(self, host: str, session: str, prefer: Sequence[str]) -> ProxyTurn | None:
         now = self._clock.monotonic()
         open_ones = self._health.open_ones(self._all, host, now)
         if not open_ones:
@@ -136,10 +136,10 @@ class ProxyPool:
         tries = self._health.begin(number, host, now)
         self._tallies.begun(number, host)
         for place in tries:
-            self._say(What.TRIES, number, place)
+            self._say(ProxyEvent.TRIES, number, place)
         if not tries:
             self._goes_on(host)
-        return Turn(self, number, host, tries)
+        return ProxyTurn(self, number, host, tries)
 
     async def _wait(self, host: str, deadline: float) -> None:
         """Until something may have changed for this host."""
@@ -168,15 +168,15 @@ class ProxyPool:
         if place not in self._dry:
             self._dry.add(place)
             count = "the only one rests" if len(self.proxies) == 1 else f"all {len(self.proxies)} rest"
-            self._say(What.WAITS, None, place, until=self._wall(opens), why=count)
+            self._say(ProxyEvent.WAITS, None, place, until=self._wall(opens), why=count)
 
     def _goes_on(self, host: str) -> None:
         """A proxy serves the host; with one that is only tried again, nobody can tell."""
         for place in self._dry & {EVERYWHERE, host} if self._dry else ():
             self._dry.discard(place)
-            self._say(What.GOES_ON, None, place)
+            self._say(ProxyEvent.GOES_ON, None, place)
 
-    def _end(self, turn: Turn, blame: Blame | None, why: str) -> None:
+    def _end(self, turn: ProxyTurn, blame: Blame | None, why: str) -> None:
         """A verdict: a failure where somebody is to blame, otherwise a success."""
         number, now = turn.number, self._clock.monotonic()
         self._tallies.ended(number, turn.host, well=blame is None)
@@ -195,38 +195,40 @@ class ProxyPool:
         if turn.tries:
             self._wake()
 
-    def _give_back(self, turn: Turn) -> None:
+    def _give_back(self, turn: ProxyTurn) -> None:
         for place in turn.tries:
             self._health.give_back(turn.number, place, self._clock.monotonic())
         if turn.tries:
             self._wake()
 
-    def _fail(self, turn: Turn, place: str, now: float, why: str) -> None:
+    def _fail(self, turn: ProxyTurn, place: str, now: float, why: str) -> None:
         if ailment := self._health.fail(turn.number, place, now, why, turn.tries):
             times = "1 failure" if ailment.failures == 1 else f"{ailment.failures} failures in a row, the last"
-            self._say(What.RESTS, turn.number, place, until=self._wall(ailment.until), why=f"{times}: {why}")
+            self._say(ProxyEvent.RESTS, turn.number, place, until=self._wall(ailment.until), why=f"{times}: {why}")
 
-    def _succeed(self, turn: Turn, place: str) -> None:
+    def _succeed(self, turn: ProxyTurn, place: str) -> None:
         if self._health.succeed(turn.number, place, turn.tries):
-            self._say(What.SERVES, turn.number, place)
+            self._say(ProxyEvent.SERVES, turn.number, place)
 
     def _wake(self) -> None:
         for changed in self._waiting:
             if not changed.done():
                 changed.set_result(None)
 
-    def _say(self, what: What, number: int | None, host: str, *, until: float | None = None, why: str = "") -> None:
+    def _say(
+        self, what: ProxyEvent, number: int | None, host: str, *, until: float | None = None, why: str = ""
+    ) -> None:
         now = self._clock.now()
         if number is not None:
             self._tallies.changed(number, host, now)
         if self._tell is not None:
             proxy = None if number is None else self.proxies[number]
-            self._tell(Change(at=now, what=what, proxy=proxy, host=host, until=until, why=why))
+            self._tell(ProxyChange(at=now, what=what, proxy=proxy, host=host, until=until, why=why))
 
     def _wall(self, instant: float | None) -> float | None:
         return None if instant is None else self._clock.now() + instant - self._clock.monotonic()
 
-    def _place(self, host: str, tally: Tally, ailment: Ailment | None) -> Place:
+    def _place(self, host: str, tally: RequestCounts, ailment: ProxyTrouble | None) -> HostCounters:
         if ailment is None:
             state, failures, why, until = "serving", 0, "" if tally.since is None else _CAME_BACK, None
         else:
@@ -234,7 +236,7 @@ class ProxyPool:
             state = "serving" if ailment.until is None else "resting" if resting else "probation"
             failures, why = ailment.failures, ailment.why
             until = self._wall(ailment.until) if resting else None
-        return Place(
+        return HostCounters(
             host=host,
             state=state,
             requests=tally.requests,
@@ -246,7 +248,7 @@ class ProxyPool:
         )
 
 
-class Turn:
+class ProxyTurn:
     """One request's turn with a proxy. Its first verdict counts; later ones are passed over."""
 
     def __init__(self, pool: ProxyPool, number: int, host: str, tries: tuple[str, ...]) -> None:

@@ -32,14 +32,14 @@ class Strategy(StrEnum):
     """The same one for a session, or for a host where no session is named, as long as it serves."""
 
 
-class Chooser(Protocol):
+class ProxyChooser(Protocol):
     """A strategy at work."""
 
     def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
         """One of these, which are in order and not empty."""
 
 
-def chooser(strategy: Strategy, names: Sequence[str], chance: random.Random) -> Chooser:
+def chooser(strategy: Strategy, names: Sequence[str], chance: random.Random) -> ProxyChooser:
     """The strategy at work on the proxies of these names."""
     match strategy:
         case Strategy.ROUND_ROBIN:

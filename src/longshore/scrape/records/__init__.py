@@ -3,15 +3,15 @@
     kit.emit({"title": "…"}, kind="item")
 
 An attempt's records are gathered in memory (`Emission`), written as one line before its settlement is sent, and
-followed by a mark after the settlement was accepted (`RecordWriter`). A reader (`Survey`) shows the records of attempts
+followed by a mark after the settlement was accepted (`RecordWriter`). A `RecordReader` shows the records of attempts
 that are marked; of those that are not, because their worker died in between, the queue knows. So an attempt that lost
 its lease changes nothing, and no record is ever seen twice or in part.
 """
 
-from longshore.record_store import Record, Tally, Undecided
+from longshore.extensions.record_store import Record, RecordCounts, Undecided
 from longshore.scrape.records.emission import Emission, Emitted, EmittedRecord, Keep, RecordError, Rejected
+from longshore.scrape.records.reader import RecordReader
 from longshore.scrape.records.sink import RecordSink, SegmentSink
-from longshore.scrape.records.survey import Survey
 from longshore.scrape.records.writer import RecordWriter, next_revision
 
 __all__ = [
@@ -20,13 +20,13 @@ __all__ = [
     "EmittedRecord",
     "Keep",
     "Record",
+    "RecordCounts",
     "RecordError",
+    "RecordReader",
     "RecordSink",
     "RecordWriter",
     "Rejected",
     "SegmentSink",
-    "Survey",
-    "Tally",
     "Undecided",
     "next_revision",
 ]

@@ -23,7 +23,7 @@ import zstandard
 
 from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
-from longshore.scrape.records.lines import SUFFIX, NewAttemptLine, SettledLine
+from longshore.scrape.records.segment_lines import SUFFIX, NewAttemptLine, SettledLine
 from longshore.system.descriptors import open_binary, sync_folder
 
 SEGMENT_BYTES = 64 * 1024 * 1024

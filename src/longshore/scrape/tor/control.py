@@ -56,8 +56,8 @@ class Bootstrap(msgspec.Struct, frozen=True):
         return cls(int(phase[1]), summary[1] if summary else "", warning[1] if warning else "")
 
 
-class Control:
-    """One connection to a control port. `Control.open` makes and authenticates it; `close`, or a `with` block, ends it.
+class TorControl:
+    """One connection to a control port. `open` makes and authenticates it; `close`, or a `with` block, ends it.
 
     One task at a time may ask. Whatever goes wrong is a `TorError`.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.scrape.tor.control import Control
+from longshore.scrape.tor.control import TorControl
 from longshore.system.loop_thread import LoopThread
 
 _MOST = 10_000
@@ -40,7 +40,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     async def new_circuits(self) -> None:
         """Have all that connects from now on come out anew. Tor does so once in ten seconds; this waits its turn."""
         # A connection of its own for each wish, so that one that is cancelled half-way disturbs no other.
-        async with await Control.open(self.host, self.control_port, cookie=Path(self.cookie)) as control:
+        async with await TorControl.open(self.host, self.control_port, cookie=Path(self.cookie)) as control:
             await control.new_circuits()
 
 

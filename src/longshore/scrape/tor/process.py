@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from longshore.scrape.tor.control import Bootstrap, Control, TorError
+from longshore.scrape.tor.control import Bootstrap, TorControl, TorError
+from longshore.scrape.tor.data_dir import TorDataDir
 from longshore.scrape.tor.identity import Endpoint, Identities
-from longshore.scrape.tor.place import Place
 from longshore.system.processes import inherited, new_group_flags
 
 DEFAULT_PATIENCE = timedelta(minutes=2)
@@ -185,7 +185,7 @@ class _Process:
 
     def __init__(self, program: str, folder: Path, torrc: Path | None, environment: Mapping[str, str]) -> None:
         try:
-            self._place = Place.take(folder)
+            self._place = TorDataDir.take(folder)
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise TorError(f"Tor cannot keep its data in {folder}: {why}. Name a folder it can write to.") from error
@@ -193,7 +193,7 @@ class _Process:
         self._port = self._place.folder / "control-port"
         self._cookie = self._place.folder / "control-cookie"
         self._log = self._place.folder / "log"
-        self._control: Control | None = None
+        self._control: TorControl | None = None
         try:
             self._process = self._launch(program, torrc, environment)
         except OSError as error:
@@ -219,7 +219,7 @@ class _Process:
         try:
             async with asyncio.timeout(patience.total_seconds()) as deadline:
                 port = await self._control_port()
-                self._control = control = await Control.open(_HOST, port, cookie=self._cookie)
+                self._control = control = await TorControl.open(_HOST, port, cookie=self._cookie)
                 await control.ask("TAKEOWNERSHIP")
                 await control.keep_to_one_circuit()
                 host, socks_port = await control.socks_port()

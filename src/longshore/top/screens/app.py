@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from longshore.cli.output import printable
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError
 from longshore.queue import Queue
 from longshore.system.first_of import first_of
-from longshore.top.board import Lookout
+from longshore.top.figures import FiguresReader
 from longshore.top.screens.dashboard import Dashboard
 from longshore.top.screens.dialogs import Help
 from longshore.top.screens.view import View
+from longshore.ui.output import printable
 
 EVERY, LONGEST = 1.0, 15.0
 """Seconds between two looks: at a queue that answers at once, and at one that takes its time."""
@@ -101,7 +101,7 @@ class Top(App[None]):
             self.exit(return_code=1)
 
     def _dashboard(self, run: str | None) -> Dashboard:
-        return Dashboard(Lookout(self.queue, run, self.clock), run, self._where)
+        return Dashboard(FiguresReader(self.queue, run, self.clock), run, self._where)
 
     async def _keep_looking(self) -> None:
         while True:

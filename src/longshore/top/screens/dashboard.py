@@ -13,43 +13,47 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable
 
-from longshore.cli.output import duration
-from longshore.cli.progress import rate
 from longshore.job import Job, State
 from longshore.queue import Count, Selection
-from longshore.top.board import Board, Lane, Lookout
 from longshore.top.failures import FailureKind, kind_of
-from longshore.top.finding import Wanted
+from longshore.top.figures import FiguresReader, LaneFigures, QueueFigures
+from longshore.top.find_jobs import Wanted
 from longshore.top.hosts import HostRow
-from longshore.top.screens.head import Head
+from longshore.top.screens.head import HeaderBar
 from longshore.top.screens.jobs import JobsView
-from longshore.top.screens.pane import Column, Line, Pane, cell
+from longshore.top.screens.pane import Pane, PaneColumn, PaneRow, cell
 from longshore.top.screens.plot import Plot
 from longshore.top.screens.view import Target, View
 from longshore.top.workers import WorkerRow
+from longshore.ui.output import duration
+from longshore.ui.progress import rate
 
 _COUNT = len("9,999,999")
 _RATE = len("59.9/min")
 _FIGURES = (
-    Column("done", 5, right=True),
-    Column("to do", _COUNT, right=True),
-    Column("failed", _COUNT, right=True),
-    Column("rate", _RATE, right=True),
+    PaneColumn("done", 5, right=True),
+    PaneColumn("to do", _COUNT, right=True),
+    PaneColumn("failed", _COUNT, right=True),
+    PaneColumn("rate", _RATE, right=True),
 )
-_RUNS = (Column("run", both_ends=True), *_FIGURES)
-_KINDS = (Column("kind"), Column("partition", optional=True), *_FIGURES)
+_RUNS = (PaneColumn("run", both_ends=True), *_FIGURES)
+_KINDS = (PaneColumn("kind"), PaneColumn("partition", optional=True), *_FIGURES)
 _WORKERS = (
-    Column("worker", both_ends=True),
-    Column("jobs", 7, right=True),
-    Column("doing", both_ends=True),
-    Column("seen", len("59 min 59 s"), right=True),
+    PaneColumn("worker", both_ends=True),
+    PaneColumn("jobs", 7, right=True),
+    PaneColumn("doing", both_ends=True),
+    PaneColumn("seen", len("59 min 59 s"), right=True),
 )
-_FAILURES = (Column("failed", _COUNT, right=True), Column("again", _COUNT, right=True, optional=True), Column("of"))
+_FAILURES = (
+    PaneColumn("failed", _COUNT, right=True),
+    PaneColumn("again", _COUNT, right=True, optional=True),
+    PaneColumn("of"),
+)
 _HOSTS = (
-    Column("host", both_ends=True),
-    Column("waiting", _COUNT, right=True),
-    Column("rate", _RATE, right=True, optional=True),
-    Column("state", optional=True),
+    PaneColumn("host", both_ends=True),
+    PaneColumn("waiting", _COUNT, right=True),
+    PaneColumn("rate", _RATE, right=True, optional=True),
+    PaneColumn("state", optional=True),
 )
 
 
@@ -59,16 +63,16 @@ class Dashboard(View, inherit_bindings=False):
     # All of them again, so that this one comes first.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("j", "jobs", "jobs"), *View.BINDINGS, *Screen.BINDINGS]
 
-    def __init__(self, lookout: Lookout, run: str | None, where: str) -> None:
+    def __init__(self, lookout: FiguresReader, run: str | None, where: str) -> None:
         super().__init__()
         self._lookout = lookout
         self._run = run
         self._where = where
-        self._board: Board | None = None
+        self._board: QueueFigures | None = None
 
     def body(self) -> Iterable[Widget]:
         """The title, the picture and four tables."""
-        yield Head(self._where, self._run)
+        yield HeaderBar(self._where, self._run)
         yield Plot(id="plot")
         with Grid(id="tables"):
             yield Pane(_KINDS if self._run is not None else _RUNS, id="lanes", empty="no jobs yet")
@@ -79,7 +83,7 @@ class Dashboard(View, inherit_bindings=False):
     async def look(self) -> None:
         """Look again, and show it."""
         self._board = board = await self._lookout.look()
-        self.query_one(Head).show(board)
+        self.query_one(HeaderBar).show(board)
         plot = self.query_one(Plot)
         plot.border_title = "throughput"
         plot.show(board.spans)
@@ -139,7 +143,7 @@ class Dashboard(View, inherit_bindings=False):
         panes = list(self.query(Pane))
         next((pane for pane in panes if pane.chosen is not None), panes[0]).focus()
 
-    def _wanted(self, pane: str, key: str, board: Board) -> Wanted | None:
+    def _wanted(self, pane: str, key: str, board: QueueFigures) -> Wanted | None:
         if pane == "lanes":
             for lane in board.lanes:
                 if _lane_key(lane) == key:
@@ -184,16 +188,16 @@ def _run_name(run: str) -> str:
     return run or "(no run)"
 
 
-def _lane_key(lane: Lane) -> str:
+def _lane_key(lane: LaneFigures) -> str:
     return "\0".join((lane.count.run, lane.count.kind, lane.count.partition))
 
 
-def _lane(lane: Lane, of_run: bool) -> Line:
+def _lane(lane: LaneFigures, of_run: bool) -> PaneRow:
     count = lane.count
     done = 100 * (count.total - count.remaining) // count.total if count.total else 100
     names = [cell(count.kind), cell(count.partition, "dim")] if of_run else [cell(_run_name(count.run))]
     finished = "" if count.remaining else "dim"
-    return Line(
+    return PaneRow(
         _lane_key(lane),
         (
             *names,
@@ -205,10 +209,10 @@ def _lane(lane: Lane, of_run: bool) -> Line:
     )
 
 
-def _worker(row: WorkerRow, *, known: bool) -> Line:
+def _worker(row: WorkerRow, *, known: bool) -> PaneRow:
     if row.unseen:
         ago = cell(f"{duration(row.unseen)}", "yellow")
-        return Line(row.label, (cell(row.label, "dim"), cell(""), cell("gone", "yellow"), ago))
+        return PaneRow(row.label, (cell(row.label, "dim"), cell(""), cell("gone", "yellow"), ago))
     if row.busy is not None:
         jobs = f"{row.busy:,}" if row.slots is None else f"{row.busy:,}/{row.slots:,}"
     else:
@@ -220,7 +224,7 @@ def _worker(row: WorkerRow, *, known: bool) -> Line:
     words += row.says
     # A worker that holds something is told by it; what else it says is for those that do not.
     doing = words[0] if row.job else " · ".join(["idle", *words])
-    return Line(
+    return PaneRow(
         row.label, (cell(row.label), cell(jobs, "cyan"), cell(doing, "" if row.job else "dim"), cell("now", "dim"))
     )
 
@@ -233,9 +237,9 @@ def _type(kind: FailureKind) -> str:
     return kind.exception or kind.error_type
 
 
-def _failure(kind: FailureKind) -> Line:
+def _failure(kind: FailureKind) -> PaneRow:
     of = Text.assemble(cell(_type(kind), "bold"), "  ", cell(kind.pattern), no_wrap=True)
-    return Line(
+    return PaneRow(
         _failure_key(kind),
         (
             cell(f"{kind.failed:,}", "red" if kind.failed else "dim"),
@@ -245,7 +249,7 @@ def _failure(kind: FailureKind) -> Line:
     )
 
 
-def _host(row: HostRow, *, known: bool) -> Line:
+def _host(row: HostRow, *, known: bool) -> PaneRow:
     asked = "" if not row.rate or row.closed_for else f"{row.rate:.2g}/s" if row.rate < 10 else f"{row.rate:,.0f}/s"
     if row.closed_for:
         state = cell(f"closed {_roughly(row.closed_for)}: {row.why}", "red")
@@ -254,7 +258,7 @@ def _host(row: HostRow, *, known: bool) -> Line:
     else:
         state = cell(f"{row.refusals:,} refused" if row.refusals else "", "yellow")
     waiting = f"{'' if known else '~'}{row.waiting:,}"
-    return Line(row.host, (cell(row.host), cell(waiting), cell(asked, "cyan"), state))
+    return PaneRow(row.host, (cell(row.host), cell(waiting), cell(asked, "cyan"), state))
 
 
 def _roughly(seconds: float) -> str:

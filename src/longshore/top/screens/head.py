@@ -5,24 +5,24 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from longshore.cli.estimate import binding_words, time_left
-from longshore.cli.output import left_words, one_line
-from longshore.cli.progress import rate
+from longshore.cli.verbs.inspect.estimate import binding_words, time_left
 from longshore.queue import Count
-from longshore.runs.estimate import Binding
-from longshore.top.board import Board
+from longshore.runs.estimate.estimate import Binding
+from longshore.top.figures import QueueFigures
+from longshore.ui.output import left_words, one_line
+from longshore.ui.progress import rate
 
 
-class Head(Widget):
+class HeaderBar(Widget):
     """Three lines: the title, the bar, the counts."""
 
     def __init__(self, where: str, run: str | None) -> None:
         super().__init__(id="head")
         self._where = where
         self._run = run
-        self._board: Board | None = None
+        self._board: QueueFigures | None = None
 
-    def show(self, board: Board) -> None:
+    def show(self, board: QueueFigures) -> None:
         """It stands so."""
         self._board = board
         self.refresh()
@@ -43,7 +43,7 @@ class Head(Widget):
         return Text("\n").join(lines)
 
 
-def _bar(board: Board, width: int) -> Text:
+def _bar(board: QueueFigures, width: int) -> Text:
     count = board.count
     done = count.total - count.remaining
     facts = [f"{done:,}/{count.total:,}", f"{100 * done // count.total} %"]
@@ -59,7 +59,7 @@ def _bar(board: Board, width: int) -> Text:
     return bar.append(f"  {right}", style="bold")
 
 
-def _left(board: Board) -> str:
+def _left(board: QueueFigures) -> str:
     if not board.count.remaining:
         return "finished"
     if board.estimate is not None:
@@ -78,7 +78,7 @@ def _counts(count: Count) -> Text:
     return line
 
 
-def _hint(board: Board) -> Text:
+def _hint(board: QueueFigures) -> Text:
     estimate = board.estimate
     if estimate is None or not board.count.remaining:
         return Text()

@@ -13,13 +13,13 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Static
 
-from longshore.cli.output import duration, moment, one_line, printable
 from longshore.job import Job, State
 from longshore.observe.masking import mask
 from longshore.queue import Selection
-from longshore.top.finding import Detail, detail_of, row_of
+from longshore.top.find_jobs import Detail, detail_of, row_of
 from longshore.top.log_lines import LogPart, log_parts
 from longshore.top.screens.view import Target, View
+from longshore.ui.output import duration, moment, one_line, printable
 
 _LOGS_SHARE, _LOGS_EVERY = 20, 3.0
 _TRACEBACK = 15

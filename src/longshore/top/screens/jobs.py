@@ -8,23 +8,23 @@ from rich.text import Text
 from textual.widget import Widget
 from textual.widgets import DataTable, Static
 
-from longshore.cli.output import one_line
 from longshore.job import State
 from longshore.queue import Selection
-from longshore.top.finding import Found, JobRow, Wanted, find
+from longshore.top.find_jobs import FoundJobs, JobRow, Wanted, find
 from longshore.top.screens.job import JobView
-from longshore.top.screens.pane import Column, Line, Pane, cell
+from longshore.top.screens.pane import Pane, PaneColumn, PaneRow, cell
 from longshore.top.screens.view import Target, View
+from longshore.ui.output import one_line
 
 _EVERY, _SHARE = 3.0, 20
 """They are read again every so many seconds at most, and for this part of the time at most."""
 _COLUMNS = (
-    Column("id", 12, right=True, both_ends=True),
-    Column("kind", 10),
-    Column("state", 9),
-    Column("tries", 5, right=True),
-    Column("what", both_ends=True),
-    Column("last failure", optional=True),
+    PaneColumn("id", 12, right=True, both_ends=True),
+    PaneColumn("kind", 10),
+    PaneColumn("state", 9),
+    PaneColumn("tries", 5, right=True),
+    PaneColumn("what", both_ends=True),
+    PaneColumn("last failure", optional=True),
 )
 STYLES = {State.FAILED: "red", State.COMPLETED: "green", State.CLAIMED: "cyan", State.CANCELLED: "yellow"}
 
@@ -77,7 +77,7 @@ class JobsView(View):
         return Text.assemble((one_line(self._wanted.title, 50), "bold"), "  ", (said, "dim"), no_wrap=True)
 
 
-def _said(found: Found) -> str:
+def _said(found: FoundJobs) -> str:
     if not found.more:
         return f"{len(found.rows):,}"
     if found.rows:
@@ -85,8 +85,8 @@ def _said(found: Found) -> str:
     return f"none among the first {found.read:,}"
 
 
-def _line(row: JobRow) -> Line:
-    return Line(
+def _line(row: JobRow) -> PaneRow:
+    return PaneRow(
         row.id,
         (
             cell(row.id),

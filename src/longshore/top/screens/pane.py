@@ -12,14 +12,14 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from longshore.cli.output import one_line
+from longshore.ui.output import one_line
 
 _NARROWEST = 13
 """What a column that takes what is left has at least, if it needs as much."""
 
 
 @dataclass(frozen=True)
-class Column:
+class PaneColumn:
     """One column."""
 
     name: str
@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Line:
+class PaneRow:
     """One line: a name that stays, and a cell for each column."""
 
     key: str
@@ -54,12 +54,12 @@ class Pane(DataTable[Text]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "look", key_display="enter")]
 
-    def __init__(self, columns: Sequence[Column], *, id: str, empty: str) -> None:  # noqa: A002
+    def __init__(self, columns: Sequence[PaneColumn], *, id: str, empty: str) -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", cursor_foreground_priority="renderable", cell_padding=0)
         self._all_columns = tuple(columns)
         self._empty = empty
-        self._lines: tuple[Line, ...] = ()
-        self._shown: tuple[Line, ...] = ()
+        self._lines: tuple[PaneRow, ...] = ()
+        self._shown: tuple[PaneRow, ...] = ()
         self._laid_out: tuple[tuple[int, int], ...] = ()
         self._widest: dict[int, int] = {}
         self._text = ""
@@ -72,7 +72,7 @@ class Pane(DataTable[Text]):
             return None
         return self._shown[self.cursor_row].key
 
-    def show(self, lines: Sequence[Line], title: str = "") -> None:
+    def show(self, lines: Sequence[PaneRow], title: str = "") -> None:
         """The lines are these now."""
         self.border_title = title or None
         self._lines = tuple(lines)
@@ -122,7 +122,7 @@ class Pane(DataTable[Text]):
         self.move_cursor(row=row, scroll=False)
         self.scroll_to(y=top, animate=False)
 
-    def _change(self, before: Sequence[Line]) -> None:
+    def _change(self, before: Sequence[PaneRow]) -> None:
         for row, (old, new) in enumerate(zip(before, self._shown, strict=True)):
             if old == new:
                 continue
@@ -130,10 +130,10 @@ class Pane(DataTable[Text]):
                 if made != self.get_cell_at(Coordinate(row, column)):
                     self.update_cell_at(Coordinate(row, column), made)
 
-    def _cells(self, line: Line) -> list[Text]:
+    def _cells(self, line: PaneRow) -> list[Text]:
         return [_fitted(line.cells[index], self._all_columns[index], width) for index, width in self._laid_out]
 
-    def _layout(self, lines: Sequence[Line]) -> tuple[tuple[int, int], ...]:
+    def _layout(self, lines: Sequence[PaneRow]) -> tuple[tuple[int, int], ...]:
         """The columns that are shown, by their place, and how wide each is without the space behind it."""
         for index, column in enumerate(self._all_columns):
             longest = max((line.cells[index].cell_len for line in lines), default=0)
@@ -154,7 +154,7 @@ class Pane(DataTable[Text]):
         return tuple((index, widths[index]) for index, _ in shown)
 
 
-def _fitted(text: Text, column: Column, width: int) -> Text:
+def _fitted(text: Text, column: PaneColumn, width: int) -> Text:
     """The text in so many letters, and a space."""
     fitted = text.copy()
     if column.both_ends and text.cell_len > width:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from longshore.cli.output import duration
-from longshore.cli.progress import rate
-from longshore.runs.throughput import Span
-from longshore.top.history import columns_of
+from longshore.runs.estimate.throughput import ThroughputSpan
+from longshore.top.throughput_columns import columns_of
+from longshore.ui.output import duration
+from longshore.ui.progress import rate
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _LABEL = len("59.9/min ")
@@ -19,9 +19,9 @@ class Plot(Widget):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._spans: tuple[Span, ...] = ()
+        self._spans: tuple[ThroughputSpan, ...] = ()
 
-    def show(self, spans: tuple[Span, ...]) -> None:
+    def show(self, spans: tuple[ThroughputSpan, ...]) -> None:
         """The past is this now."""
         self._spans = spans
         self.refresh()

@@ -13,11 +13,11 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Input, Static
 
-from longshore.cli.output import counted, printable
 from longshore.errors import LongshoreError
 from longshore.queue import Selection
+from longshore.top.bulk_change import BulkChange, size_of
 from longshore.top.screens.dialogs import Question
-from longshore.top.steering import Change, size_of
+from longshore.ui.output import counted, printable
 
 if TYPE_CHECKING:
     from longshore.top.screens.app import Top
@@ -127,9 +127,9 @@ class View(Screen[None]):
         if target is None:
             self.notify(f"There is nothing to {verb} here: choose a run, a kind of failure or a job.", markup=False)
             return
-        self.top.in_background(self._change(Change(verb), target))
+        self.top.in_background(self._change(BulkChange(verb), target))
 
-    async def _change(self, change: Change, target: Target) -> None:
+    async def _change(self, change: BulkChange, target: Target) -> None:
         chosen = change.narrowed(target.selection)
         try:
             size = await size_of(self.top.queue, chosen)
@@ -147,6 +147,6 @@ class View(Screen[None]):
         except LongshoreError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
-        what = "pending again" if change is Change.RETRY else "cancelled"
+        what = "pending again" if change is BulkChange.RETRY else "cancelled"
         self.notify(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} {what}.", markup=False)
         self.top.hurry()

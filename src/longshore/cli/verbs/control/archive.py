@@ -1,0 +1,123 @@
+"""`longshore archive`: pack completed jobs away, where the medium has an archive."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.extensions.archive import Archives, Month
+    from longshore.queue import Selection
+    from longshore.settings import Settings
+
+_OLD = "30d"
+
+
+def archive(
+    older_than: Annotated[
+        str, typer.Option(metavar="AGE", help="Pack completed jobs that were settled this long ago: 12h, 7d, 30d.")
+    ] = _OLD,
+    run: options.Run = None,
+    kind: options.Kind = None,
+    partition: options.Partition = None,
+    error: options.Error = None,
+    yes: options.Yes = False,
+    stats: Annotated[bool, typer.Option("--stats", metavar="", help="Change nothing; print what is archived.")] = False,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Pack old completed jobs away, let go of the history, and print what is archived.
+
+    Archived jobs are still counted, listed and known as duplicates; `longshore prune` removes them. Workers may run
+    meanwhile. At a terminal it asks first; nothing is lost either way, so elsewhere it does not. Only completed jobs
+    are packed, which have no error: --error finds none.
+    """
+    from longshore.cli.job_selection import selection
+    from longshore.settings import resolve
+    from longshore.ui.output import write, write_json
+
+    settings = resolve({"queue": queue, "debug": debug})
+    chosen = selection(run=run, kind=kind, partition=partition, state="completed", error=error, older_than=older_than)
+    packed, months = asyncio.run(_archive(settings, None if stats else chosen, yes=yes))
+    if json:
+        write_json(_facts(packed, months))
+        return
+    if packed is not None:
+        write(_said(packed, chosen, older_than))
+    _show(months)
+
+
+async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -> tuple[int | None, list[Month]]:
+    """How many were packed now, where something is chosen and agreed to; and what is archived."""
+    from longshore.cli.job_selection import agreed, size
+    from longshore.errors import UsageError
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.url import mask_url
+
+    async with opened_existing(settings) as opened:
+        if not opened.traits.archives:
+            raise UsageError(
+                f"{mask_url(settings.queue)} has no archive: its jobs stay where they are until they are removed. "
+                "To remove old ones: longshore prune --older-than 90d"
+            )
+        queue = cast("Archives", opened)
+        if chosen is None:
+            return None, await queue.archived()
+        if chosen.run is not None:
+            await counts_of(queue, chosen.run, settings)
+        if sys.stdin.isatty() and not yes:
+            number = await size(queue, chosen, settings)
+            if number and not agreed(number, chosen, "archive", yes=yes):
+                return None, await queue.archived()
+        packed = await queue.archive(chosen)
+        await queue.forget_history()
+        return packed, await queue.archived()
+
+
+def _said(packed: int, chosen: Selection, older_than: str) -> str:
+    from longshore.ui.output import counted
+
+    if not packed and chosen.error is not None:
+        return "Completed jobs have no error: nothing was packed. `longshore prune --error` removes failed ones."
+    if not packed:
+        return f"No completed jobs are older than {older_than} and not archived yet: nothing was packed."
+    return f"{counted(packed, 'job')} {'was' if packed == 1 else 'were'} packed."
+
+
+def _facts(packed: int | None, months: list[Month]) -> dict[str, Any]:
+    head = {} if packed is None else {"packed": packed}
+    return {**head, "jobs": _sum(months, "jobs"), "files": _sum(months, "files"), "size": _sum(months, "size")} | {
+        "months": [{"month": m.month, "jobs": m.jobs, "files": m.files, "size": m.size} for m in months]
+    }
+
+
+def _show(months: list[Month]) -> None:
+    from longshore.ui.output import write, write_table
+
+    if not months:
+        write("The archive is empty.")
+        return
+    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", bytes_said(m.size)) for m in months]
+    if len(months) > 1:
+        sums = [_sum(months, name) for name in ("jobs", "files", "size")]
+        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", bytes_said(sums[2])))
+    write_table(("month", "jobs", "files", "size"), rows, right=("jobs", "files", "size"))
+
+
+def _sum(months: list[Month], name: str) -> int:
+    return sum(getattr(month, name) for month in months)
+
+
+def bytes_said(size: float) -> str:
+    """So many bytes, as a person says it: `980 bytes`, `3.1 KB`."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"

@@ -1,0 +1,343 @@
+"""`longshore copy`: jobs from one queue into another, bundles for offline work, and their way back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import QueueError, UsageError
+
+if TYPE_CHECKING:
+    from longshore.extensions.transfer import TakesOver
+    from longshore.queue import Count, Queue
+    from longshore.runs.transfer.copy_jobs import Progress
+    from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms
+    from longshore.runs.transfer.offline_merge import Merge
+    from longshore.settings import Settings
+
+DEFAULT_HOLD = "24h"
+LEFT_SOME = 1
+
+_GO_ON = "What has arrived is whole; the same command goes on from there."
+_RESUME = "What has arrived is whole; the same command with --resume goes on from there."
+_RESUME_MOVE = f"{_RESUME} Until then, FROM hands out nothing of what was on its way."
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="The queue to copy from, by its URL or path.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The queue to copy to. It is made if need be.")],
+    run: options.Run = None,
+    move: Annotated[
+        bool, typer.Option("--move", metavar="", help="Remove from FROM what has arrived: each job is in one place.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on where this was broken off. Nothing is overwritten.")
+    ] = False,
+    claim: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Take up to N pending jobs away, to be worked on offline.", show_default=False
+        ),
+    ] = None,
+    hold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help=f"With --claim: how long FROM keeps them for you: 90m, 7d. [dim]\\[default: {DEFAULT_HOLD}][/dim]",
+            show_default=False,
+        ),
+    ] = None,
+    kinds: Annotated[
+        str | None, typer.Option(metavar="K,…", help="With --claim: only these kinds.", show_default=False)
+    ] = None,
+    partitions: Annotated[
+        str | None, typer.Option(metavar="P,…", help="With --claim: only these partitions.", show_default=False)
+    ] = None,
+    debug: options.Debug = None,
+) -> int:
+    """Copy a run, or all runs, from one queue into another: states, attempts, results and history included.
+
+    Works between any two media. FROM is left as it is, unless --move is given. What TO has of these runs is never
+    overwritten: the copy is refused, or with --resume goes on with what is missing.
+
+    With --claim, TO becomes a bundle (a folder or a sqlite file) that can be carried away: work on it with 'longshore
+    work FILE --queue TO --until-done', and bring it back with 'longshore copy TO FROM'. What FROM has given to somebody
+    else meanwhile, because the time was over, stays as it is there.
+
+    Ends with 0 when all is done, with 1 when something had to be left for later.
+    """
+    here, there = _settings(source, "FROM", debug=debug), _settings(target, "TO", debug=debug)
+    _refuse_same(here.queue, there.queue)
+    terms = _terms(run, claim, hold, kinds, partitions)
+    if terms is not None and move:
+        raise UsageError("--claim takes jobs away for a while and --move for good. Give one of them.")
+    sheet = _sheet_of(here.queue)
+    if terms is None and sheet is not None and sheet.exists():
+        if move or run is not None:
+            raise UsageError(
+                f"{source} is a bundle, which is merged back whole: leave out --move and --run. ({sheet} says so.)"
+            )
+        return _carried_out(_merge_back(here, there, sheet), _GO_ON)
+    if terms is not None:
+        return _carried_out(_take_away(here, there, terms, resume=resume), _RESUME)
+    if move:
+        return _carried_out(_move(here, there, run, resume=resume), _RESUME_MOVE)
+    return _carried_out(_copy(here, there, run, resume=resume), _RESUME)
+
+
+def _settings(url: str, name: str, *, debug: bool | None) -> Settings:
+    from dataclasses import replace
+
+    from longshore.media import full_url
+    from longshore.settings import ValueSource, resolve
+
+    settings = resolve({"queue": full_url(url), "debug": debug})
+    return replace(settings, sources={**settings.sources, "queue": ValueSource("command line", name)})
+
+
+def _refuse_same(source: str, target: str) -> None:
+    if source == target or (_path_of(source) or source) == (_path_of(target) or target):
+        raise UsageError("FROM and TO are the same queue. Name two.")
+
+
+def _path_of(url: str) -> Path | None:
+    """The file or folder of a queue that is one."""
+    from longshore.media import scheme_of
+    from longshore.media.directory.location import path_of as folder_of
+    from longshore.media.sqlite.location import path_of as file_of
+
+    of = {"dir": folder_of, "sqlite": file_of}.get(scheme_of(url))
+    return of(url).resolve() if of is not None else None
+
+
+def _sheet_of(url: str) -> Path | None:
+    """Where the sheet of a bundle lies: in its folder, or beside its file. None for a queue that is neither."""
+    from longshore.media import scheme_of
+
+    path = _path_of(url)
+    if path is None:
+        return None
+    return path / "bundle.jsonl" if scheme_of(url) == "dir" else path.with_name(f"{path.name}.bundle.jsonl")
+
+
+def _terms(
+    run: str | None, claim: int | None, hold: str | None, kinds: str | None, partitions: str | None
+) -> Terms | None:
+    from longshore.runs.transfer.offline_checkout import Terms
+
+    if claim is None:
+        for name, value in (("--hold", hold), ("--kinds", kinds), ("--partitions", partitions)):
+            if value is not None:
+                raise UsageError(f"{name} belongs to --claim N, which takes jobs away. Add that, or leave it out.")
+        return None
+    length = options.age(hold or DEFAULT_HOLD, "--hold")
+    assert length is not None  # noqa: S101 - a text was given
+    if not length:
+        raise UsageError("--hold must be longer than nothing, such as 24h.")
+    return Terms(limit=claim, hold=length, run=run, kinds=options.listed(kinds), partitions=options.listed(partitions))
+
+
+def _carried_out(doing: Coroutine[Any, Any, int], go_on: str) -> int:
+    from longshore.ui.output import note
+
+    try:
+        return asyncio.run(doing)
+    except KeyboardInterrupt:
+        note(go_on)
+        raise
+
+
+async def _copy(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
+    from longshore.runs.transfer.copy_jobs import copy as copy_jobs
+    from longshore.ui.output import counted, write
+
+    async with _both(here, there, run, resume=resume) as (source, target, total):
+        with _progress("Copying", total, _RESUME) as progress:
+            done = await copy_jobs(source, target, run, progress=progress)
+        known = f" {counted(done.known, 'job')} had arrived before." if done.known else ""
+        write(f"{counted(done.new, 'job')} copied to {_shown(there)}.{known}")
+        if done.held:
+            write(f"{_are(done.held)} held by a worker in {_shown(here)}, and pending in the copy.")
+        await _write_standing(target, run)
+    return 0
+
+
+async def _move(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
+    from longshore.runs.transfer.move_jobs import Move
+    from longshore.ui.output import counted, write
+
+    async with _both(here, there, run, resume=resume) as (source, target, total):
+        with _progress("Moving", total, _RESUME_MOVE) as progress:
+            # Whole paths, for a move that died is known again by what the two are called, from whatever folder.
+            route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
+            done = await Move(source, target, run, route=route).carry_out(progress)
+        write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
+        await _write_standing(target, run)
+    left = done.left
+    if left.claimed:
+        write(f"{_are(left.claimed)} held by a worker and stayed. When they are done: the same with --resume.")
+    if (later := left.pending - done.given_up) > 0:
+        write(f"{_are(later)} not due yet and stayed. When they are: the same with --resume.")
+    if done.given_up:
+        write(f"{_are(done.given_up)} pending in {_shown(here)}, and given up in {_shown(there)}: kept in both.")
+    if done.differing:
+        stand = "stands" if done.differing == 1 else "stand"
+        write(
+            f"{_are(done.differing)} finished in {_shown(here)} and {stand} otherwise in {_shown(there)}: kept in both."
+        )
+    return LEFT_SOME if left.total else 0
+
+
+async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: bool) -> int:
+    import time
+
+    from longshore.runs.open_queue import counts_of, opened, opened_existing
+    from longshore.runs.transfer.copy_jobs import taking_over
+    from longshore.runs.transfer.offline_checkout import CheckoutFile, make_ready, take_away
+    from longshore.ui.output import counted, moment, write
+
+    sheet_path = _sheet_of(there.queue)
+    if sheet_path is None:
+        raise UsageError("A bundle is something to carry away: TO must be a folder (dir://) or a file (sqlite:///).")
+    sheet: CheckoutFile | None = CheckoutFile.read(sheet_path) if resume and sheet_path.exists() else None
+    if sheet is not None:
+        _refuse_other_terms(sheet, terms)
+    async with opened_existing(here) as source:
+        if terms.run is not None:
+            await counts_of(source, terms.run, here)
+        if sheet is None and sheet_path.exists():
+            CheckoutFile.refuse_another(sheet_path)
+        async with opened(there) as queue:
+            bundle = taking_over(queue)
+            if sheet is None:
+                await make_ready(bundle)
+                sheet = CheckoutFile.begin(sheet_path, here.queue, terms)
+            with _progress("Taking away", terms.limit, _RESUME) as progress:
+                taken = await take_away(source, bundle, sheet, progress=progress)
+    if not taken:
+        write(f"There is nothing to claim in {_shown(here)} now: {_shown(there)} is empty.")
+        return 0
+    until = moment(time.time() + terms.hold.total_seconds())
+    write(f"{counted(taken, 'job')} taken to {_shown(there)}, and kept for you until {until}.")
+    write(f"Work on them:     longshore work FILE --queue {_shown(there)} --until-done")
+    write(f"Bring them back:  longshore copy {_shown(there)} {_shown(here)}")
+    return 0
+
+
+def _refuse_other_terms(sheet: CheckoutFile, terms: Terms) -> None:
+    if sheet.merged:
+        raise UsageError("This bundle has been merged back. Name a new folder or file for the next one.")
+    if sheet.head.terms != terms:
+        raise UsageError(
+            "This bundle was begun with other options. Give the same --claim, --hold, --run, --kinds and --partitions "
+            "as then, or name a new folder or file."
+        )
+
+
+async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
+    from longshore.clock import SystemClock
+    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.transfer.copy_jobs import taking_over
+    from longshore.runs.transfer.offline_checkout import CheckoutFile
+    from longshore.runs.transfer.offline_merge import merge
+
+    sheet = CheckoutFile.read(sheet_path)
+    # The queue the jobs are from is there, or it is not the one.
+    async with opened_existing(here) as bundle, opened_existing(there) as source:
+        with _progress("Merging", len(sheet.loans), _GO_ON) as progress:
+            done = await merge(bundle, taking_over(source), sheet, SystemClock(), progress=progress)
+    _write_merge(done, there)
+    return LEFT_SOME if done.busy else 0
+
+
+def _write_merge(done: Merge, there: Settings) -> None:
+    from longshore.ui.output import counted, write
+
+    parts = [
+        f"{number:,} {name}"
+        for number, name in (
+            (done.completed, "completed"),
+            (done.failed, "failed"),
+            (done.again, "to be tried again"),
+            (done.returned, "given back"),
+        )
+        if number
+    ]
+    if done.born:
+        parts.append(f"{counted(done.born, 'new job')}")
+    if parts:
+        write(f"Merged into {_shown(there)}: {', '.join(parts)}.")
+    elif not done.refused:
+        write(f"Nothing to merge into {_shown(there)}.")
+    if done.before:
+        write(f"{_are(done.before, 'was', 'were')} merged before.")
+    if done.refused:
+        write(
+            f"{_are(done.refused, 'was', 'were')} done by somebody else meanwhile, or taken back because the time was "
+            "over; nothing of them was written."
+        )
+    if done.orphans:
+        write(f"{_are(done.orphans, 'was', 'were')} born of jobs that the bundle no longer has, and left out.")
+    if done.busy:
+        write(f"{_are(done.busy)} still worked on in the bundle. When that is over: the same command again.")
+
+
+@asynccontextmanager
+async def _both(
+    here: Settings, there: Settings, run: str | None, *, resume: bool
+) -> AsyncIterator[tuple[Queue, TakesOver, int]]:
+    """The two queues, open, and how many jobs are to go. The target is not made before it is known to be needed."""
+    from longshore.queue import totals
+    from longshore.runs.open_queue import counts_of, opened, opened_existing
+    from longshore.runs.transfer.copy_jobs import refuse_known_runs, taking_over
+
+    async with opened_existing(here) as source:
+        counts = await (source.stats() if run is None else counts_of(source, run, here))
+        async with opened(there) as queue:
+            target = taking_over(queue)
+            if not resume:
+                await refuse_known_runs(source, target, run)
+            yield source, target, totals(counts).total
+
+
+async def _write_standing(target: Queue, run: str | None) -> None:
+    from longshore.job import State
+    from longshore.queue import totals
+    from longshore.ui.output import write
+
+    count: Count = totals(await target.stats(run))
+    standing = ", ".join(f"{number:,} {state}" for state in State if (number := getattr(count, state)))
+    if standing:
+        write(f"There now: {standing}.")
+
+
+@contextmanager
+def _progress(doing: str, total: int, go_on: str) -> Iterator[Progress]:
+    """What is called as it goes on. Only a terminal is shown anything. A queue that gives up says how to go on."""
+    from longshore.ui.progress import console
+
+    to = console()
+    try:
+        if not to.is_terminal or to.is_dumb_terminal:
+            yield lambda _: None
+            return
+        with to.status(f"{doing}…") as status:
+            yield lambda done: status.update(f"{doing}: {done:,} of {total:,} jobs")
+    except QueueError as error:
+        raise type(error)(f"{error} {go_on}") from error
+
+
+def _shown(settings: Settings) -> str:
+    from longshore.url import mask_url
+
+    return mask_url(settings.queue)
+
+
+def _are(number: int, one: str = "is", many: str = "are") -> str:
+    return f"{number:,} {one if number == 1 else many}"

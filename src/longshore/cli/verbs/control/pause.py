@@ -1,0 +1,96 @@
+"""`longshore pause` and `longshore resume`: nothing of a run begins, until it may go on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import UsageError
+
+if TYPE_CHECKING:
+    from longshore.settings import Settings
+
+_Run = Annotated[str | None, typer.Argument(metavar="RUN", help="The run.", show_default=False)]
+_All = Annotated[bool, typer.Option("--all", metavar="", help="Everything in the queue, whatever comes.")]
+
+
+def pause(
+    run: _Run = None,
+    everything: _All = False,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Let no worker begin anything of a run; without a run, say what is paused.
+
+    What workers have in hand they finish; they follow within seconds, on a queue in a repository or a folder within
+    half a minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
+    """
+    from longshore.settings import resolve
+    from longshore.ui.output import moment, write, write_json
+
+    settings = resolve({"queue": queue, "debug": debug})
+    if run is not None or everything:
+        asyncio.run(_change(settings, _named(run, everything=everything), pausing=True))
+        return
+    found = asyncio.run(_paused(settings))
+    if json:
+        write_json(found)
+    elif not found:
+        write("Nothing is paused.")
+    for name, since in () if json else found.items():
+        write(f"{_said(name)} is paused since {moment(since)}.")
+
+
+def resume(
+    run: _Run = None, everything: _All = False, queue: options.Queue = None, debug: options.Debug = None
+) -> None:
+    """Let a run that is paused go on; with --all, what `longshore pause --all` has paused."""
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    asyncio.run(_change(settings, _named(run, everything=everything), pausing=False))
+
+
+def _named(run: str | None, *, everything: bool) -> str:
+    from longshore.runs.control.pause import EVERYTHING
+
+    if (run is None) is not everything:
+        raise UsageError("Name a run, or say --all.")
+    return EVERYTHING if run is None else run
+
+
+async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
+    from longshore.runs.control.pause import EVERYTHING, pause, paused, resume
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.ui.output import write
+
+    async with opened_existing(settings) as queue:
+        # A run that is gone may still be let go.
+        if run != EVERYTHING and (pausing or run not in await paused(queue)):
+            await counts_of(queue, run, settings)
+        changed = await (pause if pausing else resume)(queue, run)
+        still = EVERYTHING in await paused(queue) and run != EVERYTHING
+    if pausing:
+        write(f"{_said(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
+    elif still:
+        write(f"{_said(run)} itself is not paused, but everything is: longshore resume --all")
+    else:
+        write(f"{_said(run)} goes on." if changed else f"{_said(run)} was not paused.")
+
+
+async def _paused(settings: Settings) -> dict[str, float]:
+    from longshore.runs.control.pause import paused
+    from longshore.runs.open_queue import opened_existing
+
+    async with opened_existing(settings) as queue:
+        return await paused(queue)
+
+
+def _said(run: str) -> str:
+    from longshore.runs.control.pause import EVERYTHING
+
+    return "Everything" if run == EVERYTHING else f"Run {run}"

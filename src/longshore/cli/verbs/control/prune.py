@@ -1,0 +1,30 @@
+"""`longshore prune`: remove finished jobs for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from longshore.cli.bulk_verb import JobAction, command
+from longshore.job import FINISHED
+
+if TYPE_CHECKING:
+    from longshore.queue import Queue, Selection
+
+
+async def _prune(queue: Queue, chosen: Selection) -> int:
+    from longshore.runs.control import prune
+
+    return await prune.prune(queue, chosen)
+
+
+prune = command(
+    JobAction(
+        verb="prune",
+        made="removed",
+        possible=FINISHED,
+        default=FINISHED,
+        change=_prune,
+    ),
+    "Remove finished jobs with their results and history, archived ones too. What is pending or claimed always stays;"
+    " what was removed may be submitted anew.",
+)

@@ -1,0 +1,118 @@
+"""`longshore reparse`: the handlers run again on the pages that were kept."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.options import meaning
+
+if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
+    from longshore.runs.records.reparse import Reparsed
+    from longshore.scrape.records import RecordSink
+    from longshore.settings import Settings
+
+
+def reparse(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    data_folder: Annotated[
+        str | None, typer.Option(metavar="DIR", help=meaning("data_folder"), show_default=False)
+    ] = None,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Run the handlers of FILE again on the pages that were kept of RUN. Nothing is fetched.
+
+    Failed jobs that pass now become completed, with their result, records and follow-on jobs; those that still fail
+    stay as they are. Completed jobs keep their result, and their records are replaced by those of the new parse. Stop
+    the run's workers first. The exit code is 1 if a job still fails.
+    """
+    from longshore.handlers.load import load_handlers
+    from longshore.observe.logs import configure
+    from longshore.settings import export_dotenv, resolve
+    from longshore.ui.output import write_json
+
+    settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
+    export_dotenv()
+    configure(format=settings.log_format, level="debug" if settings.debug else "info")  # type: ignore[arg-type]
+    handlers = load_handlers(file)
+    # What handlers print is for the person, not for whoever reads what came of it.
+    with redirect_stdout(sys.stderr):
+        done = asyncio.run(_reparse(settings, run, handlers))
+    if json:
+        write_json(done)
+    else:
+        _print(done)
+    return 1 if done.still_failing or done.left_alone else 0
+
+
+async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> Reparsed:
+    from longshore.errors import NotFoundError
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.records.reparse import reparse as reparse_run
+    from longshore.scrape.capture.page_store import PageStore
+
+    folder = Path(settings.data_folder)
+    async with opened_existing(settings) as queue:
+        await counts_of(queue, run, settings)
+        if not (folder / "pages").is_dir():
+            raise NotFoundError(
+                f"No pages are kept in {folder / 'pages'}. They are where keep_pages is set while the run goes on."
+            )
+        records, revised = await _sinks(settings)
+        pages = PageStore(folder / "pages")
+        try:
+            return await reparse_run(queue, run, handlers, pages, records, revised, lease=settings.lease)
+        finally:
+            await records.close()
+            await revised.close()
+
+
+async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
+    """Where new records go, and those that take the place of others."""
+    from longshore.lease import WorkerId
+    from longshore.media import open_records
+    from longshore.scrape.records import RecordWriter, SegmentSink, next_revision
+
+    if settings.records_database is not None:
+        store = await open_records(settings.records_database)
+        return store, await store.revising()
+    worker, kept = WorkerId.new("reparse").incarnation, Path(settings.data_folder) / "records"
+    revision = next_revision(kept)
+    return SegmentSink(RecordWriter(kept, worker)), SegmentSink(RecordWriter(kept, worker, revision=revision))
+
+
+def _print(done: Reparsed) -> None:
+    from longshore.ui.output import counted, one_line, write
+
+    lines = [
+        (done.repaired, "repaired: failed before, completed now"),
+        (done.still_failing, "still failing"),
+        (done.refreshed, "parsed anew: completed before, with the records of the new parse"),
+        (done.left_alone, "completed before, and failing on the new parse: left as they are"),
+        (done.without_pages, "without a page that was kept: left as they are"),
+        (done.not_now, "whose handler asked to be called later: left as they are"),
+        (done.taken, "pending again, but taken by another worker before they could be settled here"),
+    ]
+    for number, what in lines:
+        if number:
+            write(f"{number:>9,}  {what}")
+    if not any(number for number, _ in lines):
+        write("There is no failed or completed job of a kind that this file handles.")
+    if done.reasons:
+        write("Why those that fail do:")
+    for reason, number in done.reasons.items():
+        write(f"{number:>9,}  {one_line(reason, 150)}")
+    follow_ons = f", {counted(done.follow_ons, 'new job')} to come" if done.follow_ons else ""
+    write(f"{counted(done.records, 'record')}{follow_ons}. No request was made.")

@@ -1,0 +1,119 @@
+"""`longshore replay`: a failure that was kept, run again offline."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.handlers.offline_run import OfflineAttempt
+    from longshore.scrape.capture.failure_bundles import FailureBundle
+
+
+def replay(
+    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A failure bundle: a folder in .longshore/bundles.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    json: options.Json = False,
+    debug: options.Debug = None,
+) -> int:
+    """Run the handler on a failure that was kept, and say whether it still fails. Nothing is fetched.
+
+    Every request is answered as it was answered then; one that was not made then is refused. The exit code is 0 if the
+    handler passes now, and 1 if it fails.
+    """
+    from longshore.cli.verbs.work.work import check_kinds
+    from longshore.handlers.load import load_handlers
+    from longshore.handlers.offline_run import run_offline
+    from longshore.observe.logs import configure
+    from longshore.scrape.capture.failure_bundles import read_bundle
+    from longshore.settings import export_dotenv, resolve
+    from longshore.ui.output import write_json
+
+    settings = resolve({"debug": debug})
+    kept, exchanges = read_bundle(bundle)
+    export_dotenv()
+    configure(format=settings.log_format, level="debug" if settings.debug else "info")  # type: ignore[arg-type]
+    handlers = load_handlers(file)
+    check_kinds(frozenset({kept.job.kind}), frozenset(handlers), file)
+    # What the handler prints is for the person, not for whoever reads the verdict.
+    with redirect_stdout(sys.stderr):
+        attempt = asyncio.run(
+            run_offline(handlers[kept.job.kind], kept.job, exchanges, f"bundle {bundle.name}", kept.failure)
+        )
+    if json:
+        write_json(_whole(kept, attempt))
+    else:
+        _print(bundle, kept, attempt)
+    return 0 if attempt.signature is None else 1
+
+
+def reproduced(kept: FailureBundle, attempt: OfflineAttempt) -> bool:
+    """Whether it is the same failure. Its line may have moved: the file was edited since."""
+    then, now = kept.signature, attempt.signature
+    return now is not None and (now.error, now.file, now.function) == (then.error, then.file, then.function)
+
+
+def _whole(kept: FailureBundle, attempt: OfflineAttempt) -> dict[str, Any]:
+    from longshore.handlers.offline_run import failure_of
+
+    return {
+        "passes": attempt.signature is None,
+        "reproduced": reproduced(kept, attempt),
+        "then": {"failure": kept.failure, "signature": kept.signature},
+        "now": {"failure": failure_of(attempt), "signature": attempt.signature},
+        "records": 0 if attempt.emitted is None else len(attempt.emitted.records),
+    }
+
+
+def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
+    from longshore.cli.verbs.inspect.show import SHOWN_LINES
+    from longshore.handlers.offline_run import failure_of
+    from longshore.outcome import Snoozed
+    from longshore.runs.watch.failures import subject
+    from longshore.ui.output import counted, moment, one_line, printable, write
+
+    failure = failure_of(attempt)
+    facts = [
+        ("bundle", bundle.name),
+        ("job", f"{kept.job.kind} {subject(kept.job)}"),
+        ("kept", f"{moment(kept.at)}, {counted(len(kept.exchanges), 'answer')}"),
+        ("then", _said(kept.failure.message, kept)),
+    ]
+    if failure is not None:
+        facts.append(("now", _said(failure.message, attempt)))
+    elif isinstance(attempt.outcome, Snoozed):
+        facts.append(("now", f"not now: again after {attempt.outcome.delay.total_seconds():g} s"))
+    else:
+        records = 0 if attempt.emitted is None else len(attempt.emitted.records)
+        facts.append(("now", f"completed, with {counted(records, 'record')}" if records else "completed"))
+    for name, value in facts:
+        write(f"{name:<7} {printable(one_line(value))}")
+    if failure is not None and failure.traceback:
+        write("\n".join(f"  {line}" for line in failure.traceback.rstrip().splitlines()[-SHOWN_LINES:]))
+    write("")
+    if failure is None:
+        write("It passes now. `longshore reparse` repairs a run whose pages were kept; `longshore retry` fetches anew.")
+    elif reproduced(kept, attempt):
+        write("The failure is reproduced.")
+    else:
+        write("It still fails, but differently.")
+    if failure is not None and kept.masked:
+        write("Secrets in the job's payload are masked in the bundle: the handler was given *** in their place.")
+    if failure is not None and kept.dropped:
+        write(f"{counted(kept.dropped, 'earlier answer')} did not fit into the bundle.")
+
+
+def _said(message: str, failed: FailureBundle | OfflineAttempt) -> str:
+    from longshore.errors import short_name
+
+    signature = failed.signature
+    return message if signature is None else f"{short_name(signature.error)}: {message} ({signature.place})"

@@ -1,0 +1,17 @@
+"""`longshore retry`: try failed jobs again."""
+
+from __future__ import annotations
+
+from longshore.cli.bulk_verb import JobAction, command
+from longshore.job import State
+
+retry = command(
+    JobAction(
+        verb="retry",
+        made="pending again",
+        possible=frozenset({State.FAILED, State.CANCELLED}),
+        default=frozenset({State.FAILED}),
+        change=lambda queue, chosen: queue.retry(chosen),
+    ),
+    "Give failed jobs all their attempts again. Cancelled ones too, where --state or an id says so.",
+)

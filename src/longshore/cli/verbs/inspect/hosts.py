@@ -1,0 +1,90 @@
+"""`longshore hosts`: how fast each host is asked, and which are closed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.pacing.host_rate import HostRate
+    from longshore.settings import Settings
+
+
+def hosts(json: options.Json = False, queue: options.Queue = None, debug: options.Debug = None) -> None:
+    """How fast each host is asked, when it last refused, and until when and why it is closed.
+
+    The rate is learned from the host's answers and shared by all workers of the queue; on a queue in a folder or a
+    repository, by all workers of this machine. A ceiling is what the host seems to allow.
+    """
+    from longshore.settings import resolve
+    from longshore.ui.output import write_json
+
+    settings = resolve({"queue": queue, "debug": debug})
+    now, known = asyncio.run(_look(settings))
+    if json:
+        write_json([_as_json(name, known[name], now) for name in sorted(known)])
+    else:
+        _show(known, now)
+
+
+async def _look(settings: Settings) -> tuple[float, dict[str, HostRate]]:
+    from longshore.clock import SystemClock
+    from longshore.pacing.store_shared import rate_store_for
+    from longshore.runs.open_queue import opened_existing
+
+    async with opened_existing(settings) as queue:
+        return await rate_store_for(queue, SystemClock()).all()
+
+
+def _as_json(name: str, standing: HostRate, now: float) -> dict[str, Any]:
+    host, _, identity = name.partition(" via ")
+    closed = standing.closed_until > now
+    return {
+        "host": host,
+        "identity": identity or None,
+        "rate": round(standing.rate, 4),
+        "ceiling": round(standing.ceiling, 4) or None,
+        "crawl_delay": standing.crawl_delay or None,
+        "answers": standing.answers,
+        "refusals": standing.refusals,
+        "last_refusal": standing.last_refusal or None,
+        "last_status": standing.last_status or None,
+        "closed_until": standing.closed_until if closed else None,
+        "why": standing.why if closed else None,
+    }
+
+
+def _show(known: dict[str, HostRate], now: float) -> None:
+    from longshore.ui.output import about, moment, write, write_table
+
+    if not known:
+        write("No host was asked yet.")
+        return
+    rows = []
+    for name in sorted(known):
+        it = known[name]
+        closed = it.closed_until > now
+        refused = f"{it.last_status}, {about(now - it.last_refusal)} ago" if it.refusals else ""
+        rows.append(
+            (
+                name,
+                # What counts, not what was learned: robots.txt may ask for less.
+                f"{min(it.rate, 1 / it.crawl_delay) if it.crawl_delay else it.rate:.3g}/s",
+                f"{it.ceiling:.3g}/s" if it.ceiling else "",
+                f"{it.answers:,}",
+                f"{it.refusals:,}",
+                refused,
+                moment(it.closed_until) if closed else "",
+                it.why if closed else f"robots.txt: {it.crawl_delay:g} s apart" if it.crawl_delay else "",
+            )
+        )
+    columns = ("host", "rate", "ceiling", "answers", "refused", "last refusal", "closed until", "why")
+    write_table(columns, rows, right=("rate", "ceiling", "answers", "refused"), cut=("why",), keep=("host",))
+    if sys.stdout.isatty():
+        # A narrow terminal leaves the table little room for the reasons.
+        for row in rows:
+            if row[6]:
+                write(f"{row[0]} is closed until {row[6]}: {row[7]}.")

@@ -1,0 +1,60 @@
+"""`longshore records`: how many records a run has kept, and why others were rejected."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.options import meaning
+
+if TYPE_CHECKING:
+    from longshore.extensions.record_store import RecordCounts
+    from longshore.settings import Settings
+
+
+def records(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id.", show_default=False)],
+    data_folder: Annotated[
+        str | None, typer.Option(metavar="DIR", help=meaning("data_folder"), show_default=False)
+    ] = None,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """How many records the handlers of RUN emitted, by kind, and how many their filter rejected for which reason.
+
+    Counted are those of completed jobs; also while the run goes on. `longshore export RUN --records` writes them.
+    """
+    from longshore.settings import resolve
+    from longshore.ui.output import write, write_json, write_table
+
+    settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
+    tally = asyncio.run(_count(settings, run))
+    if json:
+        write_json(tally)
+        return
+    rows = []
+    for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
+        reasons = tally.rejected.get(kind, {})
+        rows.append((kind, f"{tally.kept.get(kind, 0):,}", f"{sum(reasons.values()):,}", why(reasons)))
+    if rows:
+        write_table(("kind", "kept", "rejected", "why"), rows, right=("kept", "rejected"), cut=("why",), keep=("kind",))
+    else:
+        write(f"Run {run} has no records.")
+
+
+def why(reasons: dict[str, int]) -> str:
+    """The reasons, the most frequent first: `9 too dear, 2 no title`."""
+    return ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items(), key=lambda one: -one[1]))
+
+
+async def _count(settings: Settings, run: str) -> RecordCounts:
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.records.run_records import kept_records
+
+    async with opened_existing(settings) as queue:
+        await counts_of(queue, run, settings)
+        return await kept_records(settings, queue, run).tally()

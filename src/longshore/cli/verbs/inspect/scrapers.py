@@ -1,0 +1,50 @@
+"""`longshore scrapers`: which scrapers there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.runs.scrapers.registry import Scraper
+
+
+def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
+    """Which scrapers longshore.toml names, how each is started, and where its jobs come from.
+
+    A registry that is wrong is refused with everything that is wrong with it.
+    """
+    from longshore.runs.scrapers.registry import load_scrapers
+    from longshore.settings import TOML, resolve
+    from longshore.ui.output import write, write_json, write_table
+
+    resolve({"debug": debug})
+    found = [_said(scraper) for scraper in load_scrapers().values()]
+    if json:
+        write_json(found)
+    elif not found:
+        write(f"There are no scrapers. A table [scrapers.NAME] in {TOML} makes one.")
+    else:
+        columns = ("name", "mode", "handler", "kind", "source", "partitions")
+        rows = [[_cell(one[column]) for column in columns] for one in found]
+        write_table(columns, rows, cut=("source", "partitions"))
+
+
+def _said(scraper: Scraper) -> dict[str, Any]:
+    from longshore.settings import show
+
+    source = scraper.jobs
+    return {
+        "name": scraper.name,
+        "mode": str(scraper.mode),
+        "handler": scraper.handler,
+        "kind": scraper.kind,
+        "source": None if source is None else source.name,
+        "partitions": list(scraper.partitions),
+        "settings": {name: show(value) for name, value in scraper.settings.items()},
+    }
+
+
+def _cell(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else value or ""

@@ -1,0 +1,129 @@
+"""`longshore show`: everything about one job."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from longshore.job import Attempt, Job
+    from longshore.settings import Settings
+
+
+SHOWN_LINES = 15
+"""Of a traceback."""
+
+
+def show(
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="The job's id, as `longshore jobs` lists it.", show_default=False)
+    ],
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Everything about one job: payload, result, why it failed, and every attempt before."""
+    from longshore.settings import resolve
+    from longshore.ui.output import write_json
+
+    settings = resolve({"queue": queue, "debug": debug})
+    found, history = asyncio.run(_find(settings, job))
+    if json:
+        write_json(_whole(found, history))
+    else:
+        _print(found, history)
+
+
+async def _find(settings: Settings, job_id: str) -> tuple[Job, list[Attempt]]:
+    from longshore.queue import Selection
+    from longshore.runs.open_queue import opened_existing
+    from longshore.url import mask_url
+
+    async with opened_existing(settings) as queue:
+        found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
+        if not found:
+            where = mask_url(settings.queue)
+            raise NotFoundError(f"There is no job '{job_id}' in {where}. `longshore jobs` lists those there are.")
+        return found[0], await queue.history(job_id)
+
+
+def _whole(job: Job, history: list[Attempt]) -> dict[str, Any]:
+    import msgspec
+
+    from longshore.handlers.envelope import envelope
+    from longshore.job import FINISHED
+
+    whole: dict[str, Any] = msgspec.to_builtins(job)
+    whole["history"] = msgspec.to_builtins(history)
+    whole["envelope"] = envelope(job) if job.state in FINISHED else None
+    _say_once(whole)
+    return whole
+
+
+def _say_once(whole: dict[str, Any]) -> None:
+    """Keep each traceback in one place: the envelope, else the last failure, else the latest attempt that had it."""
+    seen = {(whole["envelope"] or {}).get("traceback")}
+    for failure in [whole["failure"], *(attempt["failure"] for attempt in reversed(whole["history"]))]:
+        if failure and "traceback" in failure:
+            if failure["traceback"] in seen:
+                del failure["traceback"]
+            else:
+                seen.add(failure["traceback"])
+
+
+def _print(job: Job, history: list[Attempt]) -> None:
+    import msgspec
+
+    from longshore.job import State
+    from longshore.ui.output import duration, moment, one_line, printable, since, write
+
+    facts = {
+        "job": job.id,
+        "run": job.run,
+        "kind": job.kind,
+        "key": job.key,
+        "state": job.state.value,
+        "attempts": f"{job.attempts} of {job.max_attempts}",
+        "priority": str(job.priority) if job.priority else "",
+        "partition": job.partition,
+        "not before": moment(job.not_before),
+        "submitted": f"{moment(job.submitted_at)} ({since(job.submitted_at)})",
+        "settled": moment(job.settled_at),
+        "took": "" if job.seconds is None else duration(job.seconds),
+        "worker": job.worker or "",
+    }
+    for name, value in facts.items():
+        if value:
+            write(f"{name:<11} {printable(value)}")
+    write(f"\npayload\n{_indented(msgspec.json.format(msgspec.json.encode(job.payload)).decode())}")
+    if job.state is State.COMPLETED:
+        write(f"\nresult\n{_indented(msgspec.json.format(msgspec.json.encode(job.result)).decode())}")
+    if job.failure and job.state is not State.COMPLETED:
+        write(f"\nlast failure: {job.failure.error_type} ({job.failure.exception})\n{_indented(job.failure.message)}")
+    if history:
+        write("\nhistory")
+        for number, attempt in enumerate(history, 1):
+            took = "" if attempt.seconds is None else f", after {duration(attempt.seconds)}"
+            what = f"{attempt.failure.error_type}: {attempt.failure.message}"
+            write(f"  {number}. {moment(attempt.ended_at)} on {attempt.worker}{took}\n     {one_line(what)}")
+    if job.failure and job.failure.traceback and job.state is not State.COMPLETED:
+        _print_traceback(job.failure.traceback)
+
+
+def _print_traceback(traceback: str) -> None:
+    from longshore.ui.output import write
+
+    # The last lines say what went wrong, and the last of the screen is what a person sees first.
+    lines = traceback.rstrip().splitlines()
+    cut = len(lines) > SHOWN_LINES
+    more = f" (the last {SHOWN_LINES} of {len(lines)} lines; --json shows all)" if cut else ""
+    write(f"\ntraceback{more}\n" + "\n".join(f"  {line}" for line in lines[-SHOWN_LINES:]))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,294 @@
+"""`longshore status`: how far the runs are."""
+
+from __future__ import annotations
+
+import asyncio
+from math import floor
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from longshore.extensions.claim_stats import ClaimStats
+    from longshore.extensions.presence import PresentWorker
+    from longshore.extensions.rejected import KeepsRejected, RejectedFiles
+    from longshore.queue import Count
+    from longshore.runs.watch.active_workers import ActiveWorkers
+    from longshore.runs.watch.blockers import Blockers
+    from longshore.runs.watch.breakdown import By, Part
+    from longshore.runs.watch.watcher import RunSnapshot
+    from longshore.settings import Settings
+
+NO_RUN = "(no run)"
+NO_NAME = "(none)"
+COLUMNS = ("pending", "claimed", "completed", "failed", "cancelled", "remaining")
+_ROWS = 100
+"""Rows of a breakdown that a person is shown."""
+
+
+def status(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run, by kind and partition.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHAT", help="Count by this instead: kind, partition, worker, host or error.", show_default=False
+        ),
+    ] = None,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """How far each run is; with RUN, how far its kinds and partitions are, and when it will be done.
+
+    Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
+    completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
+    where the queue counts it. Utilisation: the share of the workers' slots that is busy, where all of them say it. Set
+    aside: files in the place of jobs that were damaged or did not belong, where there are any.
+
+    All of it comes from counters and takes no time, however many jobs there are. --by worker, host and error read every
+    job.
+    """
+    from longshore.settings import resolve
+    from longshore.ui.output import write_json
+
+    settings = resolve({"queue": queue, "debug": debug})
+    if by is not None and (what := _by(by)) is not None:
+        _show_breakdown(settings, run, what, json=json)
+        return
+    seen = asyncio.run(_look(settings, run))
+    parts = _parts(seen.counts, run, by)
+    if json:
+        aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
+        listed = [count_json(count) for count in parts]
+        under = f"{by}s" if by else "lanes" if run else "runs"
+        write_json({**({"run": run} if run else {}), **seen.kpis(), **aside, **seen.estimate_json(), under: listed})
+    else:
+        _show(seen, parts, run, by, settings)
+        _show_rejects(seen.rejects)
+
+
+def _by(text: str) -> By | None:
+    """What a breakdown that reads jobs is by; None where counters know it. `UsageError` for anything else."""
+    from longshore.errors import UsageError
+    from longshore.runs.watch.breakdown import By
+
+    if text not in list(By):
+        raise UsageError(f"--by cannot be '{text}': it takes {', '.join(list(By)[:-1])} or {list(By)[-1]}.")
+    return None if text in (By.KIND, By.PARTITION) else By(text)
+
+
+class _Seen:
+    """What the queue was asked."""
+
+    def __init__(
+        self,
+        counts: list[Count],
+        claims: float | None,
+        rejects: RejectedFiles | None,
+        hands: ActiveWorkers,
+        held: Blockers,
+        look: RunSnapshot | None = None,
+    ) -> None:
+        from longshore.queue import totals
+
+        self.counts = counts
+        self.rejects = rejects
+        self.hands = hands
+        self.held = held
+        self.hosts = () if look is None else look.evidence.hosts
+        self.estimate = None if look is None else look.estimate
+        self.rates = rates(totals(counts), claims, hands.utilisation)
+
+    def kpis(self) -> dict[str, Any]:
+        from longshore.queue import totals
+
+        workers = {} if self.hands.workers is None else {"workers": self.hands.workers}
+        return {**numbers(totals(self.counts)), **self.rates, **workers}
+
+    def estimate_json(self) -> dict[str, Any]:
+        from longshore.cli.verbs.inspect.estimate import estimate_json
+        from longshore.ui.notices import notices_json
+
+        found = {} if self.estimate is None else {"estimate": estimate_json(self.estimate)}
+        return {**notices_json(self.held), **found}
+
+
+async def _look(settings: Settings, run: str | None) -> _Seen:
+    """The counts; and what else there is to say, where the queue knows it."""
+    from longshore.clock import SystemClock
+    from longshore.queue import totals
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.watch.active_workers import active_workers
+    from longshore.runs.watch.blockers import blockers_of
+
+    async with opened_existing(settings) as queue:
+        counts = await (counts_of(queue, run, settings) if run else queue.stats())
+        claims = await cast("ClaimStats", queue).claim_success_rate() if queue.traits.counts_races else None
+        rejects = await cast("KeepsRejected", queue).set_aside() if queue.traits.sets_aside else None
+        hands = await active_workers(queue, run, claimed=totals(counts).claimed)
+        if not run or not totals(counts).remaining:
+            return _Seen(counts, claims, rejects, hands, await blockers_of(queue, run))
+        from longshore.runs.estimate.forecast import Forecast
+
+        watch = Forecast(queue, run, SystemClock())
+        look = await watch.glance()
+        return _Seen(counts, claims, rejects, hands, watch.held, look)
+
+
+def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
+    """The rates that can be known, 1 being all."""
+    known = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
+    if judged := count.completed + count.failed:
+        known["success_rate"] = count.completed / judged
+    if claims is not None:
+        known["claim_success_rate"] = claims
+    return known if utilisation is None else {**known, "utilisation": utilisation}
+
+
+def numbers(count: Count) -> dict[str, int]:
+    """The counts by name."""
+    return {name: getattr(count, name) for name in COLUMNS}
+
+
+def count_json(count: Count) -> dict[str, Any]:
+    """A count with the names of what it counts, where it has them."""
+    names = {name: getattr(count, name) for name in ("run", "kind", "partition") if getattr(count, name)}
+    return {**names, **numbers(count)}
+
+
+def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
+    """The counts, added up to what is asked for."""
+    import msgspec
+
+    from longshore.queue import totals
+
+    if run and not by:
+        return counts
+    name = by or "run"
+    found = dict.fromkeys(getattr(count, name) for count in counts)
+    return [
+        msgspec.structs.replace(totals([count for count in counts if getattr(count, name) == each]), **{name: each})
+        for each in found
+    ]
+
+
+def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:
+    from longshore.cli.verbs.inspect.estimate import estimate_line
+    from longshore.ui.notices import notices
+    from longshore.ui.output import counted, write, write_table
+    from longshore.url import mask_url
+
+    if not parts:
+        write(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
+        return
+    names: tuple[str, ...] = (by,) if by else ("run",)
+    if run and not by:
+        names = ("kind", "partition") if any(count.partition for count in parts) else ("kind",)
+    write_table(
+        (*names, *COLUMNS, "done"),
+        [(*(_name(c, name) for name in names), *(f"{n:,}" for n in numbers(c).values()), _done(c)) for c in parts],
+        right=(*COLUMNS, "done"),
+        cut=("done",),
+    )
+    if seen.hands.workers:
+        write(f"{counted(seen.hands.workers, 'worker')} at work")
+    if (found := seen.estimate) is not None:
+        write(estimate_line(found))
+    for line in notices(seen.held, seen.hosts).values():
+        write(line)
+    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
+
+
+def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) -> None:
+    from longshore.ui.output import duration, note, one_line, write, write_json, write_table
+
+    parts, workers = asyncio.run(_break_down(settings, run, by))
+    if json:
+        listed = [_part_json(part, by, workers) for part in parts]
+        write_json({**({"run": run} if run else {}), f"{by}s": listed})
+        return
+    if not parts:
+        write("Nothing failed." if by == "error" else "There are no such jobs yet.")
+        return
+    states = [name for name in COLUMNS[:-1] if any(getattr(part, name) for part in parts)]
+    extra = {"worker": ("mean time", "now"), "host": ("mean time",), "error": ("for example",)}[by]
+    rows = []
+    for part in parts[:_ROWS]:
+        mean = duration(part.seconds / part.timed) if part.timed else ""
+        ends = {
+            "mean time": mean,
+            "now": _now(part.name, workers),
+            "for example": one_line(part.example, 100),
+        }
+        counts = [f"{getattr(part, name):,}" for name in states]
+        rows.append((part.name or NO_NAME, *counts, *(ends[name] for name in extra)))
+    write_table((by, *states, *extra), rows, right=(*states, "mean time"), cut=(by, "for example"))
+    if len(parts) > _ROWS:
+        note(f"The first {_ROWS} of {len(parts):,}; --json has them all.")
+
+
+async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list[Part], list[PresentWorker]]:
+    from longshore.extensions.presence import WorkerRegistry
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.watch.active_workers import works_on
+    from longshore.runs.watch.breakdown import breakdown
+    from longshore.ui.progress import console
+
+    async with opened_existing(settings) as queue:
+        if run:
+            await counts_of(queue, run, settings)
+        roll = await cast(WorkerRegistry, queue).present() if queue.traits.keeps_roll else []
+        there = [each for each in roll if run is None or works_on(each, run)]
+        to = console()
+        if not to.is_terminal or to.is_dumb_terminal:
+            return await breakdown(queue, run, by, lambda _: None), there
+        with to.status("Reading…") as shown:
+            return await breakdown(queue, run, by, lambda n: shown.update(f"Reading: {n:,} jobs")), there
+
+
+def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, Any]:
+    mean = {"mean_seconds": round(part.seconds / part.timed, 3)} if part.timed else {}
+    example = {"example": part.example} if part.example else {}
+    present = {"present": any(each.worker.label == part.name for each in workers)} if by == "worker" else {}
+    counts = {name: getattr(part, name) for name in COLUMNS[:-1]}
+    return {by: part.name, **counts, **mean, **example, **present}
+
+
+def _now(label: str, workers: list[PresentWorker]) -> str:
+    """What a worker does now, going by the roll."""
+    from longshore.runs.watch.active_workers import number_said
+
+    for each in workers:
+        if each.worker.label == label:
+            busy, slots = number_said(each, "busy"), number_said(each, "of")
+            return "at work" if busy is None or slots is None else f"{busy:,} of {slots:,} busy"
+    return ""
+
+
+def _show_rejects(rejects: RejectedFiles | None) -> None:
+    from longshore.ui.output import write
+
+    if rejects is not None and rejects.count:
+        write(f"set aside: {rejects.count:,} (damaged, or none of the queue's; see {rejects.where})")
+
+
+def _percent(rate: float) -> str:
+    # Rounded down, 100 % means all; but 0.29 of a hundred is 28.999… to a computer.
+    return f"{floor(100 * rate + 1e-9)}%"
+
+
+def _name(count: Count, name: str) -> str:
+    named: str = getattr(count, name)
+    if named:
+        return named
+    return NO_RUN if name == "run" else NO_NAME if name == "partition" else named
+
+
+def _done(count: Count) -> str:
+    if count.remaining:
+        # Rounded down: 100 % means all.
+        return f"{100 * (count.total - count.remaining) // count.total}%"
+    troubles = [f"{number:,} {name}" for name in ("failed", "cancelled") if (number := getattr(count, name))]
+    return ", ".join(["finished", *troubles]) if troubles else "100%"

@@ -1,0 +1,59 @@
+"""`longshore top`: a queue, or a run of it, watched live in the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import UsageError
+
+if TYPE_CHECKING:
+    from longshore.settings import Settings
+
+
+def top(
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run, rather than all of them.")] = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Watch the queue live: throughput, time left, workers, hosts, failures by kind, and any job closely.
+
+    Keys: enter looks closer and escape goes back, r retries and c cancels what is chosen (each asks first), / filters,
+    ? explains, q leaves. The work goes on whether anyone watches or not.
+    """
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    if not all(stream.isatty() for stream in streams) or os.environ.get("TERM") == "dumb":
+        raise UsageError(
+            "`longshore top` needs a terminal to draw on. `longshore status` prints how it stands once; with --json, "
+            "for programs."
+        )
+    asyncio.run(_top(settings, run))
+
+
+async def _top(settings: Settings, run: str | None) -> None:
+    from longshore.clock import SystemClock
+    from longshore.observe.logs import configure_relay
+    from longshore.runs.local.campaign import asked_to_stop
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.top.screens.app import Top
+    from longshore.url import mask_url
+
+    async with opened_existing(settings) as queue:
+        if run is not None:
+            await counts_of(queue, run, settings)
+        app = Top(queue, SystemClock(), where=mask_url(settings.queue), run=run, folder=Path.cwd())
+        # What parts of this process say to the log would else get into the picture.
+        configure_relay(app.said, level="warning")
+        with asked_to_stop(app.exit):
+            await app.run_async()
+        if app.fault is not None:
+            raise app.fault

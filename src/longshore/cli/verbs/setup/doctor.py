@@ -1,0 +1,192 @@
+"""`longshore doctor`: everything that stands between this machine and its work, at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.verb import Verb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from longshore.fleet.checks import CheckPlan, Finding
+
+_REPORT = "--report"
+_WIDEST = 100
+
+
+class Doctor(Verb):
+    """The verb, whose `--report` may be given with or without a file."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """A bare `--report` gets an empty value, which stands for a file named after the time."""
+        given = list(args)
+        for place, argument in enumerate(args):
+            following = args[place + 1] if place + 1 < len(args) else "--"
+            # A handler file is never what a report is written to.
+            if argument == _REPORT and (following.endswith(".py") or (following.startswith("-") and following != "-")):
+                given[place] = f"{_REPORT}="
+        return super().parse_args(ctx, given)
+
+
+COMMAND = Doctor
+
+
+def doctor(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="The Python file with the handlers.")] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(metavar="F", help="Check this fixed table of partitions too.", show_default=False),
+    ] = None,
+    partitions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="P,…", help="The partitions that the table must hold; us-states is a list.", show_default=False
+        ),
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="N", help=options.meaning("workers"), show_default=False)
+    ] = None,
+    json: options.Json = False,
+    report: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[F]",
+            help="Also write what a helper asks for into F, or into a file named after the time: versions, disk, "
+            "memory, network, settings, the last log lines. Secrets are masked. - is standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    profile: options.Profile = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Check everything that work needs, and say what to do about what is missing.
+
+    Settings, handlers, queue, partitions, proxies, browser, VPN, network, git, disk, memory and clock. All of it is
+    checked, whatever fails on the way. The exit code is 1 if anything failed. Nothing is started.
+    """
+    from longshore.fleet.checks import CheckPlan
+    from longshore.fleet.partitions.assignment_table import listed_partitions
+    from longshore.worker.lifecycle.process_exit import run_and_exit
+
+    said = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
+    plan = CheckPlan(
+        said={name: value for name, value in said.items() if value is not None},
+        handler_file=file,
+        table=table,
+        partitions=None if partitions is None else listed_partitions(partitions),
+        needs_dotenv=Path(".env.example").is_file(),
+    )
+    return run_and_exit(_examined(plan, report, json=json))
+
+
+class _Ended:
+    """What there is to say at the end of the process."""
+
+    def __init__(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+async def _examined(plan: CheckPlan, report: str | None, *, json: bool) -> _Ended:
+    from longshore.fleet.checks import CheckVerdict, run_checks
+    from longshore.ui.output import write_json
+
+    findings = await run_checks(plan)
+    failed = any(finding.verdict is CheckVerdict.FAIL for finding in findings)
+    if json:
+        write_json({"ok": not failed, "checks": findings})
+    elif report != "-":
+        show_findings(findings)
+    if report is not None:
+        await _write_report(plan, findings, report)
+    return _Ended(int(failed))
+
+
+async def _write_report(plan: CheckPlan, findings: Sequence[Finding], to: str) -> None:
+    from longshore.cli.support_report import report as made
+    from longshore.ui.output import note
+
+    text = await made(plan, findings)
+    if to == "-":
+        sys.stdout.write(text)
+        return
+    path = _path(to)
+    _written(path, text)
+    note(f"The report is in {path.absolute()}. Secrets are masked; read it once before you send it.")
+
+
+def _path(to: str) -> Path:
+    from datetime import UTC, datetime
+
+    return Path(to or f"longshore-report-{datetime.now(UTC).astimezone():%Y%m%d-%H%M%S}.txt")
+
+
+def _written(path: Path, text: str) -> None:
+    from longshore.errors import UsageError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"The report cannot be written to {path}: {error.strerror}. Name another file.") from error
+
+
+def show_findings(findings: Sequence[Finding]) -> None:
+    """What the checks found, for people: marks and colour on a terminal, plain lines in a pipe; then the sum."""
+    from longshore.ui.output import write
+
+    if sys.stdout.isatty():
+        _show_on_terminal(findings)
+    else:
+        for finding in findings:
+            write(f"{finding.verdict:<8}{finding.name:<12}{finding.what}")
+            if finding.fix:
+                write(f"{'':<8}{'':<12}fix: {finding.fix}")
+    write(_summary(findings))
+
+
+def _show_on_terminal(findings: Sequence[Finding]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from longshore.fleet.checks import CheckVerdict
+
+    marks = {
+        CheckVerdict.OK: ("✓", "green"),
+        CheckVerdict.WARN: ("!", "yellow"),
+        CheckVerdict.FAIL: ("✗", "bold red"),
+        CheckVerdict.SKIPPED: ("–", "dim"),
+    }
+    console = Console(highlight=False)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        mark, style = marks[finding.verdict]
+        said = Text(finding.what, style="" if finding.verdict is CheckVerdict.OK else style)
+        if finding.fix:
+            said.append(f"\n→ {finding.fix}", style="not bold default")
+        table.add_row(Text(mark, style=style), Text(finding.name), said)
+    console.print()
+    console.print(table, width=min(console.width, _WIDEST))
+    console.print()
+
+
+def _summary(findings: Sequence[Finding]) -> str:
+    from longshore.fleet.checks import CheckVerdict
+    from longshore.ui.output import counted
+
+    failed, warned, fine = (
+        sum(finding.verdict is verdict for finding in findings)
+        for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN, CheckVerdict.OK)
+    )
+    if failed:
+        return f"{counted(failed, 'check')} failed, {counted(warned, 'warning')}, {fine} fine."
+    return f"Nothing failed: {fine} fine, {counted(warned, 'warning')}."

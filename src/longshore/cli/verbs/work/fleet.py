@@ -1,0 +1,162 @@
+"""`longshore fleet`: many workers on this machine, checked, started, watched and stopped in order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.options import meaning
+from longshore.errors import UsageError
+from longshore.fleet.sizing.autoscale import PER, ScalingPolicy, SizeBounds
+from longshore.settings import TABLE
+
+if TYPE_CHECKING:
+    from longshore.cli.launch import LaunchOptions
+
+
+def fleet(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    workers: Annotated[str | None, typer.Option(metavar="N", help=meaning("workers"), show_default=False)] = None,
+    autoscale: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MIN:MAX",
+            help="As many workers as the pending jobs ask for, within these bounds and what this machine allows, "
+            "instead of --workers.",
+            show_default=False,
+        ),
+    ] = None,
+    per: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help=f"With --autoscale: one worker for every so many pending jobs. [default: {PER}]"
+        ),
+    ] = None,
+    run: options.Run = None,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
+    ] = False,
+    partitions: Annotated[
+        str | None, typer.Option(metavar="P,…", help="Only these partitions.", show_default=False)
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A fixed table (TOML or JSON) of who has which partitions.", show_default=False
+        ),
+    ] = None,
+    strict_partitions: Annotated[
+        bool | None, typer.Option("--strict-partitions", metavar="", help=meaning("strict_partitions"))
+    ] = None,
+    stagger: Annotated[str | None, typer.Option(metavar="S", help=meaning("stagger"), show_default=False)] = None,
+    test: Annotated[
+        bool,
+        typer.Option(
+            "--test", metavar="", help="Only workers 0 and 1, with the partitions they have in the whole fleet."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="Check and show everything, and start nothing.")
+    ] = False,
+    yes: options.Yes = False,
+    concurrency: options.Concurrency = None,
+    lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Check everything, show who would do what, ask, and start workers that are watched and started again.
+
+    Ctrl-C (or `longshore stop` in another terminal) lets them finish what is under way; a second one gives it back. The
+    logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because their process
+    died; with --until-done also if work was left. It is 130 after a second Ctrl-C.
+    """
+    from longshore.observe.structlog_plain import import_structlog_alone
+
+    # Before those below import it with all it can find.
+    import_structlog_alone()
+    from longshore.cli.launch import LaunchOptions
+
+    check_order("--stagger", stagger, "-")
+    policy = policy_of(autoscale, per)
+    if policy is not None:
+        for option, given in (("--workers", workers), ("--table", table), ("--test", test)):
+            if given:
+                raise UsageError(f"--autoscale and {option} both say which workers there are. Leave one of them out.")
+        workers = str(policy.first)
+    said = {
+        "workers": workers,
+        "strict_partitions": strict_partitions,
+        "stagger": stagger,
+        "concurrency": concurrency,
+        "lease_seconds": lease_seconds,
+        "profile": profile,
+        "queue": queue,
+        "debug": debug,
+    }
+    order = LaunchOptions(
+        file=file,
+        said={name: value for name, value in said.items() if value is not None},
+        run=run,
+        partitions=partitions,
+        table=table,
+        trial=test,
+        until_done=until_done,
+        policy=policy,
+        needs_dotenv=Path(".env.example").is_file(),
+    )
+    return asyncio.run(_fleet(order, dry_run=dry_run, yes=yes))
+
+
+def check_order(option: str, given: str | None, between: str) -> None:
+    """`UsageError` for a range whose larger number comes first. What else may be wrong with it is found elsewhere."""
+    lower, separator, upper = (given or "").partition(between)
+    try:
+        reversed_ = bool(separator) and float(lower) > float(upper)
+    except ValueError:
+        return
+    if reversed_:
+        right = f"{upper.strip()}{between}{lower.strip()}"
+        raise UsageError(f"{option} cannot be '{given}': the smaller number comes first, {right}.")
+
+
+def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
+    """How the fleet sizes itself; None where it does not."""
+    if autoscale is not None:
+        check_order("--autoscale", autoscale, ":")
+        bounds = SizeBounds.parse(autoscale, "--autoscale")
+        if not TABLE["workers"].holds(bounds.highest):
+            raise UsageError(
+                f"--autoscale cannot be '{autoscale}': a machine has {TABLE['workers'].at_most:,} workers at most."
+            )
+        return ScalingPolicy(bounds, per or PER)
+    if per is not None:
+        raise UsageError("--per says how --autoscale reckons, and that was not given. Add --autoscale 1:50, say.")
+    return None
+
+
+async def _fleet(order: LaunchOptions, *, dry_run: bool, yes: bool) -> int:
+    from longshore.cli.fleet_run import supervise
+    from longshore.cli.launch import agreed, prepared, show
+    from longshore.fleet.supervise.control import FleetControl
+    from longshore.runs.open_queue import opened
+
+    control = FleetControl()
+    if not dry_run:
+        control.check_free()
+    launch = await prepared(order)
+    if launch is None:
+        return 1
+    show(launch)
+    # Asking holds up everything here, and there is nothing yet to hold up.
+    if dry_run or not agreed(launch, yes=yes):
+        return 0
+    # Not before: looking makes nothing, and opening makes a queue that is not there.
+    async with opened(launch.settings) as queue:
+        return await supervise(launch, queue, control)

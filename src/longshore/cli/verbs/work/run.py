@@ -1,0 +1,166 @@
+"""`longshore run`: a whole run on this machine, from a file of jobs to a file of results."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import InputFileError, UnknownKindError, UsageError
+
+if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
+    from longshore.runs.control.growth_limits import GrowthLimits
+    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.sources import Source
+    from longshore.settings import Settings
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    urls_file: options.UrlsFile = None,
+    jobs_file: options.JobsFile = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="K", help="Which handler. Needed where FILE has several.", show_default=False),
+    ] = None,
+    workers: Annotated[
+        str | None, typer.Option(metavar="N", help=options.meaning("workers"), show_default=False)
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where the results go; - is standard output. Left out: results.jsonl, or, where that holds something "
+            "else, a new file named after the run.",
+            show_default=False,
+        ),
+    ] = None,
+    run_id: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="ID",
+            help="The run to go on with, or to start. Left out: the one this command did not finish, or a new one.",
+            show_default=False,
+        ),
+    ] = None,
+    max_depth: options.MaxDepth = None,
+    max_jobs: options.MaxJobs = None,
+    concurrency: options.Concurrency = None,
+    lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Submit the jobs of a file, work on them with several processes, and write the results as JSONL.
+
+    Whatever dies on the way, the same command again goes on where it stopped. Ctrl-C finishes what is under way and
+    stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
+    (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: a run is worked off to its end.
+    """
+    from longshore.cli.verbs.work.submit import file_of, limits_said
+    from longshore.handlers.load import load_handlers
+    from longshore.runs.export.output_file import check_out
+    from longshore.runs.export.results import DEFAULT_OUT
+    from longshore.runs.open_queue import check_shared
+    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.submit.submission import check_file, check_run_id
+    from longshore.settings import export_dotenv, resolve
+    from longshore.ui.local_run import HOME
+    from longshore.ui.progress import submitting
+    from longshore.worker.kit.proxy_setup import check_tools
+
+    settings = resolve(
+        {
+            "workers": workers,
+            "concurrency": concurrency,
+            "lease_seconds": lease_seconds,
+            "profile": profile,
+            "queue": queue,
+            "debug": debug,
+        }
+    )
+    source = file_of(urls_file, jobs_file)
+    if run_id is not None:
+        check_run_id(run_id)
+    check_out(DEFAULT_OUT if out is None else out)
+    check_shared(settings)
+    check_tools(settings)
+    export_dotenv()
+    handler = pick(load_handlers(file), kind, file)
+    with submitting(source):
+        check_file(source)
+    bookmark = Bookmark(
+        folder=HOME / "runs",
+        queue=settings.queue,
+        handler_file=str(file.resolve()),
+        input=source.path if source.path == "-" else str(Path(source.path).resolve()),
+        kind=handler.kind,
+    )
+    limits = limits_said(max_depth, max_jobs)
+    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark, limits))
+
+
+def pick(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
+    """The handler that is meant: the one named, or the only one there is."""
+    if kind is None and len(handlers) == 1:
+        return next(iter(handlers.values()))
+    if kind is None:
+        raise UsageError(f"{file} has several handlers. Say which with --kind: {', '.join(sorted(handlers))}.")
+    if kind not in handlers:
+        raise UnknownKindError(f"{file} has no handler for '{kind}'. It handles: {', '.join(sorted(handlers))}.")
+    return handlers[kind]
+
+
+async def _run(
+    settings: Settings,
+    file: Path,
+    handler: Handler,
+    source: Source,
+    out: str | None,
+    run_id: str | None,
+    bookmark: Bookmark,
+    limits: GrowthLimits | None,
+) -> int:
+    from longshore.clock import SystemClock
+    from longshore.job import DEFAULT_MAX_ATTEMPTS
+    from longshore.runs.open_queue import opened
+    from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
+    from longshore.ui.local_run import LocalRun, work_through
+    from longshore.ui.progress import submitting
+    from longshore.worker.lifecycle.egress import Egress
+
+    clock = SystemClock()
+    began = clock.monotonic()
+    # Before anything is submitted: a check that cannot be made is refused.
+    Egress.of(settings)
+    async with opened(settings) as queue:
+        unfinished = None if run_id else bookmark.recall()
+        run = run_id or unfinished or await new_run_id(queue, clock)
+        if run_id is None and unfinished is None:
+            bookmark.note(run)
+        if limits is not None:
+            from longshore.runs.control.growth_limits import set_limits
+
+            await set_limits(queue, run, limits)
+        attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
+        plan = SubmissionPlan(run=run, kind=handler.kind, max_attempts=attempts)
+        try:
+            with submitting(source) as progress:
+                submission = await submit_file(queue, source, plan, progress=progress)
+        except InputFileError:
+            # A pipe that held nothing usable: there is no run to go on with.
+            if not await queue.stats(run):
+                bookmark.forget(run)
+            raise
+        local = LocalRun(settings, file, out, submission, began, resumed=unfinished is not None)
+        worked = await work_through(queue, local, clock)
+        if worked.delivered is not None:
+            bookmark.forget(run)
+        return worked.exit_code

@@ -1,0 +1,258 @@
+"""`longshore schedule`: runs that start by themselves, at certain times."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+from longshore.errors import UsageError
+
+if TYPE_CHECKING:
+    from longshore.runs.schedules.schedule import FromFile, FromList, Schedule
+    from longshore.settings import Settings
+
+
+def schedule(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The schedule. Left out, all of them.", show_default=False)
+    ] = None,
+    cron: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINE",
+            help="When: minute, hour, day, month and weekday, as in '0 2 * * *' for every night at two.",
+            show_default=False,
+        ),
+    ] = None,
+    zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="The time zone that is meant, as in Europe/Berlin.")
+    ] = "UTC",
+    scraper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="S",
+            help="The scraper of longshore.toml to start. Left out, the one named NAME.",
+            show_default=False,
+        ),
+    ] = None,
+    urls_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A file with one URL a line, read anew for every run; - is standard input, kept in the queue.",
+            show_default=False,
+        ),
+    ] = None,
+    jobs_file: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="The same with a JSONL file, one job a line.", show_default=False),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="With a file: which handler the jobs are for.", show_default=False),
+    ] = None,
+    max_depth: options.MaxDepth = None,
+    max_jobs: options.MaxJobs = None,
+    now: Annotated[bool, typer.Option("--now", metavar="", help="Start a run of it at once.")] = False,
+    remove: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take this schedule away.", show_default=False)
+    ] = None,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Make, list, start and remove schedules. They are kept in the queue, and any worker of it starts their runs.
+
+    With --cron: make the schedule NAME, or give it another meaning. Each of its times starts one run, whichever and
+    however many workers are there; of the times that no worker was there for, the last is made up for.
+    """
+    from longshore.runs.control.growth_limits import GrowthLimits
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    if remove is not None:
+        if name is not None or cron is not None or now:
+            raise UsageError("--remove takes the name of a schedule, and nothing goes beside it.")
+        asyncio.run(_remove(settings, remove))
+        return
+    if name is None and (cron is not None or now):
+        raise UsageError("Name the schedule: longshore schedule NAME --cron '0 2 * * *'")
+    made = None
+    if name is not None and cron is not None:
+        made = _made(
+            name, cron, zone, scraper, urls_file, jobs_file, kind, GrowthLimits(max_depth=max_depth, max_jobs=max_jobs)
+        )
+    elif any(each is not None for each in (scraper, urls_file, jobs_file, kind, max_depth, max_jobs)):
+        raise UsageError("Say when, with --cron '0 2 * * *': minute, hour, day, month and weekday.")
+    asyncio.run(_carry_out(settings, name, made, now=now, json=json))
+
+
+def _made(
+    name: str,
+    cron: str,
+    zone: str,
+    scraper: str | None,
+    urls_file: str | None,
+    jobs_file: str | None,
+    kind: str | None,
+    limits: Any,
+) -> Schedule:
+    """The schedule that the options describe, with all that can be checked here checked."""
+    from longshore.cli.verbs.work.submit import file_of
+    from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
+    from longshore.runs.schedules.timetable import Timetable
+
+    check_name(name)
+    when = Timetable(cron, zone)
+    if urls_file is None and jobs_file is None:
+        if kind is not None:
+            raise UsageError("--kind goes with --urls-file or --jobs-file; a scraper says its own.")
+        own, attempts = _of_scraper(scraper or name, named=scraper is not None)
+        return Schedule(when=when, what=FromScraper(scraper or name), kind=own, max_attempts=attempts, limits=limits)
+    if scraper is not None:
+        raise UsageError("Give --scraper or a file with jobs, not both.")
+    if kind is None or not kind.strip():
+        raise UsageError("Say which handler the jobs are for: --kind KIND.")
+    return Schedule(when=when, what=_of_file(file_of(urls_file, jobs_file)), kind=kind, limits=limits)
+
+
+def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
+    """The kind of its jobs, and their attempts. They are found out here, so that whoever starts a run need not."""
+    from longshore.cli.verbs.work.run import pick
+    from longshore.errors import NotFoundError
+    from longshore.handlers.load import load_handlers
+    from longshore.job import DEFAULT_MAX_ATTEMPTS
+    from longshore.runs.scrapers.registry import find_scraper
+    from longshore.runs.submit.submission import check_file
+    from longshore.settings import export_dotenv
+
+    try:
+        scraper = find_scraper(name)
+    except NotFoundError as error:
+        if named:
+            raise
+        raise UsageError(f"{error} Or name the jobs: --urls-file FILE --kind KIND.") from error
+    if not scraper.distributed:
+        raise UsageError(
+            f"{name} runs where it is started (mode single), and a schedule is for workers anywhere. Write "
+            f'mode = "distributed" into its table, or let the system\'s cron call `longshore start {name}`.'
+        )
+    if scraper.jobs is None:
+        raise UsageError(f'{name} has no source of jobs. Write one into its table, such as urls = "urls.txt".')
+    check_file(scraper.jobs)
+    export_dotenv()
+    file = Path(scraper.handler)
+    handler = pick(load_handlers(file), scraper.kind, file)
+    return handler.kind, DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
+
+
+def _of_file(source: Any) -> FromFile | FromList:
+    from longshore.runs.schedules.schedule import FromFile, kept
+    from longshore.runs.submit.submission import check_file
+
+    if not source.rereadable:
+        return kept(source)
+    check_file(source)
+    return FromFile(str(Path(source.path).resolve()), source.format)
+
+
+async def _remove(settings: Settings, name: str) -> None:
+    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.schedules.schedule import keeping, remove
+    from longshore.ui.output import write
+
+    async with opened_existing(settings) as queue:
+        await remove(keeping(queue), name)
+    write(f"{name} is removed. The runs that it started stay.")
+
+
+async def _carry_out(settings: Settings, name: str | None, made: Schedule | None, *, now: bool, json: bool) -> None:
+    from longshore.runs.open_queue import opened, opened_existing
+    from longshore.runs.schedules.schedule import define, keeping, schedule_of, schedules
+    from longshore.ui.output import counted, write, write_json
+
+    async with opened(settings) if made is not None else opened_existing(settings) as queue:
+        book = keeping(queue)
+        started = None
+        if name is not None and made is not None:
+            await define(book, name, made)
+        if name is not None and now:
+            started = await _start(queue, name)
+        if name is None:
+            moment, there = await schedules(book)
+            said = {each: shelved.schedule for each, shelved in there.items()}
+        else:
+            moment, shelved = await schedule_of(book, name)
+            said = {name: shelved.schedule}
+    if json:
+        facts = [_facts(each, its, moment) for each, its in said.items()]
+        write_json(facts if name is None else facts[0])
+        return
+    if name is not None and started is not None:
+        write(f"Run {started.run_id} of {name} is submitted: {counted(started.submitted, 'job')}.")
+    if name is not None and made is not None:
+        write(f"{name} is scheduled; the next run is at {_local(said[name].next(moment), said[name])}.")
+    elif not said:
+        write("There are no schedules. To make one: longshore schedule NAME --cron '0 2 * * *'")
+    elif started is None:
+        _show(said, moment)
+
+
+async def _start(queue: Any, name: str) -> Any:
+    from longshore.clock import SystemClock
+    from longshore.lease import WorkerId
+    from longshore.runs.schedules.trigger import Triggering
+
+    return await Triggering(queue, SystemClock(), WorkerId.new().incarnation).start_now(name)
+
+
+def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:
+    return {
+        "name": name,
+        "cron": schedule.when.cron,
+        "zone": schedule.when.zone,
+        "what": str(schedule.what),
+        "kind": schedule.kind,
+        "max_depth": schedule.limits.max_depth,
+        "max_jobs": schedule.limits.max_jobs,
+        "next": schedule.next(now),
+        "last": schedule.last,
+        "last_run": schedule.last_run or None,
+        "last_jobs": schedule.last_jobs if schedule.last is not None else None,
+        "state": _state(schedule, now),
+        "trouble": schedule.trouble or None,
+    }
+
+
+def _show(said: dict[str, Schedule], now: float) -> None:
+    from longshore.ui.output import note, one_line, write_table
+
+    rows = [
+        (name, its.when.cron, str(its.what), _local(its.next(now), its), its.last_run, _state(its, now))
+        for name, its in said.items()
+    ]
+    write_table(("name", "cron", "what", "next run", "last run", "state"), rows, cut=("what",))
+    for name, its in said.items():
+        if _state(its, now) == "due":
+            note(f"{name} is due, and no worker that can start it has looked yet.")
+        if its.trouble:
+            note(f"{name}: the last run could not be submitted as a whole: {one_line(its.trouble, 400)}")
+
+
+def _state(schedule: Schedule, now: float) -> str:
+    if schedule.begun is not None:
+        return "submitting"
+    if schedule.due(now) is not None:
+        return "due"
+    return "failed" if schedule.trouble else "waiting"
+
+
+def _local(instant: float, schedule: Schedule) -> str:
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    return datetime.fromtimestamp(instant, ZoneInfo(schedule.when.zone)).strftime("%Y-%m-%d %H:%M %Z")

@@ -1,0 +1,205 @@
+"""`longshore wait`: watch a run until it ends, from anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longshore.cli import options
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from longshore.runs.estimate.forecast import Forecast
+    from longshore.runs.estimate.recorded_runs import Recorder
+    from longshore.runs.watch.blockers import Blockers
+    from longshore.runs.watch.failures import FailureGroup
+    from longshore.runs.watch.watcher import RunSnapshot, WaitEnd
+    from longshore.settings import Settings
+
+
+def wait(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="The run.", show_default=False)],
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Wait no longer than this: 90s, 30m, 2h.", show_default=False),
+    ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write down what estimates went by, to see how good they were.", show_default=False
+        ),
+    ] = None,
+    json: options.Json = False,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> int:
+    """Watch a run until it ends: how far it is, how fast, how long it will take, what fails.
+
+    Attaches at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit
+    code says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4
+    it was not over when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
+    """
+    from longshore.settings import resolve
+
+    settings = resolve({"queue": queue, "debug": debug})
+    longest = options.age(timeout, "--timeout")
+    return asyncio.run(waited(settings, run, longest, record, json=json))
+
+
+async def waited(
+    settings: Settings,
+    run: str,
+    longest: timedelta | None = None,
+    record: Path | None = None,
+    *,
+    json: bool = False,
+) -> int:
+    """Watch a run to its end, and say how it ended; the answer is the command's exit code."""
+    from longshore.clock import SystemClock
+    from longshore.runs.estimate.forecast import Forecast
+    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.watch.blockers import blockers_of
+    from longshore.runs.watch.failures import failure_groups
+    from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.notices import notices_json
+    from longshore.ui.output import write_json
+    from longshore.ui.progress import console
+    from longshore.ui.run_summary import tell, width_of
+
+    clock, to = SystemClock(), console()
+    async with opened_existing(settings) as queue:
+        await counts_of(queue, run, settings)
+        began = clock.monotonic()
+        watch = Forecast(queue, run, clock)
+        ended, look = await _watched(watch, run, longest, record)
+        held = await blockers_of(queue, run)
+        over = not look.count.remaining and ended is not WaitEnd.GONE
+        groups = await failure_groups(queue, run) if look.count.failed and over else []
+    seconds = clock.monotonic() - began
+    if json:
+        write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
+    else:
+        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_said(held)])
+    return _exit_code(ended)
+
+
+async def _watched(
+    watch: Forecast, run: str, longest: timedelta | None, record: Path | None
+) -> tuple[WaitEnd, RunSnapshot]:
+    from longshore.clock import SystemClock
+    from longshore.runs.local.campaign import asked_to_stop
+    from longshore.runs.watch.watcher import wait_for
+    from longshore.ui.progress import console
+    from longshore.ui.wait_view import wait_view
+
+    leave = asyncio.Event()
+    with ExitStack() as around:
+        recorder = _recorder(record, around)
+        view = around.enter_context(wait_view(console(), f"run {run}"))
+        around.enter_context(asked_to_stop(leave.set))
+
+        def show(look: RunSnapshot) -> None:
+            view.show(look, watch.held)
+            if recorder is not None:
+                recorder.note(look)
+
+        return await wait_for(watch, SystemClock(), show, view.say, timeout=longest, leave=leave)
+
+
+def _recorder(record: Path | None, around: ExitStack) -> Recorder | None:
+    from longshore.errors import UsageError
+    from longshore.runs.estimate.recorded_runs import Recorder
+
+    if record is None:
+        return None
+    try:
+        return Recorder(around.enter_context(record.open("xb")))
+    except FileExistsError as error:
+        raise UsageError(f"{record} is there already. Name a new file with --record.") from error
+    except OSError as error:
+        raise UsageError(f"{record} cannot be written: {error.strerror}. Name another file with --record.") from error
+
+
+def _said(held: Blockers) -> list[str]:
+    from rich.markup import escape
+
+    from longshore.ui.notices import notices
+
+    return [escape(line) for line in notices(held).values()]
+
+
+def _exit_code(ended: WaitEnd) -> int:
+    from longshore.cli import INTERRUPTED
+    from longshore.runs.watch.watcher import WaitEnd
+
+    return {
+        WaitEnd.COMPLETED: 0,
+        WaitEnd.FAILED: 1,
+        WaitEnd.GONE: 1,
+        WaitEnd.CANCELLED: 3,
+        WaitEnd.TIMEOUT: 4,
+        WaitEnd.DETACHED: INTERRUPTED,
+    }[ended]
+
+
+def _as_json(run: str, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGroup], seconds: float) -> dict[str, Any]:
+    from longshore.cli.verbs.inspect.estimate import estimate_json
+    from longshore.cli.verbs.inspect.status import numbers, rates
+    from longshore.runs.watch.watcher import WaitEnd
+
+    failed = [{"error_type": each.error_type, "exception": each.exception, "jobs": each.count} for each in groups]
+    left = {"estimate": estimate_json(look.estimate)} if look.count.remaining else {"failures": failed}
+    if ended is WaitEnd.GONE:
+        left = {}
+    return {
+        "run": run,
+        "ended": ended,
+        **numbers(look.count),
+        **rates(look.count),
+        "watched_seconds": round(seconds, 1),
+        **left,
+    }
+
+
+def _closing(
+    run: str, settings: Settings, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGroup], width: int | None
+) -> list[str]:
+    from rich.markup import escape
+
+    from longshore.cli.verbs.inspect.estimate import time_left
+    from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.program import program
+    from longshore.ui.run_summary import failures, queue_flag
+
+    count, flag = look.count, queue_flag(settings)
+    if ended is WaitEnd.GONE:
+        stood = f"{count.completed:,} completed, {count.failed:,} failed, {count.remaining:,} left"
+        return [
+            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so nobody can say how it ended. "
+            f"At the last look: {stood}."
+        ]
+    if count.remaining:
+        done = count.total - count.remaining
+        left = f", {time}" if (time := time_left(look.estimate)) else ""
+        why = "The time is over" if ended is WaitEnd.TIMEOUT else "Not watching any more"
+        again = escape(f"{program()} wait {run}{flag}")
+        return [
+            f"[yellow]{why}[/yellow]; the run goes on: {done:,} of {count.total:,} done{left}.",
+            f"Watch again:  [cyan]{again}[/cyan]",
+        ]
+    colour, sign = ("red", "✗") if count.failed else ("yellow", "!") if count.cancelled else ("green", "✓")
+    lines = [
+        f"[{colour}]{sign}[/{colour}] run {escape(run)}: [bold]{count.completed:,} completed[/bold], "
+        f"{count.failed:,} failed" + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
+    ]
+    if groups:
+        where = escape(f"--state failed --run {run}{flag}")
+        lines += ["", *failures(groups, width), ""]
+        lines += [f"Look closer:  [cyan]{program()} jobs {where}[/cyan]"]
+        lines += [f"Try again:    [cyan]{program()} retry {where}[/cyan]"]
+    return lines

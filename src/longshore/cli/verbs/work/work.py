@@ -1,0 +1,239 @@
+"""`longshore work`: one worker."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from longshore.cli import options
+from longshore.cli.options import meaning
+from longshore.errors import QueueUnavailableError
+
+if TYPE_CHECKING:
+    from longshore.fleet.supervise.status_reports import Reports
+    from longshore.lease import WorkerId
+    from longshore.settings import Settings
+    from longshore.worker import StopCondition, WorkerReport
+
+_OBJECTS_UNTIL_A_LOOK = 5_000
+_KINDS_SAID = 2_000
+"""Characters of the names of kinds, beyond which a worker does not say on the roll which it takes."""
+
+
+def work(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
+    ],
+    run: options.Run = None,
+    kinds: Annotated[
+        str | None, typer.Option(metavar="K,…", help="Only these kinds, of those in FILE.", show_default=False)
+    ] = None,
+    partitions: Annotated[
+        str | None, typer.Option(metavar="P,…", help="Only these partitions.", show_default=False)
+    ] = None,
+    concurrency: options.Concurrency = None,
+    min_delay_seconds: Annotated[
+        str | None, typer.Option(metavar="S", help=meaning("min_delay_seconds"), show_default=False)
+    ] = None,
+    max_delay_seconds: Annotated[
+        str | None, typer.Option(metavar="S", help=meaning("max_delay_seconds"), show_default=False)
+    ] = None,
+    batch_size: Annotated[str | None, typer.Option(metavar="N", help=meaning("batch_size"), show_default=False)] = None,
+    until_done: Annotated[
+        bool, typer.Option("--until-done", metavar="", help="Stop when nothing is left to do.")
+    ] = False,
+    max_work: Annotated[str | None, typer.Option(metavar="N", help=meaning("max_work"), show_default=False)] = None,
+    max_empty_polls: Annotated[
+        str | None,
+        typer.Option(
+            "--max-empty-polls",
+            "--max-failures",
+            metavar="N",
+            help=meaning("max_empty_polls"),
+            show_default=False,
+        ),
+    ] = None,
+    max_idle_hours: Annotated[
+        str | None, typer.Option(metavar="H", help=meaning("max_idle_hours"), show_default=False)
+    ] = None,
+    worker_id: Annotated[str | None, typer.Option(metavar="W", help=meaning("worker_id"), show_default=False)] = None,
+    poll_interval: Annotated[
+        str | None, typer.Option(metavar="S", help=meaning("poll_interval"), show_default=False)
+    ] = None,
+    lease_seconds: options.LeaseSeconds = None,
+    profile: options.Profile = None,
+    log_format: options.LogFormat = None,
+    queue: options.WorkerQueue = None,
+    debug: options.Debug = None,
+    lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
+    place: Annotated[str | None, typer.Option("--place", hidden=True)] = None,
+) -> int:
+    """Work on the queue with the handlers of FILE, until told to stop.
+
+    Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once. The pauses between jobs
+    and the number at once follow .env and longshore.toml while it runs.
+    """
+    from longshore.observe.structlog_plain import import_structlog_alone
+
+    # Before those below import it with all it can find.
+    import_structlog_alone()
+    from longshore.fleet.supervise.lifeline import hold_on
+    from longshore.fleet.supervise.status_reports import Reports
+    from longshore.fleet.supervise.worker_slot import Attendance, WorkerSlot
+    from longshore.handlers.load import load_handlers
+    from longshore.handlers.partition_names import partitions_in
+    from longshore.lease import WorkerId
+    from longshore.observe.logs import configure
+    from longshore.runs.open_queue import check_shared
+    from longshore.runs.schedules.trigger import Triggering
+    from longshore.settings import export_dotenv, export_profile, resolve
+    from longshore.system.machine import machine_name
+    from longshore.worker import WorkerConfig
+    from longshore.worker import work as work_on
+    from longshore.worker.kit.config import KitConfig
+    from longshore.worker.kit.proxy_setup import check_tools
+    from longshore.worker.lifecycle.egress import guard
+    from longshore.worker.lifecycle.live_settings import LiveSettings
+    from longshore.worker.lifecycle.process_exit import run_and_exit
+
+    said = {
+        "concurrency": concurrency,
+        "min_delay_seconds": min_delay_seconds,
+        "max_delay_seconds": max_delay_seconds,
+        "batch_size": batch_size,
+        "max_work": max_work,
+        "max_empty_polls": max_empty_polls,
+        "max_idle_hours": max_idle_hours,
+        "worker_id": worker_id,
+        "poll_interval": poll_interval,
+        "lease_seconds": lease_seconds,
+        "profile": profile,
+        "log_format": log_format,
+        "queue": queue,
+        "debug": debug,
+    }
+    # Before anything can be printed.
+    reports = Reports() if lifeline else None
+    # As it is before handlers are told of the profile: what they are told is nobody's setting.
+    environ = dict(os.environ)
+    live = LiveSettings(lambda: resolve(said, environ=environ))
+    settings = live.settings
+    check_shared(settings)
+    check_tools(settings)
+    gate = guard(settings)
+    export_dotenv()
+    export_profile(settings)
+    level = "debug" if settings.debug else "info"
+    configure(format=settings.log_format, level=level)  # type: ignore[arg-type]  # checked by the table of settings
+    wanted = options.listed(kinds)
+    handlers = load_handlers(file)
+    if wanted is not None:
+        check_kinds(wanted, frozenset(handlers), file)
+    worker = WorkerId.new(settings.worker_id)
+    if lifeline:
+        # A request that comes before the worker can hear it finds nothing in hand: it may simply go.
+        signal.signal(signal.SIGTERM, _go)
+        # Whoever holds the line has submitted the run.
+        hold_on()
+    elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
+        return 0
+    own_place = None if place is None else WorkerSlot.decoded(place)
+    about: dict[str, Any] = {"machine": machine_name(), "of": settings.concurrency}
+    taken = sorted(handlers if wanted is None else wanted)
+    if sum(map(len, taken)) <= _KINDS_SAID:
+        about["kinds"] = taken
+    worker_config = WorkerConfig(
+        queue_url=settings.queue,
+        handler_file=file,
+        worker=worker,
+        lease=settings.lease,
+        run=run,
+        kinds=wanted,
+        partitions=options.listed(partitions) if own_place is None else own_place.limited_to(),
+        scope=Attendance(about) if own_place is None else own_place.scoping(partitions_in(file), about),
+        concurrency=settings.concurrency,
+        delay=settings.delay,
+        batch_size=settings.batch_size,
+        poll_interval=settings.poll,
+        stop=_stop_conditions(settings, run, until_done=until_done),
+        kit=KitConfig.of(
+            settings,
+            worker,
+            number=0 if own_place is None else own_place.number,
+            workers=1 if own_place is None else max(own_place.size, own_place.number + 1),
+        ),
+        log_level=level,
+    )
+    # Jobs come and go by the hundred, and none of them in a cycle: to look for cycles every few pages is in vain.
+    gc.set_threshold(_OBJECTS_UNTIL_A_LOOK)
+    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=Triggering)
+    return run_and_exit(working if reports is None else _with_goodbye(working, reports))
+
+
+async def _with_goodbye(working: Coroutine[Any, Any, WorkerReport], reports: Reports) -> WorkerReport:
+    report = await working
+    reports.goodbye()
+    return report
+
+
+def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:
+    """Whether there is a queue to work on, or one may come. `NotFoundError` for a run to finish that never was."""
+    import structlog
+
+    from longshore.observe.logs import bind_worker
+    from longshore.runs.open_queue import counts_of, missing, opened, opened_existing
+    from longshore.ui.output import note
+    from longshore.url import mask_url
+
+    # A queue that does not answer now is the worker's to wait for.
+    with suppress(QueueUnavailableError):
+        if until_done and run is None and await missing(settings):
+            note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
+            return False
+        if until_done and run is not None:
+            async with opened_existing(settings) as queue:
+                await counts_of(queue, run, settings)
+        elif run is not None:
+            async with opened(settings) as queue:
+                if not await queue.stats(run):
+                    bind_worker(worker.label)
+                    structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
+    return True
+
+
+def check_kinds(wanted: frozenset[str], known: frozenset[str], file: Path) -> None:
+    """`UnknownKindError` where a kind has no handler in the file."""
+    from longshore.errors import UnknownKindError
+
+    if missing := sorted(wanted - known):
+        raise UnknownKindError(f"{file} has no handler for '{missing[0]}'. It handles: {', '.join(sorted(known))}.")
+
+
+def _stop_conditions(settings: Settings, run: str | None, *, until_done: bool) -> tuple[StopCondition, ...]:
+    from datetime import timedelta
+
+    from longshore.worker import MaxEmptyPolls, MaxIdle, MaxWork, RunFinished
+
+    conditions: list[StopCondition] = []
+    if settings.max_work:
+        conditions.append(MaxWork(settings.max_work))
+    if settings.max_empty_polls:
+        conditions.append(MaxEmptyPolls(settings.max_empty_polls))
+    if settings.max_idle_hours:
+        conditions.append(MaxIdle(timedelta(hours=settings.max_idle_hours)))
+    if until_done:
+        conditions.append(RunFinished(run))
+    return tuple(conditions)

@@ -1,0 +1,306 @@
+"""A machine that walks the medium and the reference side by side. Ids differ between media: jobs are known by name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from longshore.clock import ManualClock
+from longshore.conformance.harness import Harness, NewHarness
+from longshore.errors import Failure
+from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.transfer import Carried, TakesOver
+from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
+from longshore.lease import Held, Lease, Want, WorkerId
+from longshore.media.memory import MemoryQueue
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import Queue, Selection
+
+T = TypeVar("T")
+Name = tuple[str, str, str]
+
+LEASE = timedelta(seconds=60)
+# No sum of steps comes within seconds of a lease or a delay, so that a medium on a real clock answers the same.
+STEPS = (17.0, 61.0)
+DELAY = timedelta(seconds=30)
+
+# Two workers share a label, and must share nothing else.
+WORKERS = (WorkerId("anna", "anna/1"), WorkerId("anna", "anna/2"), WorkerId("bert", "bert/1"))
+RUNS = ("one", "two")
+KINDS = ("page", "image")
+PARTITIONS = ("", "CA", "TX")
+# To retry twice as often keeps a walk alive: what is cancelled or failed comes back.
+OPERATIONS = ("retry", "retry", "cancel", "prune")
+
+
+def _rarely(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
+    """Mostly None: a walk on which every step is narrowed by five conditions gets nowhere."""
+    return st.one_of(st.none(), st.none(), st.none(), strategy)
+
+
+def _some_of(values: tuple[str, ...]) -> st.SearchStrategy[frozenset[str]]:
+    return st.frozensets(st.sampled_from(values), min_size=1)
+
+
+new_jobs = st.builds(
+    NewJob,
+    run=st.sampled_from(RUNS),
+    kind=st.sampled_from(KINDS),
+    key=st.sampled_from("abc"),
+    payload=st.fixed_dictionaries({"n": st.integers(0, 9)}),
+    priority=st.integers(-1, 1),
+    partition=st.sampled_from(PARTITIONS),
+    # Of one host, for where the turns of several begin is open.
+    host=st.just("x.test"),
+    # Long past, or so far off that only a retry brings the job back.
+    not_before=_rarely(st.sampled_from([1.0, 9e9])),
+    max_attempts=st.integers(1, 3),
+)
+failures = st.builds(
+    Failure,
+    error_type=st.sampled_from(["processing", "timeout"]),
+    message=st.sampled_from(["it broke", "no answer"]),
+    exception=st.sampled_from(["shop.BrokenError", "TimeoutError"]),
+    retryable=st.sampled_from([True, True, False]),
+)
+outcomes: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(
+        Completed,
+        result=st.none() | st.integers() | st.lists(st.text(max_size=3), max_size=2),
+        jobs=st.lists(new_jobs, max_size=3).map(tuple),
+    ),
+    st.builds(
+        Failed,
+        failure=failures,
+        retry_in=st.sampled_from([timedelta(0), DELAY]),
+        max_attempts=_rarely(st.integers(1, 4)),
+    ),
+    st.builds(Snoozed, delay=st.just(DELAY)),
+    st.just(Released()),
+)
+selections = st.builds(
+    Selection,
+    run=_rarely(st.sampled_from(RUNS)),
+    kinds=_rarely(_some_of(KINDS)),
+    partitions=_rarely(_some_of(PARTITIONS)),
+    states=_rarely(st.frozensets(st.sampled_from(list(State)), min_size=1)),
+    error=_rarely(st.sampled_from(["*", "BROKEN*", "crash", "no*"])),
+    older_than=_rarely(st.just(DELAY)),
+)
+wants = st.builds(
+    Want,
+    worker=st.sampled_from(WORKERS),
+    limit=st.integers(1, 8),
+    lease=st.just(LEASE),
+    run=_rarely(st.sampled_from(RUNS)),
+    kinds=_rarely(_some_of(KINDS)),
+    partitions=_rarely(_some_of(PARTITIONS)),
+    without_hosts=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"y.test"}), frozenset({"x.test"})]),
+)
+about = st.dictionaries(st.sampled_from(["state", "held"]), st.integers(0, 3), max_size=2)
+
+
+@st.composite
+def carried(draw: st.DrawFn) -> Carried:
+    """A job as another queue may really have left it, settled so long ago that every clock agrees."""
+    new, state = draw(new_jobs), draw(st.sampled_from(list(State)))
+    failed = draw(st.lists(failures, max_size=2))
+    epoch = len(failed) + draw(st.integers(0, 2)) + (state in {State.CLAIMED, State.COMPLETED})
+    ended: dict[str, Any] = {"settled_at": 2.0, "worker": "carl", "seconds": 0.25} if state in FINISHED else {}
+    job = Job(
+        **msgspec.structs.asdict(new) | {"not_before": new.not_before if state is State.PENDING else None},
+        id="theirs",
+        parent=draw(_rarely(st.just(JobName("list", "z")))),
+        depth=draw(st.integers(0, 2)),
+        state=state,
+        epoch=epoch,
+        attempts=len(failed) + (state is State.COMPLETED),
+        submitted_at=1.0,
+        result=draw(st.integers()) if state is State.COMPLETED else None,
+        failure=failed[-1] if failed and state is not State.COMPLETED else None,
+        **ended,
+    )
+    history = [Attempt(epoch=n, worker="carl", ended_at=float(n), failure=why) for n, why in enumerate(failed, start=1)]
+    return Carried(job, tuple(history))
+
+
+class Comparison(RuleBasedStateMachine):
+    """Every rule is one call, made on both, whose answers must agree; afterwards both must show the same."""
+
+    new_harness: NewHarness
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._runner = asyncio.Runner()
+        self._clock = ManualClock()
+        self._reference: Queue = MemoryQueue(self._clock)
+        self._harness: Harness = type(self).new_harness()
+        self._medium: Queue = self._run(self._harness.open())
+        self._leases: list[tuple[Lease, Lease]] = []
+        """Every lease ever given, by the medium and by the reference: most of them are stale after a while."""
+
+    def teardown(self) -> None:
+        self._run(self._medium.close())
+        self._run(self._harness.close())
+        self._runner.close()
+
+    @initialize(batch=st.lists(new_jobs, min_size=4, max_size=8))
+    def begin(self, batch: list[NewJob]) -> None:
+        self._both(lambda queue: queue.submit(batch))
+
+    @rule(batch=st.lists(new_jobs, min_size=1, max_size=6))
+    def submit(self, batch: list[NewJob]) -> None:
+        self._both(lambda queue: queue.submit(batch))
+
+    @precondition(lambda self: self._medium.traits.takes_over)
+    @rule(batch=st.lists(carried(), min_size=1, max_size=3))
+    def take_over(self, batch: list[Carried]) -> None:
+        self._both(lambda queue: cast("TakesOver", queue).take_over(batch))
+
+    @rule(want=wants)
+    def claim(self, want: Want) -> None:
+        ours, reference = self._each(lambda queue: queue.claim(want))
+        assert [_shown(lease.job) for lease in ours] == [_shown(lease.job) for lease in reference]
+        self._leases += zip(ours, reference, strict=True)
+        self._look()
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def renew(self, worker: WorkerId) -> None:
+        ours, reference = self._each(lambda queue: queue.renew(worker, LEASE))
+        assert self._named(self._medium, ours) == self._named(self._reference, reference)
+        self._look()
+
+    @precondition(lambda self: self._medium.traits.keeps_roll)
+    @rule(worker=st.sampled_from(WORKERS), about=about)
+    def sign_in(self, worker: WorkerId, about: dict[str, int]) -> None:
+        ours, reference = self._each(lambda queue: cast("WorkerRegistry", queue).sign_in(worker, LEASE, about))
+        assert self._named(self._medium, ours) == self._named(self._reference, reference)
+        self._look()
+
+    @precondition(lambda self: self._medium.traits.keeps_roll)
+    @rule(worker=st.sampled_from(WORKERS))
+    def sign_out(self, worker: WorkerId) -> None:
+        self._both(lambda queue: cast("WorkerRegistry", queue).sign_out(worker))
+
+    @precondition(lambda self: self._leases)
+    @rule(picks=st.lists(st.tuples(st.integers(0, 7), outcomes, st.sampled_from([None, 0.5])), min_size=1, max_size=4))
+    def settle(self, picks: list[tuple[int, Outcome, float | None]]) -> None:
+        chosen = [(self._leases[-1 - at % len(self._leases)], outcome, seconds) for at, outcome, seconds in picks]
+        ours = self._run(self._medium.settle([Settlement(pair[0], outcome, s) for pair, outcome, s in chosen]))
+        reference = self._run(self._reference.settle([Settlement(pair[1], outcome, s) for pair, outcome, s in chosen]))
+        assert ours == reference
+
+    @precondition(lambda self: self._leases)
+    @rule(at=st.integers(0, 3), outcome=outcomes)
+    def settle_one_of_the_latest(self, at: int, outcome: Outcome) -> None:
+        self.settle([(at, outcome, 2.0)])
+
+    @rule()
+    def reap(self) -> None:
+        self._look()
+
+    @rule(seconds=st.sampled_from(STEPS))
+    def advance(self, seconds: float) -> None:
+        self._clock.advance(seconds)
+        self._run(self._harness.advance(seconds))
+
+    @rule(selection=selections, operation=st.sampled_from(OPERATIONS))
+    def operate(self, selection: Selection, operation: str) -> None:
+        self._both(lambda queue: _operate(queue, operation, selection))
+
+    @rule(numbers=st.frozensets(st.integers(0, 11), max_size=4), operation=st.sampled_from(OPERATIONS))
+    def operate_by_id(self, numbers: frozenset[int], operation: str) -> None:
+        async def operate(queue: Queue) -> int:
+            found = await queue.jobs(Selection())
+            ids = frozenset(job.id for number, job in enumerate(found) if number in numbers)
+            return await _operate(queue, operation, Selection(ids=ids))
+
+        self._both(operate)
+
+    @rule(selection=selections, limit=st.integers(1, 4))
+    def page(self, selection: Selection, limit: int) -> None:
+        async def pages(queue: Queue) -> list[list[Name]]:
+            first = await queue.jobs(selection, limit=limit)
+            second = await queue.jobs(selection, after=first[-1].id, limit=limit) if first else []
+            return [[_name(job) for job in page] for page in (first, second)]
+
+        self._both(pages)
+
+    @rule(want=wants)
+    def look_for_work(self, want: Want) -> None:
+        self._both(lambda queue: queue.wait(want, timedelta(0)))
+
+    @invariant()
+    def both_show_the_same(self) -> None:
+        async def everything(queue: Queue) -> tuple[list[Any], list[Any], list[Any]]:
+            found = await queue.jobs(Selection())
+            histories = [[_told(entry) for entry in await queue.history(job.id)] for job in found if job.epoch]
+            # A medium may remember a run, kind and partition of which no job is left.
+            return [_shown(job) for job in found], histories, [count for count in await queue.stats() if count.total]
+
+        self._both(everything)
+
+    def _look(self) -> None:
+        """Reap on both. After every sign of life too, for an observer counts silence from its own last look."""
+        self._both(lambda queue: queue.reap())
+        if self._medium.traits.keeps_roll:
+            self._both(lambda queue: cast("WorkerRegistry", queue).present())
+
+    def _both(self, call: Callable[[Queue], Awaitable[T]]) -> None:
+        ours, reference = self._each(call)
+        assert ours == reference
+
+    def _each(self, call: Callable[[Queue], Awaitable[T]]) -> tuple[T, T]:
+        return self._run(call(self._medium)), self._run(call(self._reference))
+
+    def _run(self, call: Awaitable[T]) -> T:
+        async def answer() -> T:
+            return await call
+
+        return self._runner.run(answer())
+
+    def _named(self, queue: Queue, held: list[Held]) -> set[tuple[Name, int]]:
+        names = {job.id: _name(job) for job in self._run(queue.jobs(Selection()))}
+        return {(names[each.job_id], each.epoch) for each in held}
+
+
+async def _operate(queue: Queue, operation: str, selection: Selection) -> int:
+    answer: int = await getattr(queue, operation)(selection)
+    return answer
+
+
+def _name(job: Job) -> Name:
+    return (job.run, job.kind, job.key)
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    """What two media must agree on; instants and ids are each medium's own."""
+    shown = msgspec.structs.asdict(job)
+    for own in ("id", "submitted_at", "not_before"):
+        del shown[own]
+    shown["settled_at"] = job.settled_at is not None
+    shown["failure"] = _why(job.failure)
+    if job.state in {State.PENDING, State.CANCELLED}:
+        # Who had it before, and for how long, is nobody's business now.
+        del shown["worker"], shown["seconds"]
+    return shown
+
+
+def _told(entry: Attempt) -> tuple[int, str, float | None, Any]:
+    return (entry.epoch, entry.worker, entry.seconds, _why(entry.failure))
+
+
+def _why(failure: Failure | None) -> Any:
+    """A failure, but for the words in which a medium tells of an expiry."""
+    return "crash" if failure is not None and failure.error_type == "crash" else failure
+
+
+def machine_for(new_harness: NewHarness) -> type[Comparison]:
+    """The machine that compares this medium."""
+    return type("Comparison", (Comparison,), {"new_harness": staticmethod(new_harness)})

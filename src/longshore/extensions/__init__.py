@@ -1,0 +1,1 @@
+"""What a queue may offer beyond the contract: one protocol a file."""

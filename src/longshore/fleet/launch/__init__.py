@@ -1,0 +1,1 @@
+"""How the workers of a fleet are started."""

@@ -1,0 +1,128 @@
+"""A handler run on what was kept of its job, without a network: for `replay` and `reparse`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Iterable
+from typing import Generic, NoReturn, TypeVar
+
+import msgspec
+import structlog
+
+from longshore.errors import CrashedError, Failure, ProcessingError, TimedOutError
+from longshore.handlers.handler import Handler
+from longshore.handlers.kit import AsyncKit, Kit, SyncKit
+from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.job import Job
+from longshore.outcome import Failed, Outcome
+from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.capture.failure_signature import FailureSignature, signature_of
+from longshore.scrape.http.offline import Answers, OfflineHttp, OfflineSyncHttp
+from longshore.scrape.records import Emission, Emitted
+
+
+class OfflineError(ProcessingError):
+    """A tool was asked for that needs a network."""
+
+    retryable = False
+
+
+HttpT_co = TypeVar("HttpT_co", covariant=True)
+
+
+class OfflineTools(Generic[HttpT_co]):
+    """The tools of one attempt without a network: HTTP answers what was answered before, the rest is refused."""
+
+    def __init__(self, http: HttpT_co, emission: Emission) -> None:
+        self._http = http
+        self._emission = emission
+
+    def http(self, kit: Kit) -> HttpT_co:
+        del kit
+        return self._http
+
+    def browser(self, kit: Kit) -> NoReturn:
+        del kit
+        _refuse("browser")
+
+    def tor(self, kit: Kit) -> NoReturn:
+        del kit
+        _refuse("tor")
+
+    def proxies(self, kit: Kit) -> NoReturn:
+        del kit
+        _refuse("proxies")
+
+    def emit(self, kit: Kit, record: object, kind: str) -> bool:
+        del kit
+        return self._emission.emit(record, kind)
+
+
+def _refuse(tool: str) -> NoReturn:
+    raise OfflineError(f"kit.{tool} needs a network, and there is none here: the handler runs on what was kept")
+
+
+class OfflineAttempt(msgspec.Struct, frozen=True):
+    """What came of it."""
+
+    outcome: Outcome
+    emitted: Emitted | None = None
+    """What it emitted, where it completed."""
+    signature: FailureSignature | None = None
+    """Of its failure, where it failed."""
+
+
+async def run_offline(
+    handler: Handler, job: Job, exchanges: Iterable[Exchange], source: str, failure: Failure | None = None
+) -> OfflineAttempt:
+    """Run a handler on a job, its requests answered from the exchanges and from nowhere else.
+
+    `source` says whose they are, and `failure` how the attempt ended that they are of, where that is to be found again.
+    An async handler is ended at its timeout. A plain one runs in a thread, and cannot be.
+    """
+    answers, emission = Answers(exchanges, source, failure), Emission(handler.emits, handler.keep)
+    log = structlog.get_logger()
+    error: BaseException | None = None
+    try:
+        if handler.is_async:
+            kit = AsyncKit(log, OfflineTools(OfflineHttp(answers), emission), job, handler)
+            value = await _in_time(handler.invoke(job, kit), handler)
+        else:
+            plain_kit = SyncKit(log, OfflineTools(OfflineSyncHttp(answers), emission), job, handler)
+            value = await asyncio.to_thread(_call, handler, job, plain_kit)
+        outcome = outcome_of(handler, job, value)
+    except SystemExit as exit_:
+        error = exit_
+        outcome = outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({exit_.code!r})"))
+    except Exception as raised:  # noqa: BLE001  whatever a handler raises is its verdict
+        error = raised
+        outcome = outcome_of_error(handler, job, raised)
+    if isinstance(outcome, Failed):
+        return OfflineAttempt(outcome, signature=signature_of(outcome.failure, handler.function, error))
+    return OfflineAttempt(outcome, emission.emitted())
+
+
+def _call(handler: Handler, job: Job, kit: SyncKit) -> object:
+    value = handler.invoke(job, kit)
+    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
+
+
+async def _in_time(value: Awaitable[object], handler: Handler) -> object:
+    seconds = handler.timeout.total_seconds()
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await value
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimedOutError(f"it took longer than its {seconds:g} s and was ended") from None
+
+
+def failure_of(attempt: OfflineAttempt) -> Failure | None:
+    """Why it failed; None where it did not."""
+    return attempt.outcome.failure if isinstance(attempt.outcome, Failed) else None

@@ -1,0 +1,1 @@
+"""The files of a directory queue: names, contents, listings."""

@@ -1,0 +1,28 @@
+"""Where jobs went while someone looked."""
+
+from __future__ import annotations
+
+from longshore.media.directory.files.layout import file_of, place_of
+from longshore.media.directory.journal.entry import JournalEntry
+
+
+class MovedJobs:
+    """The path of each job that moved, by number; None for one that is gone."""
+
+    def __init__(self) -> None:
+        self.moved: dict[int, str | None] = {}
+        self.lost = False
+        """Changes went by unseen: what was looked at must be looked at again."""
+
+    def follow(self, entry: JournalEntry) -> None:
+        """Note what a change moved."""
+        for path in entry.removes:
+            file = file_of(path.rpartition("/")[2])
+            if file is not None:
+                self.moved[file.number] = None
+        for source, target in entry.moves:
+            place = place_of(target)
+            if place is not None:
+                self.moved[place.file.number] = target
+            elif (gone := place_of(source)) is not None:
+                self.moved[gone.file.number] = None

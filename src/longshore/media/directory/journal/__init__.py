@@ -1,0 +1,1 @@
+"""The journal: the authority on the state of a directory queue."""

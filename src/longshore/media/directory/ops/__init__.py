@@ -1,0 +1,1 @@
+"""The operations of the contract on a directory queue."""

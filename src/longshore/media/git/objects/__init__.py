@@ -1,0 +1,1 @@
+"""Git objects: read and written without starting git."""

@@ -1,0 +1,1 @@
+"""The queue as one tree of the branch describes it, and the operations on it."""

@@ -1,0 +1,1 @@
+"""Fetch, push and retry: how changes reach the remote branch."""

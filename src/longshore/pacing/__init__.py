@@ -1,0 +1,1 @@
+"""How fast each host is asked: learned, and shared by all workers."""

@@ -1,0 +1,1 @@
+"""Results of runs, collected into a folder while they go on."""

@@ -1,0 +1,1 @@
+"""Pause, limit, release and prune the jobs of a run."""

@@ -1,0 +1,48 @@
+"""Pausing runs and letting them go on. Workers keep to it; see `worker.pausing`."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from longshore.errors import QueueUnavailableError, UsageError
+from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
+from longshore.queue import Queue
+from longshore.wrappers.paused import EVERYTHING, PAUSED
+
+__all__ = ["EVERYTHING", "pause", "paused", "resume"]
+
+
+async def paused(queue: Queue) -> dict[str, float]:
+    """What is paused, and since when by the queue's clock; `EVERYTHING` is all runs."""
+    if not queue.traits.keeps_notes:
+        return {}
+    shelf = await cast("SharedState", queue).notes(PAUSED)
+    return {note.name: _since(note, shelf.now) for note in shelf.notes}
+
+
+async def pause(queue: Queue, run: str) -> bool:
+    """Pause a run, or `EVERYTHING`. Workers follow within seconds. False where it was paused before."""
+    return await _change(queue, run, paused=True)
+
+
+async def resume(queue: Queue, run: str) -> bool:
+    """Let a run, or `EVERYTHING`, go on. False where it was not paused."""
+    return await _change(queue, run, paused=False)
+
+
+async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
+    if not queue.traits.keeps_notes:
+        raise UsageError(f"A {queue.traits.name} queue cannot pause runs. Stop its workers instead.")
+
+    async def change(note: StateEntry, now: float) -> object:
+        if (note.value is not None) is paused:
+            return UNCHANGED
+        return {"since": now} if paused else None
+
+    busy = QueueUnavailableError(f"{run} is being paused and resumed by too many at once. Try again.")
+    return (await update_entry(cast("SharedState", queue), PAUSED, run, change, busy)).written
+
+
+def _since(note: StateEntry, now: float) -> float:
+    since = note.value.get("since") if isinstance(note.value, dict) else None
+    return float(since) if isinstance(since, int | float) else now

@@ -1,0 +1,33 @@
+"""Removing finished jobs, and with the last one of a run what was noted of it: its pause and its limits."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from longshore.extensions.shared_state import SharedState, StateEntry
+from longshore.queue import Queue, Selection
+from longshore.wrappers.growth_limits import LEFT_OUT, LIMITS
+from longshore.wrappers.job_quota import QUOTA
+from longshore.wrappers.paused import PAUSED
+
+_OF_RUNS = (PAUSED, LIMITS, LEFT_OUT, QUOTA)
+
+
+async def prune(queue: Queue, selection: Selection) -> int:
+    """As `Queue.prune`. A run that is gone afterwards takes its notes with it.
+
+    Notes of a run that had no job before stay: it may be about to begin. Whoever dies in the middle leaves notes that
+    the next run of that name finds.
+    """
+    if not queue.traits.keeps_notes:
+        return await queue.prune(selection)
+    book = cast("SharedState", queue)
+    noted = [(shelf, note) for shelf in _OF_RUNS for note in (await book.notes(shelf)).notes]
+    runs = {note.name for _, note in noted if selection.run in (None, note.name)}
+    there = {run for run in runs if await queue.stats(run)}
+    removed = await queue.prune(selection)
+    gone = {run for run in there if not await queue.stats(run)}
+    for shelf, note in noted:
+        if note.name in gone:
+            await book.note(shelf, [StateEntry(note.name, note.version, None)])
+    return removed

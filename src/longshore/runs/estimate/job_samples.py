@@ -1,0 +1,175 @@
+"""What is read of a run's jobs for an estimate: samples, a few pages at a time, in bounded memory.
+
+Counters say how many jobs there are. How long they take, how often they are tried again, which hosts they are for and
+until when they wait stands in the jobs alone, and there may be millions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from longshore.job import State
+from longshore.queue import Queue, Selection
+from longshore.runs.watch.failures import failure_of
+
+PAGE = 200
+"""Small: results may be large, and a page is held in memory whole."""
+_FINISHED_PAGES = 5
+_FAILED_PAGES = 2
+_CLAIMED = 400
+_HOSTS = 5000
+"""Hosts counted by name; the jobs of further ones are counted without."""
+_WAITS = 200
+_DONE = frozenset({State.COMPLETED, State.FAILED})
+
+
+class Timings(msgspec.Struct, frozen=True, kw_only=True):
+    """What finished jobs tell."""
+
+    seconds: tuple[float, ...] = ()
+    """What the attempts took that settled them."""
+    jobs: int = 0
+    failures: int = 0
+    """Attempts of theirs that failed and were not the last."""
+    settled: tuple[float, ...] = ()
+    """When they were settled, by the medium's clock."""
+    began: float | None = None
+    """When the first of them was begun."""
+    all_of_them: bool = False
+    """Whether these are all that are finished."""
+
+
+async def timings(queue: Queue, run: str, *, pages: int = _FINISHED_PAGES) -> Timings:
+    """What the first finished jobs of a run tell, as many as are on so many pages."""
+    jobs, after = [], ""
+    for _ in range(pages):
+        page = await queue.jobs(Selection(run=run, states=_DONE), after=after, limit=PAGE)
+        # Payloads and results, which may be large, are let go of page by page.
+        jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    return Timings(
+        seconds=tuple(seconds for seconds, _, _ in jobs if seconds is not None),
+        jobs=len(jobs),
+        failures=sum(max(attempts - 1, 0) for _, attempts, _ in jobs),
+        settled=tuple(at for _, _, at in jobs if at is not None),
+        began=min((at - (seconds or 0.0) for seconds, _, at in jobs if at is not None), default=None),
+        all_of_them=len(jobs) < pages * PAGE,
+    )
+
+
+async def with_recent(queue: Queue, run: str, known: Timings, oldest: str) -> Timings:
+    """The same, with what some tell that finished lately: those behind the oldest that is under way."""
+    page = await queue.jobs(Selection(run=run, states=_DONE), after=oldest, limit=PAGE)
+    return msgspec.structs.replace(
+        known,
+        seconds=known.seconds + tuple(job.seconds for job in page if job.seconds is not None),
+        jobs=known.jobs + len(page),
+        failures=known.failures + sum(max(job.attempts - 1, 0) for job in page),
+    )
+
+
+class UnderWay(msgspec.Struct, frozen=True):
+    """A job that is claimed."""
+
+    job_id: str
+    epoch: int
+    host: str
+
+
+async def under_way(queue: Queue, run: str) -> list[UnderWay]:
+    """What is claimed of a run: all of it, or the first few hundred."""
+    page = await queue.jobs(Selection(run=run, states=frozenset({State.CLAIMED})), limit=_CLAIMED)
+    return [UnderWay(job.id, job.epoch, job.host) for job in page]
+
+
+async def failing(queue: Queue, run: str) -> Counter[str]:
+    """What failed jobs of a run failed of, by type and exception: the first few hundred of them."""
+    found: Counter[str] = Counter()
+    after = ""
+    for _ in range(_FAILED_PAGES):
+        page = await queue.jobs(Selection(run=run, states=frozenset({State.FAILED})), after=after, limit=PAGE)
+        found.update(failure_of(job).label for job in page)
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    return found
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """What the pending jobs that were read are made of."""
+
+    read: int = 0
+    failures: int = 0
+    """Attempts of theirs that failed."""
+    hosts: tuple[tuple[str, int], ...] = ()
+    """The hosts with the most jobs, and how many."""
+    delayed: int = 0
+    until: tuple[float, ...] = ()
+    """Until when some of these wait, by the medium's clock; the latest among them."""
+
+
+class WaitingSurvey:
+    """Reads the pending jobs of a run through, a page with each call, and begins again when it is through.
+
+    What it says is of the whole last reading, or, before there is one, of as much as was read.
+    """
+
+    def __init__(self, queue: Queue, run: str) -> None:
+        self._queue = queue
+        self._pending = Selection(run=run, states=frozenset({State.PENDING}))
+        self._whole: Waiting | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._after = ""
+        self._read = self._delayed = self._failures = 0
+        self._hosts: Counter[str] = Counter()
+        self._until: list[float] = []
+
+    @property
+    def found(self) -> Waiting:
+        """What is known."""
+        return self._whole or self._so_far()
+
+    @property
+    def through(self) -> bool:
+        """Whether all that was pending has been read."""
+        return self._whole is not None
+
+    async def read(self, now: float) -> bool:
+        """Read a page on, and say whether it was the last; `now` is by the medium's clock."""
+        page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
+        for job in page:
+            self._read += 1
+            self._failures += job.attempts
+            if job.host in self._hosts or len(self._hosts) < _HOSTS:
+                self._hosts[job.host] += 1
+            if job.not_before is not None and job.not_before > now:
+                self._delayed += 1
+                self._keep(job.not_before)
+        if len(page) < PAGE:
+            self._whole = self._so_far()
+            self._begin()
+            return True
+        self._after = page[-1].id
+        return False
+
+    def _keep(self, until: float) -> None:
+        if len(self._until) < _WAITS:
+            self._until.append(until)
+        elif until > max(self._until):
+            self._until[-1] = until
+
+    def _so_far(self) -> Waiting:
+        named = [(host, jobs) for host, jobs in self._hosts.most_common(20) if host]
+        return Waiting(
+            read=self._read,
+            failures=self._failures,
+            hosts=tuple(named),
+            delayed=self._delayed,
+            until=tuple(self._until),
+        )

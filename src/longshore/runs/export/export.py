@@ -1,0 +1,164 @@
+"""An export from end to end: rows in, one file out.
+
+JSONL in the order of age goes straight through. Whatever must know all rows first (the order, the columns) puts them
+on a spool; so the queue is read once, and a run that goes on meanwhile cannot be seen in two states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Any
+
+import msgspec
+
+from longshore.errors import UsageError
+from longshore.runs.export.columns import Columns
+from longshore.runs.export.csv_file import write_csv
+from longshore.runs.export.output_file import PACKED, STDOUT, check_out, opened, place_name, whole
+from longshore.runs.export.parquet import check_parquet, write_parquet
+from longshore.runs.export.rows import Rows
+from longshore.runs.export.spool import Spool
+from longshore.runs.export.sqlite_file import write_sqlite
+
+Progress = Callable[[int], None]
+"""Called now and then with the number of rows read so far."""
+
+_SAY_EVERY = 1000
+_encode = msgspec.json.Encoder().encode
+
+
+class ExportFormat(StrEnum):
+    """What the file is."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+    SQLITE = "sqlite"
+
+
+class ExportRequest(StrEnum):
+    """How the rows follow each other."""
+
+    AGE = "age"
+    """The oldest job first."""
+    NAME = "name"
+    """By kind and key: the same rows are the same bytes, wherever they were kept and whoever was faster."""
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """What was written."""
+
+    rows: int
+    columns: int
+    """Of all tables together; 0 for JSONL, which has none."""
+
+
+_SUFFIXES = {
+    ".jsonl": ExportFormat.JSONL,
+    ".ndjson": ExportFormat.JSONL,
+    ".csv": ExportFormat.CSV,
+    ".parquet": ExportFormat.PARQUET,
+    ".sqlite": ExportFormat.SQLITE,
+    ".sqlite3": ExportFormat.SQLITE,
+    ".db": ExportFormat.SQLITE,
+}
+_WITHIN = frozenset({ExportFormat.PARQUET, ExportFormat.SQLITE})
+"""Formats that are no stream of text."""
+
+
+def format_of(out: str, named: str | None) -> ExportFormat:
+    """The format that is named, or that the name of the file says. `UsageError` where they cannot go together."""
+    path = PurePath(out)
+    packed = path.suffix in PACKED
+    if named is not None and named not in list(ExportFormat):
+        raise UsageError(f"There is no format '{named}'. The formats are: {', '.join(ExportFormat)}.")
+    said = ExportFormat.JSONL if out == STDOUT else _SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
+    if named is None and said is None:
+        raise UsageError(
+            f"The name {out} does not say what the file is to be. Say it: --format {'|'.join(ExportFormat)}."
+        )
+    format_ = ExportFormat(named) if named is not None else said or ExportFormat.JSONL
+    if format_ in _WITHIN and out == STDOUT:
+        raise UsageError(f"{format_} cannot be written to standard output. Name a file: -o results.{format_}.")
+    if format_ in _WITHIN and packed:
+        raise UsageError(f"{out}: only jsonl and csv are compressed by their name. Leave {path.suffix} away.")
+    return format_
+
+
+async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, *, progress: Progress) -> Exported:
+    """Write all rows to a file, or to standard output for `-`. The file is whole or not there."""
+    check_out(out)
+    if format_ is ExportFormat.PARQUET:
+        check_parquet()
+    try:
+        if format_ is not ExportFormat.JSONL:
+            return await _as_table(rows, out, format_, order, progress)
+        if order is ExportRequest.NAME:
+            return await _sorted_lines(rows, out, progress)
+        return await _lines(rows, out, progress)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(
+            f"The {rows.noun}s cannot be written to {place_name(out)}: {error.strerror or error}. Nothing is lost; "
+            "make room, or choose another place, and give the same command again."
+        ) from error
+
+
+async def _lines(rows: Rows, out: str, progress: Progress) -> Exported:
+    count = 0
+    with opened(out) as file:
+        async for row in rows.each():
+            file.write(_encode(row.line) + b"\n")
+            count += 1
+            if count % _SAY_EVERY == 0:
+                progress(count)
+    return Exported(count, 0)
+
+
+async def _sorted_lines(rows: Rows, out: str, progress: Progress) -> Exported:
+    count = 0
+    with Spool(_beside(out), by_order=True) as spool:
+        async for row in rows.each():
+            spool.add(row.order, _encode(row.line))
+            count += 1
+            if count % _SAY_EVERY == 0:
+                progress(count)
+        with opened(out) as file:
+            for line in spool.rows():
+                file.write(line + b"\n")
+    return Exported(count, 0)
+
+
+async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, progress: Progress) -> Exported:
+    count = 0
+    columns = Columns(rows, apart=format_ is ExportFormat.SQLITE)
+    with Spool(_beside(out), by_order=order is ExportRequest.NAME) as spool:
+        async for row in rows.each():
+            place = row.order if order is ExportRequest.NAME else (count,)
+            spool.add(place, columns.note(row, place))
+            count += 1
+            if count % _SAY_EVERY == 0:
+                progress(count)
+        columns.close()
+        if format_ is ExportFormat.SQLITE:
+            with whole(Path(out)) as part:
+                write_sqlite(part, columns.tables, map(columns.values, spool.rows()))
+        else:
+            [table] = columns.tables
+            write = write_csv if format_ is ExportFormat.CSV else write_parquet
+            with opened(out) as file:
+                write(file, table, _values(columns, spool))
+    return Exported(count, sum(len(table.columns) for table in columns.tables))
+
+
+def _values(columns: Columns, spool: Spool) -> Iterator[list[Any]]:
+    for packed in spool.rows():
+        yield columns.values(packed)[1]
+
+
+def _beside(out: str) -> Path | None:
+    """Where the rows may wait: beside the file, where there must be room for them anyway."""
+    return None if out == STDOUT else Path(out).absolute().parent

@@ -1,0 +1,1 @@
+"""The records of a run, and parsing its pages again."""

@@ -1,0 +1,130 @@
+"""The records of a run, in a folder or in a database. Of some only the queue knows whether they count: it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from longshore.extensions.record_store import Record, RecordCounts, RecordStore, Undecided
+from longshore.job import State
+from longshore.media import open_records
+from longshore.queue import Queue, Selection
+from longshore.scrape.records import RecordReader
+from longshore.settings import Settings
+from longshore.url import mask_url
+
+_AT_ONCE = 1000
+
+
+class RunRecords(Protocol):
+    """The records of one run, where they are kept."""
+
+    place: str
+    """What to call it in a message."""
+    elsewhere: str
+    """Where else they may be, in a sentence or two."""
+
+    def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """Those that count, of one kind or of all, each once."""
+
+    async def tally(self) -> RecordCounts:
+        """How many count, and how many were rejected for which reason."""
+
+
+class InFolder:
+    """Records in segments, written by the workers of this machine."""
+
+    def __init__(self, queue: Queue, run: str, folder: Path) -> None:
+        self.place = str(folder)
+        self.elsewhere = (
+            "Each machine keeps those of its own workers: gather their segments in one folder, and name the folder "
+            "around it with --data-folder. Where they went to a database, set LONGSHORE_RECORDS_DATABASE."
+        )
+        self._queue = queue
+        self._run = run
+        self._folder = folder
+
+    async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RunRecords`."""
+        for record in (await surveyed(self._queue, self._folder, run=self._run)).records(kind):
+            yield record
+
+    async def tally(self) -> RecordCounts:
+        """See `RunRecords`."""
+        survey = await surveyed(self._queue, self._folder, run=self._run)
+        return await asyncio.to_thread(survey.tally)
+
+
+class InDatabase:
+    """Records in a database, written by the workers of any machine."""
+
+    def __init__(self, queue: Queue, run: str, url: str) -> None:
+        self.place = mask_url(url)
+        self.elsewhere = "Were its workers told to write there? It is their setting LONGSHORE_RECORDS_DATABASE, too."
+        self._queue = queue
+        self._run = run
+        self._url = url
+
+    async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RunRecords`."""
+        store = await open_records(self._url)
+        try:
+            await mark_settled(self._queue, store)
+            async for record in store.records(self._run, kind):
+                yield record
+        finally:
+            await store.close()
+
+    async def tally(self) -> RecordCounts:
+        """See `RunRecords`."""
+        store = await open_records(self._url)
+        try:
+            await mark_settled(self._queue, store)
+            return await store.tally(self._run)
+        finally:
+            await store.close()
+
+
+def kept_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
+    """The records of a run, where the settings say they are."""
+    if settings.records_database is not None:
+        return InDatabase(queue, run, settings.records_database)
+    return InFolder(queue, run, Path(settings.data_folder) / "records")
+
+
+async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> RecordReader:
+    """The records of a folder, every attempt decided: `surveyed(...).records()` goes through those that count.
+
+    Most attempts are marked as settled beside their records. Only of those that are not, the queue is asked.
+    """
+    survey = await asyncio.to_thread(RecordReader, folder, run=run)
+    open_ones = survey.undecided
+    for start in range(0, len(open_ones), _AT_ONCE):
+        survey.decide(await _settled(queue, open_ones[start : start + _AT_ONCE]))
+    return survey
+
+
+async def mark_settled(queue: Queue, records: RecordStore) -> int:
+    """Mark, in a database of records, the attempts whose worker died before it could. Returns how many.
+
+    It is those that the queue has completed at their very epoch. A live worker's may be among them: it does no harm.
+    """
+    open_ones = await records.undecided()
+    marked = 0
+    for start in range(0, len(open_ones), _AT_ONCE):
+        for attempt in await _settled(queue, open_ones[start : start + _AT_ONCE]):
+            records.settled(attempt.job, attempt.epoch)
+            marked += 1
+    await records.flush()
+    return marked
+
+
+async def _settled(queue: Queue, attempts: Sequence[Undecided]) -> list[Undecided]:
+    ids = frozenset(attempt.job for attempt in attempts)
+    selection = Selection(ids=ids, states=frozenset({State.COMPLETED}))
+    completed = await queue.jobs(selection, limit=len(ids))
+    # By name too: the records may be of another queue, where the same id means another job.
+    settled = {Undecided(job.run, job.kind, job.key, job.id, job.epoch) for job in completed}
+    return [attempt for attempt in attempts if attempt in settled]

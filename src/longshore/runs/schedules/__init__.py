@@ -1,0 +1,1 @@
+"""Runs that start by themselves at certain times."""

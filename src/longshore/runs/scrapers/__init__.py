@@ -1,0 +1,1 @@
+"""Scrapers by name: the registry, and how one is started or resumed."""

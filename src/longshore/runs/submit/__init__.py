@@ -1,0 +1,1 @@
+"""Jobs from files and sources, submitted into a run."""

@@ -1,0 +1,1 @@
+"""Jobs copied or moved between queues, and worked on offline."""

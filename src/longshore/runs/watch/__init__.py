@@ -1,0 +1,1 @@
+"""How far a run is, who works on it, what fails and what blocks it."""

@@ -1,0 +1,195 @@
+"""A proxy on loopback that knows the password: browsers take none on their command line, and none at all for SOCKS.
+
+It speaks HTTP to the browser, and to the real proxy whatever that speaks, with the user name and password added. Every
+plain request gets a connection of its own, so that nothing needs to be known of where a body ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
+from python_socks.async_.asyncio import Proxy as SocksProxy
+
+from longshore.url import mask_url
+
+_CONNECT_SECONDS = 30.0
+_LONGEST_HEAD = 256 * 1024
+_CHUNK = 64 * 1024
+# The browser's own ways to keep a connection; ours is closed after each request.
+_DROPPED = (b"proxy-connection:", b"connection:", b"proxy-authorization:", b"keep-alive:")
+_SOCKS = {"socks4": ProxyType.SOCKS4, "socks5": ProxyType.SOCKS5, "socks5h": ProxyType.SOCKS5}
+_NO_LOGIN = 407
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
+
+_Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def local_proxy_for(proxy: str | None) -> LocalProxy | None:
+    """A relay that listens, where a browser cannot use the proxy by itself."""
+    if proxy is None or urlsplit(proxy).username is None:
+        return None
+    relay = LocalProxy(proxy)
+    await relay.start()
+    return relay
+
+
+class Trouble(NamedTuple):
+    """Why a proxy did not serve a host."""
+
+    words: str
+    own: bool
+    """Whether the proxy could not be reached or lets nobody in; else it does not get to this host."""
+
+
+def trouble_of(relay: LocalProxy | None, url: str) -> Trouble | None:
+    """As `LocalProxy.trouble`; None without a relay."""
+    return None if relay is None else relay.trouble(url)
+
+
+class LocalProxy:
+    """Listens for one browser. Only this machine can reach it."""
+
+    def __init__(self, proxy: str) -> None:
+        parts = urlsplit(proxy)
+        self._scheme = parts.scheme.lower()
+        self._host, self._port = parts.hostname or "", parts.port or 0
+        self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
+        self._shown = mask_url(proxy)
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self._troubles: dict[str, Trouble] = {}
+
+    @property
+    def server(self) -> str:
+        """What the browser is given as its proxy."""
+        if self._server is None:
+            raise RuntimeError("the relay is not started")
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def trouble(self, url: str) -> Trouble | None:
+        """What kept the proxy from serving the host of a URL when it was last asked."""
+        return self._troubles.get(urlsplit(url).hostname or "")
+
+    async def start(self) -> None:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LONGEST_HEAD)
+
+    async def close(self) -> None:
+        """Stop, and cut off what is under way."""
+        if self._server is not None:
+            self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            # Only `close` cancels, and asyncio's streams take a cancelled task for a fault.
+            return
+        except (OSError, EOFError, asyncio.LimitOverrunError, ValueError):
+            # Either side hung up, or sent what is no HTTP; the browser sees its connection end.
+            return
+        finally:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        line, *headers = head[:-4].split(b"\r\n")
+        method, target, version = line.split(b" ", 2)
+        tunnel = method == b"CONNECT"
+        parts = urlsplit(f"//{target.decode()}" if tunnel else target.decode())
+        host, port = parts.hostname or "", parts.port or 80
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                up_reader, up_writer = await self._connect(host, port)
+        except (OSError, TimeoutError, EOFError, ProxyError, ProxyConnectionError, ProxyTimeoutError) as error:
+            self._note(host, str(error) or "it does not answer", own=not isinstance(error, ProxyError))
+            return
+        judge = None
+        try:
+            if self._scheme not in _SOCKS:
+                up_writer.write(_joined(line, self._with_login(headers if tunnel else _closing(headers))))
+                judge = partial(self._from_site, host, tunnel=tunnel)
+            elif tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                path = parts._replace(scheme="", netloc="", fragment="").geturl() or "/"
+                up_writer.write(_joined(b" ".join([method, path.encode(), version]), _closing(headers)))
+            if judge is None:
+                self._troubles.pop(host, None)
+            sending = asyncio.create_task(_pump(reader, up_writer))
+            try:
+                await _pump(up_reader, writer, judge)
+            finally:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+        finally:
+            up_writer.close()
+
+    async def _connect(self, host: str, port: int) -> _Streams:
+        kind = _SOCKS.get(self._scheme)
+        if kind is None:
+            secure = True if self._scheme == "https" else None
+            return await asyncio.open_connection(self._host, self._port, ssl=secure)
+        # A SOCKS5 proxy resolves names itself: resolving them here would tell this machine's name server.
+        proxy = SocksProxy(
+            kind, self._host, self._port, username=self._user, password=self._password, rdns=kind is ProxyType.SOCKS5
+        )
+        return await asyncio.open_connection(sock=await proxy.connect(host, port))
+
+    def _with_login(self, headers: list[bytes]) -> list[bytes]:
+        login = base64.b64encode(f"{self._user}:{self._password}".encode())
+        kept = [header for header in headers if not header.lower().startswith(b"proxy-authorization:")]
+        return [*kept, b"Proxy-Authorization: Basic " + login]
+
+    def _from_site(self, host: str, first: bytes, *, tunnel: bool) -> bool:
+        """Whether an answer that begins so comes from the site; else it is the proxy's own, and noted."""
+        found = _STATUS.match(first)
+        status = int(found[1]) if found else 0
+        if status == _NO_LOGIN:
+            self._note(host, "it does not accept the user name and password (407)", own=True)
+            return False
+        if tunnel and status >= 400:
+            self._note(host, f"it answered {status}", own=False)
+            return False
+        self._troubles.pop(host, None)
+        return True
+
+    def _note(self, host: str, what: str, *, own: bool) -> None:
+        self._troubles[host] = Trouble(f"the proxy {self._shown} does not serve it: {what}", own)
+
+
+def _closing(headers: list[bytes]) -> list[bytes]:
+    return [*(header for header in headers if not header.lower().startswith(_DROPPED)), b"Connection: close"]
+
+
+def _joined(line: bytes, headers: list[bytes]) -> bytes:
+    return b"\r\n".join([line, *headers, b"", b""])
+
+
+async def _pump(
+    source: asyncio.StreamReader, sink: asyncio.StreamWriter, judge: Callable[[bytes], bool] | None = None
+) -> None:
+    """Pass on what comes until it ends; nothing at all where `judge` says no to its beginning."""
+    while chunk := await source.read(_CHUNK):
+        if judge is not None and not judge(chunk):
+            return
+        judge = None
+        sink.write(chunk)
+        await sink.drain()
+    # One side has said all; the other may still have to answer.
+    if sink.can_write_eof():
+        sink.write_eof()

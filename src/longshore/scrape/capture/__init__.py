@@ -1,0 +1,1 @@
+"""What is kept of requests and answers: exchanges, pages, failure bundles."""

@@ -1,0 +1,206 @@
+"""robots.txt: what a site lets robots fetch, by RFC 9309.
+
+A site's file is fetched once, whoever asks first, and kept for a day:
+
+    2xx                 its rules count
+    4xx                 there are no rules
+    429, 5xx            everything is forbidden until it can be read: jobs come back later, at first after a minute.
+                        An older copy goes on to count. After a day of this, attempts fail
+    no answer           the site cannot be reached, so neither can the page: the attempt fails as it would have
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from longshore.clock import Clock
+from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError
+from longshore.pacing.contract import HostClosedError, Limiter
+from longshore.scrape.http.response import Response, in_words, retry_after
+from longshore.url import host_of, mask_url
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+KEPT = 24 * 3600.0
+"""Seconds."""
+REMEMBERED = 5_000
+"""Sites; those met first are forgotten first."""
+_LONGEST_FILE = 512 * 1024
+_FIRST_WAIT = 60.0
+_LONGEST_WAIT = 3600.0
+_LONGEST_DELAY = 24 * 3600.0
+_LOOKED_AT, _TRIED = 100, 5
+_WILD = re.compile(r"[*$]")
+
+Fetch = Callable[[str], Awaitable[Response]]
+"""Gets a URL, without asking robots.txt."""
+
+
+class RobotsError(ProcessingError):
+    """The site's robots.txt forbids it. Never retried: it will be forbidden tomorrow, too."""
+
+    retryable = False
+
+
+class Robots:
+    """What the sites met so far allow a robot of this name."""
+
+    def __init__(self, name: str, pace: Limiter, clock: Clock) -> None:
+        self._name = name
+        self._pace = pace
+        self._clock = clock
+        self._known: dict[str, _Site] = {}
+        self._fetching: dict[str, asyncio.Task[_Site]] = {}
+
+    def free(self, site: str) -> bool:
+        """Whether it is known that this site (the beginning of a URL, up to the path) forbids nothing."""
+        known = self._known.get(site)
+        return known is not None and known.rules is None and not known.shut and self._clock.monotonic() < known.until
+
+    async def check(self, url: str, site: str, fetch: Fetch) -> None:
+        """Return where the URL may be fetched. The first to ask about a site fetches its file; others wait for that.
+
+        `RobotsError` where it is forbidden, `HostClosedError` where nobody can say yet, and what `fetch` raises.
+        """
+        known = self._known.get(site)
+        if known is None or known.until <= self._clock.monotonic():
+            known = await self._ask(url, site, fetch)
+        if known.shut:
+            self._refuse(url, known)
+        elif known.rules is not None and not known.rules.can_fetch(url, self._name):
+            rule = _rule(known.text, url, self._name)
+            raise RobotsError(
+                f"{mask_url(url)} is closed to robots by 'Disallow: {rule}' in the site's robots.txt. "
+                "Where you may fetch it all the same, say so: @handler(..., robots=False)."
+            )
+
+    async def close(self) -> None:
+        """End what is being fetched. What is known stays known."""
+        under_way = list(self._fetching.values())
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _ask(self, url: str, site: str, fetch: Fetch) -> _Site:
+        task = self._fetching.get(site)
+        if task is None:
+            task = self._fetching[site] = asyncio.ensure_future(self._fetch(url, site, fetch))
+            task.add_done_callback(lambda done: self._fetched(site, done))
+        try:
+            # Others wait for it, too: it goes on when the one who asked first is cancelled.
+            return await asyncio.shield(task)
+        except (ConnectionFailedError, TimedOutError) as error:
+            kind = TimedOutError if isinstance(error, TimedOutError) else ConnectionFailedError
+            raise kind(f"{mask_url(url)} could not be fetched: robots.txt is read first, and {error}") from error
+
+    def _fetched(self, site: str, task: asyncio.Task[_Site]) -> None:
+        self._fetching.pop(site, None)
+        if not task.cancelled():
+            task.exception()  # those who wait for it are told; if nobody does any more, nobody need be
+
+    async def _fetch(self, url: str, site: str, fetch: Fetch) -> _Site:
+        parts = urlsplit(url)
+        address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/robots.txt"
+        try:
+            answer = await fetch(address)
+        except ProcessingError:
+            # It redirects without end, or is no text by any measure: the same as none.
+            answer = Response(url=address, status=404)
+        before = self._known.pop(site, None)
+        while len(self._known) >= REMEMBERED:
+            self._known.pop(next(iter(self._known)))
+        now = self._clock.monotonic()
+        if answer.status == 429 or answer.status >= 500:
+            known = _unreadable(answer, before, now)
+        else:
+            known = self._read(answer, host_of(url), now)
+        self._known[site] = known
+        return known
+
+    def _read(self, answer: Response, host: str, now: float) -> _Site:
+        if answer.status >= 300:
+            return _Site(now + KEPT)
+        from protego import Protego
+
+        lines = answer.body[:_LONGEST_FILE].decode("utf-8-sig", errors="replace").splitlines()
+        rules = Protego.parse("\n".join(lines))
+        if delay := _delay(rules, self._name):
+            self._pace.crawl_delay(host, delay)
+        # Also `Dissalow` and the like are understood.
+        forbids = any(line.lstrip()[:2].lower() == "di" for line in lines)
+        return _Site(now + KEPT, rules, "\n".join(lines)) if forbids else _Site(now + KEPT)
+
+    def _refuse(self, url: str, known: _Site) -> None:
+        now = self._clock.monotonic()
+        why = f"its robots.txt answers {known.shut}, and so nothing may be fetched"
+        if now - known.since > KEPT:
+            raise RobotsError(f"{mask_url(url)} may not be fetched: {why}, for a day by now", retryable=True)
+        raise HostClosedError(host_of(url), max(known.until - now, 1.0), why)
+
+
+class _Site:
+    """What is known of one site."""
+
+    __slots__ = ("rules", "shut", "since", "text", "until", "wait")
+
+    def __init__(self, until: float, rules: Protego | None = None, text: str = "") -> None:
+        self.until = until
+        self.rules = rules
+        """None where nothing is forbidden."""
+        self.text = text
+        self.shut = ""
+        """The answer that closes the whole site, in words."""
+        self.since = 0.0
+        self.wait = 0.0
+
+
+def _unreadable(answer: Response, before: _Site | None, now: float) -> _Site:
+    longer = 0.0 if before is None else min(before.wait * 2, _LONGEST_WAIT)
+    wait = max(longer or _FIRST_WAIT, retry_after(answer.headers) or 0.0)
+    if before is not None and not before.shut:
+        before.until, before.wait = now + wait, wait
+        return before
+    known = _Site(now + wait)
+    known.shut, known.wait = in_words(answer.status), wait
+    known.since = before.since if before is not None else now
+    return known
+
+
+def _delay(rules: Protego, name: str) -> float:
+    """The seconds between two requests that the file asks for; what is no number of seconds asks for nothing."""
+    rate = rules.request_rate(name)
+    asked = (rules.crawl_delay(name) or 0.0, rate.seconds / rate.requests if rate is not None else 0.0)
+    return min(max((seconds for seconds in asked if seconds > 0), default=0.0), _LONGEST_DELAY)
+
+
+def _rule(text: str, url: str, name: str) -> str:
+    """The rule that forbids a URL: the longest without which it would be allowed.
+
+    It is only for people to read, and a file may have a hundred thousand rules: few are looked at closely.
+    """
+    from protego import Protego
+
+    path = unquote(url[url.find("/", 8) :])
+    lines = text.split("\n")
+    found = {rule: number for number, line in enumerate(lines) if (rule := _forbidden(line)) and _may_match(rule, path)}
+    likely = sorted(found, key=len, reverse=True)[:_LOOKED_AT]
+    matching = [rule for rule in likely if not Protego.parse(f"User-agent: *\nDisallow: {rule}").can_fetch(url, name)]
+    for rule in matching[:_TRIED]:
+        others = [*lines[: found[rule]], *lines[found[rule] + 1 :]]
+        if Protego.parse("\n".join(others)).can_fetch(url, name):
+            return rule
+    return matching[0] if matching else "/"
+
+
+def _forbidden(line: str) -> str:
+    name, _, rule = line.partition("#")[0].partition(":")
+    return rule.strip() if name.strip().lower() == "disallow" else ""
+
+
+def _may_match(rule: str, path: str) -> bool:
+    return path.startswith(unquote(_WILD.split(rule, 1)[0]))

@@ -1,0 +1,1 @@
+"""What everything that settles jobs must do when an answer is lost or an outcome cannot be stored."""

@@ -1,0 +1,72 @@
+"""That a run waits for hosts which take no requests now: said by `run`, which would else seem to hang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from longshore.clock import Clock
+from longshore.errors import LongshoreError
+from longshore.job import State
+from longshore.queue import Count, Queue, Selection
+from longshore.ui.output import duration, printable
+
+if TYPE_CHECKING:
+    from longshore.pacing.host_rate import HostRate
+
+EVERY = 5.0
+"""Seconds between two looks."""
+_JOBS, _HOSTS = 100, 5
+"""Pending jobs that are looked at, and hosts of theirs."""
+_WORTH_SAYING = 5.0
+"""Seconds; what opens sooner is over before anybody wonders."""
+
+
+class HostNews:
+    """Says once of each closure that nothing goes on but for it."""
+
+    def __init__(self, queue: Queue, run: str, clock: Clock, say: Callable[[str], None]) -> None:
+        self._queue = queue
+        self._pending = Selection(run=run, states=frozenset({State.PENDING}))
+        self._clock = clock
+        self._say = say
+        self._look_at = clock.monotonic() + EVERY
+        self._told: dict[str, float] = {}
+
+    async def look(self, count: Count) -> float | None:
+        """When the first host opens, by the clock's monotonic time, where all that is left waits for closed ones."""
+        now = self._clock.monotonic()
+        if now < self._look_at or count.claimed or not count.pending:
+            return None
+        self._look_at = now + EVERY
+        jobs = await self._queue.jobs(self._pending, limit=_JOBS)
+        hosts = sorted({job.host for job in jobs if job.host})[:_HOSTS]
+        try:
+            at, standings = await self._standings(hosts)
+        except LongshoreError:
+            # Their file may be anyone's, and the run goes on without this.
+            return None
+        closed = {host: it for host, it in standings.items() if it.closed_until - at > _WORTH_SAYING}
+        for host, it in closed.items():
+            if self._told.get(host) != it.closed_until:
+                self._told[host] = it.closed_until
+                self._say(printable(f"{host} is closed for {duration(it.closed_until - at)}: {it.why}. Its jobs wait."))
+        if not closed or len(closed) < len(hosts) or not all(job.host for job in jobs):
+            return None
+        return now + min(it.closed_until for it in closed.values()) - at
+
+    async def _standings(self, hosts: list[str]) -> tuple[float, dict[str, HostRate]]:
+        from longshore.pacing.store_shared import MachineRateStore, rate_store_for
+
+        shelf = rate_store_for(self._queue, self._clock)
+        found, at = {}, self._clock.now()
+        try:
+            for host in hosts:
+                read = await shelf.read(host)
+                at = read.now
+                if read.standing is not None:
+                    found[host] = read.standing
+        finally:
+            if isinstance(shelf, MachineRateStore):
+                shelf.close()
+        return at, found

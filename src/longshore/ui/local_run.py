@@ -1,0 +1,81 @@
+"""A run whose jobs are in the queue, worked on here to its end: workers, progress, results, and what to say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from longshore.clock import Clock
+from longshore.queue import Count, Queue, totals
+from longshore.runs.export.results import Delivered, deliver
+from longshore.runs.local.campaign import Campaign, Conducted, conduct
+from longshore.runs.submit.submission import Submission
+from longshore.settings import Settings
+from longshore.ui.progress import console, run_progress
+from longshore.ui.run_summary import Summary, tell, width_of
+
+HOME = Path(".longshore")
+"""Where a command keeps what it needs between two starts."""
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """What to work on, with what, and where the results go."""
+
+    settings: Settings
+    handler_file: Path
+    out: str | None
+    submission: Submission
+    began: float
+    """When the command began, by the clock's monotonic time."""
+    resumed: bool
+    again: str | None = None
+    """The command that goes on with it, where that is not the same one."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for the workers, besides those they have anyway."""
+
+
+@dataclass(frozen=True)
+class Worked:
+    """How it ended."""
+
+    count: Count
+    interrupted: bool
+    delivered: Delivered | None
+    """None before the end."""
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with."""
+        if self.delivered is None:
+            return 130 if self.interrupted else 1
+        return 1 if self.count.failed else 0
+
+
+async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
+    """Work on the run until nothing is left or somebody stops it, and deliver the results of one that is done."""
+    from rich.markup import escape
+
+    from longshore.worker.lifecycle.egress import Egress, fault_of
+
+    to, run = console(), local.submission.run_id
+    before = totals(await queue.stats(run))
+    campaign = Campaign(run, local.handler_file, local.settings, HOME / "logs" / run, local.environment)
+    summary = Summary(campaign, local.submission, local.again)
+    tell(to, summary.opening(before, unfinished=local.resumed))
+    if before.remaining:
+        if fault := await fault_of(Egress.of(local.settings)):
+            shut = f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
+            tell(to, [shut])
+        with run_progress(to) as shown:
+            conducted = await conduct(queue, campaign, shown)
+    else:
+        conducted = Conducted(before, [], interrupted=False)
+    if conducted.count.remaining:
+        tell(to, [*summary.unfinished(conducted), *summary.how_to_go_on()])
+        return Worked(conducted.count, conducted.interrupted, None)
+    delivered = await deliver(queue, run, local.out)
+    seconds = clock.monotonic() - local.began
+    tell(to, await summary.closing(queue, before, conducted, delivered, seconds, width_of(to)))
+    return Worked(conducted.count, conducted.interrupted, delivered)

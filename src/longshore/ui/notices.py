@@ -1,0 +1,43 @@
+"""What a person who looks at a run should know besides its figures, a line each: pauses, limits, closures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longshore.runs.estimate.estimate import HostLoad
+    from longshore.runs.watch.blockers import Blockers
+
+_NAMED = 3
+
+
+def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
+    """The lines, each under a name that stays while its figures change."""
+    from longshore.runs.control.pause import EVERYTHING
+    from longshore.ui.output import counted, duration, moment, printable
+
+    lines = {}
+    for name, since in held.paused.items():
+        who, again = ("everything", "--all") if name == EVERYTHING else (f"run {name}", name)
+        lines[f"paused {name}"] = printable(
+            f"paused: {who}; to let it go on: longshore resume {again} (since {moment(since)})"
+        )
+    if held.left_out:
+        kept = (("too deep", held.left_out.too_deep), ("too many", held.left_out.too_many))
+        why = ", ".join(f"{number:,} {word}" for word, number in kept if number)
+        jobs = counted(held.left_out.too_deep + held.left_out.too_many, "follow-on job")
+        lines["left out"] = f"left out: {jobs} ({why}), by --max-depth and --max-jobs of the run"
+    if closed := sorted((load for load in hosts if load.closed_for > 0), key=lambda load: -load.closed_for):
+        named = [f"{load.host} for {duration(load.closed_for)}" for load in closed[:_NAMED]]
+        more = f" and {counted(len(closed) - _NAMED, 'more host')}" if len(closed) > _NAMED else ""
+        lines["closed"] = printable(f"closed: {', '.join(named)}{more}; why: longshore hosts")
+    return lines
+
+
+def notices_json(held: Blockers) -> dict[str, Any]:
+    """The same for programs, where there is something to say. Pauses are instants, in seconds since 1970."""
+    import msgspec
+
+    paused = {"paused": held.paused} if held.paused else {}
+    return {**paused, **({"left_out": msgspec.to_builtins(held.left_out)} if held.left_out else {})}

@@ -1,0 +1,218 @@
+"""What `run` tells a person: what it is about to do, what came of it, what failed and why, where to look next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from longshore.cli.verbs.inspect.records import why
+from longshore.cli.verbs.setup.proxies import resting
+from longshore.errors import LongshoreError
+from longshore.fleet.supervise.supervisor import WorkerExit, how_it_ended
+from longshore.queue import Count, Queue
+from longshore.runs.export.results import DEFAULT_OUT, Delivered
+from longshore.runs.local.campaign import Campaign, Conducted
+from longshore.runs.records.run_records import kept_records
+from longshore.runs.submit.submission import Submission
+from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
+from longshore.scrape.capture.failure_bundles import bundles_of
+from longshore.settings import Settings
+from longshore.ui.output import counted, duration, one_line
+from longshore.ui.program import program
+from longshore.ui.progress import rate
+from longshore.url import mask_url, mask_urls
+
+COUNTED_BYTES = 64 * 1024 * 1024
+"""Of packed records, which are counted in seconds."""
+
+
+def tell(to: Console, lines: Iterable[str]) -> None:
+    """Print lines of markup."""
+    for line in lines:
+        to.print(line)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The words for one run."""
+
+    campaign: Campaign
+    submission: Submission
+    again: str | None = None
+    """The command that goes on with the run, where that is not the same one."""
+
+    def opening(self, before: Count, *, unfinished: bool) -> list[str]:
+        """What is about to happen."""
+        run, settings = self.campaign.run, self.campaign.settings
+        head = f"[bold]Run {run}[/bold]: {counted(before.total, 'job')}"
+        if done := before.total - before.remaining:
+            head += f", {done:,} of them done before"
+        if self.submission.duplicates and not done and not unfinished:
+            head += f" ({self.submission.duplicates:,} given twice)"
+        lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
+        if unfinished:
+            afresh = "--run with a new name would start afresh." if self.again is None else ""
+            lines.append(f"Going on where this command stopped. {afresh}".rstrip())
+        return lines
+
+    def unfinished(self, conducted: Conducted) -> list[str]:
+        """Why it is not over."""
+        count = conducted.count
+        lines = [f"[yellow]Stopped[/yellow] with {count.remaining:,} of {counted(count.total, 'job')} still to do."]
+        if not conducted.interrupted:
+            lines += _why(conducted.endings)
+        if count.claimed:
+            lines.append(
+                f"{counted(count.claimed, 'job')} still held by ended workers come back after "
+                f"{self.campaign.lease_seconds:g} s."
+            )
+        return lines
+
+    def how_to_go_on(self) -> list[str]:
+        """What to do about a run that is not over."""
+        status = f"{program()} status {self.campaign.run}{queue_flag(self.campaign.settings)}"
+        again = "the same command" if self.again is None else f"[cyan]{escape(self.again)}[/cyan]"
+        return [
+            f"Nothing is lost: {again} goes on from here.",
+            f"How far it is:  [cyan]{escape(status)}[/cyan]",
+        ]
+
+    async def closing(
+        self, queue: Queue, before: Count, conducted: Conducted, delivered: Delivered, seconds: float, width: int | None
+    ) -> list[str]:
+        """What came of it, for a screen of that width. The rate is of what was done since `before`."""
+        count = conducted.count
+        done_now = count.total - (before.total - before.remaining)
+        colour = "red" if count.failed else "green"
+        lines = [
+            f"[{colour}]{'✗' if count.failed else '✓'}[/{colour}] [bold]{count.completed:,} completed[/bold], "
+            f"{count.failed:,} failed"
+            + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
+            + f" in {duration(seconds)} ({rate(done_now / seconds)})"
+        ]
+        if delivered.place != "-":
+            replaced = ", replaced" if delivered.replaced else ""
+            lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")
+        if delivered.evaded:
+            lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
+        lines += await self._records(queue)
+        if conducted.endings:
+            lines.append(f"  logs     {escape(str(self.campaign.logs))}")
+        if rest := resting(self.campaign.settings):
+            lines.append(f"  proxies  {rest} ([cyan]{program()} proxies[/cyan] shows where and why)")
+        if count.failed:
+            groups = await failure_groups(queue, self.campaign.run)
+            lines += ["", *failures(groups, width)]
+            where = f"--state failed --run {self.campaign.run}{queue_flag(self.campaign.settings)}"
+            lines += [
+                "",
+                f"Look closer:  [cyan]{escape(f'{program()} jobs {where}')}[/cyan]",
+                *self._replays(groups),
+                f"Try again:    [cyan]{escape(f'{program()} retry {where}')}[/cyan]",
+                f"              then {self._with_run()}",
+            ]
+        return lines
+
+    async def _records(self, queue: Queue) -> list[str]:
+        """How many records there are. Very many are not counted while somebody waits."""
+        settings, run = self.campaign.settings, self.campaign.run
+        if settings.records_database is None:
+            folder = Path(settings.data_folder) / "records"
+            size = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
+            if not size:
+                return []
+            if size > COUNTED_BYTES:
+                command = f"{program()} records {run}{queue_flag(settings)}"
+                return [f"  records  {escape(str(folder))} ([cyan]{escape(command)}[/cyan] counts them)"]
+        try:
+            tally = await kept_records(settings, queue, run).tally()
+        except (LongshoreError, OSError) as error:
+            # The run is over, and its records are where they are: that they cannot be counted now undoes nothing.
+            return [f"  records  could not be counted: {escape(one_line(str(error), 160))}"]
+        lines: list[str] = []
+        for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
+            reasons = tally.rejected.get(kind, {})
+            rejected = f", {sum(reasons.values()):,} rejected ({one_line(why(reasons), 80)})" if reasons else ""
+            head = "  records  " if not lines else " " * 11
+            lines.append(escape(f"{head}{tally.kept.get(kind, 0):,} {kind}{rejected}"))
+        return lines
+
+    def _replays(self, groups: list[FailureGroup]) -> list[str]:
+        """How to run a failure again that was kept whole: one of the handler's own, if there is one."""
+        folder = Path(self.campaign.settings.data_folder) / "bundles"
+        own_first = sorted(groups, key=lambda group: group.error_type != "unknown")
+        kept = [path for group in own_first for path in bundles_of(folder, self.campaign.run, group.exception)]
+        if not kept:
+            return []
+        command = f"{program()} replay {shlex.quote(str(kept[0]))} {shlex.quote(str(self.campaign.handler_file))}"
+        lines = [f"Run offline:  [cyan]{escape(command)}[/cyan]"]
+        if more := len(kept) - 1:
+            lines.append(f"              {more:,} more in {escape(str(folder))}")
+        return lines
+
+    def _with_run(self) -> str:
+        if self.again is None:
+            return f"this command with [cyan]--run {self.campaign.run}[/cyan]"
+        return f"[cyan]{escape(f'{self.again} --run {self.campaign.run}')}[/cyan]"
+
+
+def width_of(to: Console) -> int | None:
+    """How wide the screen is; None where there is none, and lines may be as long as they are."""
+    return to.width if to.is_terminal else None
+
+
+def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
+    """What failed, by its kind, with a few examples of each. What is wider than the screen takes two lines."""
+    lines = ["[bold]What failed[/bold]"]
+    for group in groups:
+        name = f"{group.error_type} ({group.exception})" if group.exception else group.error_type
+        lines.append(f"  [red]{group.count:,} × {escape(name)}[/red]")
+        for job in group.examples:
+            message = one_line(job.failure.message, 160) if job.failure else ""
+            about = mask_urls(subject(job))
+            head = f"      job {job.id}  "
+            told = message if about in message else f"{about}: {message}"
+            if width is not None and len(head + told) > width and told != message:
+                told = f"{about}\n{' ' * len(head)}{message}"
+            lines.append(escape(head + told))
+        if group.count > len(group.examples):
+            lines.append(f"      … and {group.count - len(group.examples):,} more")
+    return lines
+
+
+def queue_flag(settings: Settings) -> str:
+    """What a printed command needs to find the same queue: nothing where the settings name it anyway."""
+    if settings.source("queue").level != "command line":
+        return ""
+    if mask_url(settings.queue) != settings.queue:
+        # A password is not printed; the person who typed it can put it there.
+        return ' --queue "$LONGSHORE_QUEUE"'
+    return f" --queue {shlex.quote(settings.queue)}"
+
+
+def _why(endings: list[WorkerExit]) -> list[str]:
+    lines = []
+    for ending in endings:
+        if ending.done:
+            said = "stopped before the run was done (a stop condition of the handler file?)"
+        else:
+            said = how_it_ended(ending.exit_code)
+        lines.append(f"  {ending.command.name} {said}; its log: {escape(str(ending.command.log))}")
+        if last := _last_line(ending):
+            lines.append(f"      {escape(last)}")
+    return lines
+
+
+def _last_line(ending: WorkerExit) -> str:
+    try:
+        with ending.command.log.open("rb") as file:
+            file.seek(max(file.seek(0, 2) - 2000, 0))
+            tail = file.read().decode(errors="replace").strip()
+    except OSError:
+        return ""
+    return one_line(tail.rpartition("\n")[2], 300)

@@ -1,0 +1,157 @@
+"""A run that is watched: some lines that change in place on a terminal, a line now and then in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from longshore.cli.verbs.inspect.estimate import binding_words, time_left
+from longshore.runs.estimate.estimate import Estimate
+from longshore.runs.watch.blockers import Blockers
+from longshore.runs.watch.watcher import RunSnapshot
+from longshore.ui.live_view import LivePicture, PipedLines
+from longshore.ui.notices import notices
+from longshore.ui.output import counted, printable
+from longshore.ui.progress import rate
+
+EVERY = 5.0
+"""Seconds between two lines in a pipe."""
+_SORTS = 3
+_HINT = "Ctrl-C stops watching; the run goes on."
+
+
+class WaitView(AbstractContextManager["WaitView"], Protocol):
+    """Shows a run that is watched."""
+
+    def show(self, look: RunSnapshot, held: Blockers) -> None:
+        """The run stands so, and this holds it up."""
+
+    def say(self, text: str) -> None:
+        """A sentence, without disturbing the rest."""
+
+
+def wait_view(to: Console, title: str) -> WaitView:
+    """The picture, or the lines."""
+    return _Picture(to, title) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+
+
+def progress_line(look: RunSnapshot, found: Estimate) -> str:
+    """How far it is, in one line."""
+    count = look.count
+    facts = [
+        f"{count.total - count.remaining:,} of {count.total:,} done",
+        _speed(look),
+        _left(look, found),
+        failing(look),
+        _hands(look),
+    ]
+    return ", ".join(fact for fact in facts if fact)
+
+
+def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, width: int) -> RenderableType:
+    """The whole view, for a screen of that width."""
+    count = look.count
+    done = count.total - count.remaining
+    right = f"{done:,}/{count.total:,}  {100 * done // max(count.total, 1)} %"
+    name = printable(title)[: max(width // 3, 8)]
+    head = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(3):
+        head.add_column(no_wrap=True)
+    head.add_row(
+        Text(name, style="bold cyan"),
+        ProgressBar(total=max(count.total, 1), completed=done, width=max(width - len(name) - len(right) - 6, 8)),
+        Text(right, style="bold"),
+    )
+    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _hands(look)) if fact))]
+    if count.remaining and (binds := binding_words(found)):
+        lines.append(Text(f"what binds: {binds}", style="dim"))
+    if count.failed:
+        lines.append(Text(failing(look), style="red"))
+    lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts).values()]
+    if look.unattended:
+        lines.append(Text(nobody(look), style="yellow"))
+    lines.append(Text(_HINT, style="dim"))
+    for line in lines:
+        line.no_wrap, line.overflow = True, "ellipsis"
+    return Group(head, *lines)
+
+
+def failing(look: RunSnapshot) -> str:
+    """How many failed, of which kinds of jobs, and what of; nothing where none did."""
+    if not look.count.failed:
+        return ""
+    kinds: Counter[str] = Counter()
+    for lane in look.lanes:
+        kinds[lane.kind] += lane.failed
+    several = len({lane.kind for lane in look.lanes}) > 1
+    said = [f"{kind} {number:,}" for kind, number in kinds.most_common(_SORTS) if number] if several else []
+    said += [f"{sort} {number:,}" for sort, number in look.failing[:_SORTS]]
+    of = f" ({printable('; '.join(said))})" if said else ""
+    return f"{look.count.failed:,} failed{of}"
+
+
+def nobody(look: RunSnapshot) -> str:
+    """That nobody seems to be at work."""
+    if look.count.claimed:
+        return (
+            f"Nobody is known to be at work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
+            "by workers that may be gone. To start one: longshore work FILE"
+        )
+    return "Nobody is at work on it. To start a worker: longshore work FILE"
+
+
+def _speed(look: RunSnapshot) -> str:
+    return rate(look.per_second) if look.per_second and look.evidence.going else ""
+
+
+def _left(look: RunSnapshot, found: Estimate) -> str:
+    if not look.count.remaining:
+        return ""
+    return time_left(found) or f"time left not known yet: {printable(found.unknown)}"
+
+
+def _hands(look: RunSnapshot) -> str:
+    hands = look.hands
+    if not hands.workers:
+        return ""
+    busy = f" ({hands.busy:,} of {hands.slots:,} busy)" if hands.busy is not None and hands.slots else ""
+    return counted(hands.workers, "worker") + busy
+
+
+class _Picture(LivePicture):
+    def __init__(self, to: Console, title: str) -> None:
+        super().__init__(to)
+        self._title = title
+
+    def show(self, look: RunSnapshot, held: Blockers) -> None:
+        self.draw(picture(look, look.estimate, held, self._title, self._to.width))
+
+
+class _Lines(PipedLines):
+    def __init__(self, to: Console) -> None:
+        super().__init__(to)
+        self._last = float("-inf")
+        self._unattended = 0
+        self._told: dict[str, str] = {}
+
+    def show(self, look: RunSnapshot, held: Blockers) -> None:
+        now = time.monotonic()
+        if look.count.remaining and now - self._last >= EVERY:
+            self._last = now
+            self.say(progress_line(look, look.estimate))
+        # Once each, until it is over: the figures in them change.
+        before, self._told = self._told, notices(held, look.evidence.hosts)
+        for name, line in self._told.items():
+            if name not in before:
+                self.say(line)
+        # Once, and not for a worker that was between two jobs when it was looked at.
+        self._unattended = self._unattended + 1 if look.unattended else 0
+        if self._unattended == 2:
+            self.say(nobody(look))

@@ -1,0 +1,170 @@
+"""The child process that runs plain (not async) handlers, one job after another, until its pipe ends.
+
+    python -m longshore.worker.children.child_main PARENT_PID LEVEL HANDLER_FILE
+
+Frames come on standard input and go on standard output (see `frames`); both are put out of the handler's reach first.
+What the handler prints goes to standard error, which the parent reads line by line into its log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+
+from longshore.errors import CrashedError, HandlerFileError, LongshoreError
+from longshore.handlers.handler import Handler
+from longshore.handlers.kit import SyncKit
+from longshore.handlers.load import load_handlers
+from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.job import Job
+from longshore.observe.logs import configure_relay, enter_job
+from longshore.outcome import Outcome
+from longshore.system.descriptors import set_binary
+from longshore.system.processes import die_with_parent
+from longshore.worker.children.child_rpc import WorkerConnection
+from longshore.worker.children.wire import (
+    HEAD,
+    BrokenHandlerFile,
+    ChildReply,
+    FromChild,
+    LogLine,
+    Ready,
+    RunJob,
+    Setup,
+    done,
+    length_in,
+    pack,
+    read_from_parent,
+)
+from longshore.worker.kit.tools import ChildTools
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until the parent closes the pipe."""
+    parent, level, handler_file = int(arguments[0]), arguments[1], Path(arguments[2])
+    # A terminal's Ctrl-C is for the worker, which decides when this process ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # On Linux; elsewhere the guardian kills this process, or the pipe ends.
+    die_with_parent(parent)
+    inbox, outbox = _take_pipes()
+    send = _Sender(outbox)
+    configure_relay(lambda entry: send(LogLine(entry)), level=level)
+    # Last, where it can hide nothing: handlers started from their project's folder may import from it.
+    sys.path.append(str(Path.cwd()))
+    try:
+        handlers = load_handlers(handler_file)
+    except HandlerFileError as error:
+        send(BrokenHandlerFile(str(error)))
+        return error.exit_code
+    line = WorkerConnection(send)
+    frames = _Frames(inbox, line)
+    setup = frames.next()
+    if not isinstance(setup, Setup):
+        return 0
+    tools = ChildTools(setup.tools, line)
+    log = structlog.get_logger()
+    send(Ready())
+    while isinstance(frame := frames.next(), RunJob):
+        job, handler = frame.job, handlers[frame.job.kind]
+        started = time.monotonic()
+        enter_job(job)
+        kit = SyncKit(log, tools, job, handler, started + handler.timeout.total_seconds())
+        outcome, raised = _attempt(handler, job, kit)
+        emitted = tools.over(kit, outcome, raised)
+        with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
+            sys.stdout.flush()
+        send(done(outcome, time.monotonic() - started, emitted))
+    return 0
+
+
+def _attempt(handler: Handler, job: Job, kit: SyncKit) -> tuple[Outcome, BaseException | None]:
+    """The outcome, and what the handler raised."""
+    try:
+        value = handler.invoke(job, kit)
+        if inspect.isawaitable(value):
+            value = asyncio.run(_awaited(value))
+        return outcome_of(handler, job, value), None
+    except SystemExit as error:
+        return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})")), error
+    except BaseException as error:  # noqa: BLE001  the handler's verdict, whatever it is
+        return outcome_of_error(handler, job, error), error
+
+
+async def _awaited(value: Awaitable[object]) -> object:
+    return await value
+
+
+class _Frames:
+    """What comes from the worker. Read by a thread, for replies come while a handler runs."""
+
+    def __init__(self, inbox: BinaryIO, line: WorkerConnection) -> None:
+        self._inbox = inbox
+        self._line = line
+        self._waiting: queue.SimpleQueue[Setup | RunJob | None] = queue.SimpleQueue()
+        threading.Thread(target=self._read, name="longshore-frames", daemon=True).start()
+
+    def next(self) -> Setup | RunJob | None:
+        """The next thing to do; None at the end."""
+        return self._waiting.get()
+
+    def _read(self) -> None:
+        while head := self._inbox.read(HEAD):
+            frame = read_from_parent(self._inbox.read(length_in(head)))
+            if isinstance(frame, ChildReply):
+                self._line.replied(frame)
+            else:
+                self._waiting.put(frame)
+        self._waiting.put(None)
+
+
+class _Sender:
+    """Writes frames whole, from any thread."""
+
+    def __init__(self, outbox: BinaryIO) -> None:
+        self._outbox = outbox
+        self._lock = threading.Lock()
+
+    def __call__(self, frame: FromChild) -> None:
+        with self._lock:
+            self._outbox.write(pack(frame))
+            self._outbox.flush()
+
+
+def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Keep the parent's pipes to ourselves: the handler, and what it starts, get nothing to read and our log to write.
+
+    Duplicates are not inherited by processes the handler starts, so the parent sees the pipe end when we do.
+    """
+    inbox = os.fdopen(os.dup(0), "rb")
+    outbox = os.fdopen(os.dup(1), "wb")
+    set_binary(inbox.fileno())
+    set_binary(outbox.fileno())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return inbox, outbox
+
+
+if __name__ == "__main__":
+    try:
+        code = main(sys.argv[1:])
+    except (BrokenPipeError, LongshoreError):
+        code = 1
+    # Threads a handler left behind do not keep the process.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)

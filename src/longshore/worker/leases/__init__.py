@@ -1,0 +1,1 @@
+"""Which jobs a worker holds, and how their leases are renewed."""

@@ -1,0 +1,1 @@
+"""How a worker starts, follows its settings, and stops."""

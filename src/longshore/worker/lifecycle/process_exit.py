@@ -1,0 +1,47 @@
+"""The end of a worker's process, which no thread that a handler left behind may put off."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Protocol
+
+_LAST_SECONDS = 2.0
+"""What threads that are about to end anyway are given."""
+
+
+class HasExitCode(Protocol):
+    """What has come to its end, and says with which code the process ends."""
+
+    @property
+    def exit_code(self) -> int: ...
+
+
+def run_and_exit(working: Coroutine[Any, Any, HasExitCode]) -> int:
+    """Run it and return its exit code; or end the process with that, where threads would keep it.
+
+    Python waits for every thread before it exits, and nobody can end a thread from outside.
+    """
+    return asyncio.run(_run(working))
+
+
+async def _run(working: Coroutine[Any, Any, HasExitCode]) -> int:
+    pool = ThreadPoolExecutor(thread_name_prefix="longshore")
+    asyncio.get_running_loop().set_default_executor(pool)
+    before = set(threading.enumerate())
+    code = int((await working).exit_code)
+    pool.shutdown(wait=False, cancel_futures=True)
+    left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
+    for thread in left:
+        thread.join(timeout=_LAST_SECONDS / len(left))
+    if any(thread.is_alive() for thread in left):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    return code

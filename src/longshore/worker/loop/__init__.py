@@ -1,0 +1,1 @@
+"""Claim, execute, settle: the parts that run while a worker works."""

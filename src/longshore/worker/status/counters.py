@@ -1,0 +1,181 @@
+"""What a worker did, and why it ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import cast
+
+import msgspec
+import structlog
+
+from longshore.errors import QueueError
+from longshore.extensions.claim_stats import ClaimStats
+from longshore.observe import health
+from longshore.observe.health import Vitals
+from longshore.observe.statistics import final_statistics, per_hour
+from longshore.outcome import Completed, Failed, Settlement, Snoozed
+from longshore.queue import Queue
+
+_ANSWER_SECONDS = 2.0
+"""What the queue is given to tell the claim success rate: nobody waits for it in order to leave."""
+
+log = structlog.get_logger()
+
+
+class Exit(IntEnum):
+    """How a worker's process ends."""
+
+    OK = 0
+    """A limit was reached, the run is finished, or a signal drained it."""
+    FAILED = 1
+    """The queue is lost for good, or the system failed."""
+    USAGE = 2
+    """What was asked cannot be done as asked."""
+    BLOCKED = 3
+    """An async handler blocked the event loop past its timeout, and the worker had to leave."""
+    INTERRUPTED = 130
+    """A second Ctrl-C: everything was given back."""
+
+
+class Verdicts(msgspec.Struct):
+    """One written batch, sorted."""
+
+    completed: list[Settlement] = []
+    failed: list[tuple[Settlement, bool]] = []
+    """With whether the job is tried again."""
+    refused: list[Settlement] = []
+    """Their lease was gone."""
+    seconds: float = 0.0
+    """What the attempts took together."""
+
+
+class WorkerCounters(msgspec.Struct):
+    """A worker's running counts."""
+
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
+    """Jobs that failed for good."""
+    retried: int = 0
+    """Attempts that failed and whose job is tried again."""
+    snoozed: int = 0
+    released: int = 0
+    stale: int = 0
+    lost_races: int = 0
+    errors_in_a_row: int = 0
+    busy_seconds: float = 0.0
+
+    @property
+    def ended(self) -> int:
+        """Attempts that came to a verdict."""
+        return self.completed + self.failed + self.retried
+
+    def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
+        """Add a written batch, and say what it was."""
+        verdicts = Verdicts()
+        for settlement, ok in zip(settlements, accepted, strict=True):
+            outcome = settlement.outcome
+            if not ok:
+                verdicts.refused.append(settlement)
+                continue
+            if type(outcome) is Completed:
+                verdicts.completed.append(settlement)
+                self.errors_in_a_row = 0
+            elif type(outcome) is Failed:
+                job = settlement.lease.job
+                again = outcome.failure.retryable and job.attempt < (outcome.max_attempts or job.max_attempts)
+                verdicts.failed.append((settlement, again))
+                self.retried += again
+                self.failed += not again
+                self.errors_in_a_row += 1
+            elif type(outcome) is Snoozed:
+                self.snoozed += 1
+            else:
+                self.released += 1
+            verdicts.seconds += settlement.seconds or 0.0
+        self.completed += len(verdicts.completed)
+        self.stale += len(verdicts.refused)
+        self.busy_seconds += verdicts.seconds
+        return verdicts
+
+    def vitals(self, uptime: float, queue_error: str, queue_silence: float) -> Vitals:
+        """How the worker is now, with a queue that refused with this error, or has not answered for so long."""
+        return Vitals(
+            uptime=uptime,
+            claimed=self.claimed,
+            completed=self.completed,
+            failed=self.failed,
+            retried=self.retried,
+            busy_seconds=self.busy_seconds,
+            errors_in_a_row=self.errors_in_a_row,
+            queue_error=queue_error,
+            queue_silence=queue_silence,
+            memory_percent=health.memory_percent(),
+            memory_bytes=health.memory_bytes(),
+            cpu_percent=health.cpu_percent(),
+        )
+
+
+class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's whole life in figures."""
+
+    worker: str
+    claimed: int
+    completed: int
+    failed: int
+    """Jobs that failed for good."""
+    retried: int
+    """Attempts that failed and whose job is tried again."""
+    snoozed: int
+    released: int
+    """Jobs given back untouched."""
+    stale: int
+    """Jobs whose lease was lost: what came of them here counted for nothing."""
+    lost_races: int
+    """How often there was work and another worker was faster."""
+    started: float
+    """Seconds since 1970."""
+    ended: float
+    seconds: float
+    """The runtime."""
+    reason: str
+    exit_code: int
+    target: int | None = None
+    """How many attempts it was to make, where that was said."""
+    claim_success_rate: float | None = None
+    """That of the whole queue when the worker ended, where the queue counts it."""
+
+    @property
+    def per_hour(self) -> float:
+        """Jobs done with, completed or failed for good, in an hour."""
+        return per_hour(self.completed + self.failed, self.seconds)
+
+    @property
+    def share(self) -> float | None:
+        """How much of the target was reached, 1 being all of it. Every attempt counts, as it does for the target."""
+        return (self.completed + self.failed + self.retried) / self.target if self.target else None
+
+    @property
+    def summary(self) -> str:
+        """The final statistics in one line."""
+        notes = [f"{self.released:,} given back"] if self.released else []
+        notes += [f"{self.stale:,} {'lease' if self.stale == 1 else 'leases'} lost"] if self.stale else []
+        notes += [] if self.claim_success_rate is None else [f"claim success rate {self.claim_success_rate:.1%}"]
+        counts = final_statistics(
+            completed=self.completed, failed=self.failed, retried=self.retried, seconds=self.seconds, notes=notes
+        )
+        return counts if self.share is None else f"{counts}, {self.share:.0%} of the target of {self.target:,}"
+
+
+async def claim_success_rate(queue: Queue) -> float | None:
+    """That of the queue; None where it does not count races, or does not answer (soon) any more."""
+    if not queue.traits.counts_races:
+        return None
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return await cast("ClaimStats", queue).claim_success_rate()
+    except (QueueError, TimeoutError) as error:
+        log.info("The claim success rate is not known", error=str(error) or "the queue does not answer")
+        return None

@@ -1,0 +1,301 @@
+"""The reporter: what a worker says. The phrases are stable, for those who search logs for them.
+
+A line for each job while that is readable; past twenty lines a second they are folded into counts, once a second, so
+that ten thousand jobs a second cost no more to report than ten. Failures are always named: in a flood, one line for
+each sort of failure, with an example.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from longshore.clock import Clock
+from longshore.errors import QueueError
+from longshore.lease import Lease
+from longshore.observe.failure_fields import said_of, short
+from longshore.observe.health import Vitals
+from longshore.observe.statistics import per_hour
+from longshore.outcome import Failed, Settlement
+from longshore.url import mask_url
+from longshore.worker.config import WorkerConfig
+from longshore.worker.loop.stop_conditions import MaxEmptyPolls, MaxIdle, MaxWork, Snapshot, spans
+from longshore.worker.status.counters import WorkerReport
+
+_LINES_A_SECOND = 20
+_SORTS_SHOWN = 10
+_SAY_AGAIN_SECONDS = 60.0
+_FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
+"""Seconds between two lines about a queue that is out of reach: at first, and when it has been so for long."""
+
+
+class LogReporter:
+    """Says what happens, to the log."""
+
+    def __init__(self, config: WorkerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._log = structlog.get_logger()
+        self._born = self._second = clock.monotonic()
+        self._lines = 0
+        self._flood = False
+        self._claimed = 0
+        self._completed = 0
+        self._finished = 0
+        self._lost = 0
+        self._failures: dict[tuple[str, ...], _Fold] = {}
+        self._outage: _Outage | None = None
+        self._closed_hosts: frozenset[str] = frozenset()
+        self._no_work_again = float("-inf")
+        self._target = next((c.limit for c in config.stop if isinstance(c, MaxWork)), None)
+
+    def initialized(self, kinds: Sequence[str]) -> None:
+        config = self._config
+        extra: dict[str, Any] = {"run": config.run} if config.run else {}
+        if config.delay.high:
+            extra["delay"] = f"{config.delay} s"
+        if config.partitions:
+            extra["partitions"] = ",".join(sorted(config.partitions))
+        self._log.info(
+            f"Worker {config.worker.label} initialized",
+            queue=mask_url(config.queue_url),
+            kinds=",".join(kinds),
+            concurrency=config.concurrency,
+            **extra,
+        )
+
+    def looking(self) -> None:
+        self._log.info("Looking for work")
+
+    def claimed(self, leases: Sequence[Lease]) -> None:
+        if not self._may_say(1):
+            self._claimed += len(leases)
+        elif len(leases) == 1:
+            self._log.info("Claimed work", **_named(leases[0]))
+        else:
+            self._log.info("Claimed work", jobs=len(leases))
+
+    def completed(self, settlements: Sequence[Settlement], ended: int) -> None:
+        """These were settled as completed, the last of them as the `ended`th attempt that came to a verdict."""
+        self._finished += len(settlements)
+        if not self._may_say(len(settlements)):
+            self._completed += len(settlements)
+            return
+        for number, settlement in enumerate(settlements, ended - len(settlements) + 1):
+            said = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
+            self._log.info("Completed work", **said)
+
+    def failed(self, settlement: Settlement, ended: int, *, again: bool) -> None:
+        """This was settled as failed, as the `ended`th attempt that came to a verdict."""
+        outcome = settlement.outcome
+        if not isinstance(outcome, Failed):
+            return
+        self._finished += not again
+        if not self._may_say(1):
+            sort = _sort(settlement, outcome)
+            fold = self._failures.setdefault(sort, _Fold(settlement.lease, outcome))
+            fold.count += 1
+            return
+        say = self._log.warning if again else self._log.error
+        plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
+        plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
+        plan |= self._share(ended)
+        say("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
+
+    def lost_lease(self, lease: Lease, what: str) -> None:
+        if self._may_say(1):
+            self._log.warning("lost lease", **_named(lease), consequence=what)
+        else:
+            self._lost += 1
+
+    def lost_race(self) -> None:
+        if self._may_say(1):
+            self._log.info("lost claim race")
+
+    def reaped(self, returned: int, failed: int) -> None:
+        self._log.info("Brought back jobs of workers that went silent", returned=returned, failed=failed)
+
+    def no_work(self, snapshot: Snapshot, wait: float) -> None:
+        parts = [f"poll {snapshot.empty_polls}", f"idle {spans(snapshot.idle)}"]
+        for condition in self._config.stop:
+            if isinstance(condition, MaxEmptyPolls):
+                parts[0] = f"poll {snapshot.empty_polls} of {condition.limit}"
+            elif isinstance(condition, MaxIdle):
+                parts[1] = f"idle {spans(snapshot.idle, condition.limit)}"
+            elif isinstance(condition, MaxWork):
+                parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
+        if snapshot.remaining:
+            parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
+            # That is likely to last, and a line for every look would drown all others.
+            now = self._clock.monotonic()
+            if now < self._no_work_again:
+                return
+            self._no_work_again = now + _SAY_AGAIN_SECONDS
+        self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
+
+    def hosts_closed(self, hosts: frozenset[str]) -> None:
+        """Nothing is left but, perhaps, jobs of hosts that must not be asked now; said when it begins."""
+        if hosts and not self._closed_hosts:
+            names = ", ".join(sorted(hosts)[:3]) + (f" and {len(hosts) - 3:,} more" if len(hosts) > 3 else "")
+            self._log.info(f"Nothing to do but for hosts that take no requests now: {names} (see `longshore hosts`)")
+        self._closed_hosts = hosts
+
+    def proxies_wait(self, change: str) -> None:
+        """Requests wait for a proxy, or go on."""
+        self._log.warning(f"Proxies: {change}")
+
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        """The queue is out of reach. Every cause is said in full once; that it lasts, more and more rarely."""
+        now, cause = self._clock.monotonic(), short(str(error))
+        outage = self._outage = self._outage or _Outage(now)
+        if now < outage.next_line:
+            return
+        since = f"for {spans(timedelta(seconds=now - outage.began))} now" if outage.causes else f"while {doing}"
+        full = {} if cause in outage.causes else {"error": cause}
+        outage.said(now, cause)
+        self._log.warning(f"Queue unavailable {since}; next try in {wait:.1f} s", **full)
+
+    def available(self) -> None:
+        """The queue answers; says so where it did not before."""
+        if self._outage is not None:
+            lasted = timedelta(seconds=self._clock.monotonic() - self._outage.began)
+            self._outage = None
+            self._log.info(f"The queue answers again, after {spans(lasted)}")
+
+    def paused(self, reason: str) -> None:
+        self._log.warning(f"PAUSED: {reason}. Nothing new begins; work goes on by itself once this is put right")
+
+    def resumed(self) -> None:
+        self._log.info("RESUMED: what stood against beginning work is put right")
+
+    def may_sleep(self) -> None:
+        self._log.info("The machine may go to sleep: nothing here can prevent it")
+
+    def progress(self, vitals: Vitals, under_way: int, unwritten: int, remaining: int | None) -> None:
+        """How far it is. `unwritten` outcomes wait; `remaining` jobs of its run (of all runs, without one) are
+        unfinished, where that is known."""
+        known: dict[str, Any] = {"retried": vitals.retried} if vitals.retried else {}
+        known |= {"unwritten": unwritten} if unwritten else {}
+        known |= {} if remaining is None else {"remaining": remaining}
+        self._log.info(
+            "Progress",
+            completed=vitals.completed,
+            failed=vitals.failed,
+            under_way=under_way,
+            **known,
+            jobs_per_hour=round(per_hour(vitals.completed + vitals.failed, vitals.uptime)),
+            average_seconds=round(vitals.average_seconds, 3),
+            memory_mb=vitals.memory_bytes >> 20,
+            health=vitals.verdict,
+            **self._share(vitals.ended),
+        )
+
+    def stopping(self, reason: str) -> None:
+        self.flush()
+        self._log.info(f"STOPPING: {reason}")
+
+    def stopping_in_failure(self, reason: str) -> None:
+        """It stops because it cannot go on, which someone has to see to."""
+        self.flush()
+        self._log.error(f"STOPPING: {reason}")
+
+    def failed_while_stopping(self, reason: str) -> None:
+        """It was stopping for another reason when this came on top."""
+        self._log.error(f"The worker cannot end as it should: {reason}")
+
+    def hint(self, text: str) -> None:
+        self._log.info(text)
+
+    def unwritten(self, count: int, lease: timedelta) -> None:
+        self._log.error(
+            f"{count:,} outcomes could not be written; their jobs come back by themselves within"
+            f" {lease.total_seconds():.0f} s and are tried again"
+        )
+
+    def final(self, report: WorkerReport) -> None:
+        self.flush()
+        self._log.info(f"Final statistics: {report.summary}")
+
+    def flush(self) -> None:
+        """Say what was folded since the last time."""
+        now = self._clock.monotonic()
+        seconds = max(now - self._second, 0.001)
+        self._flood = self._lines > _LINES_A_SECOND
+        self._second, self._lines = now, 0
+        if self._completed or self._claimed:
+            rate = f"{self._completed / seconds:,.0f}/s"
+            so_far = {"done": self._finished, "jobs_per_hour": round(per_hour(self._finished, now - self._born))}
+            self._log.info("Completed work", jobs=self._completed, claimed=self._claimed, rate=rate, **so_far)
+            self._completed = self._claimed = 0
+        if self._lost:
+            self._log.warning("lost lease", jobs=self._lost)
+            self._lost = 0
+        if self._failures:
+            folds = sorted(self._failures.values(), key=lambda fold: -fold.count)
+            self._failures = {}
+            for fold in folds[:_SORTS_SHOWN]:
+                self._log.warning(
+                    "Failed work", jobs=fold.count, **said_of(fold.outcome.failure), example=fold.lease.job.id
+                )
+            if rest := folds[_SORTS_SHOWN:]:
+                jobs = sum(fold.count for fold in rest)
+                self._log.warning("Failed work", jobs=jobs, error=f"{len(rest)} other sorts of failure")
+
+    def _share(self, ended: int) -> dict[str, str]:
+        return {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
+
+    def _may_say(self, lines: int) -> bool:
+        if self._clock.monotonic() - self._second >= 1.0:
+            self.flush()
+        self._lines += lines
+        return not self._flood and self._lines <= _LINES_A_SECOND
+
+
+class _Fold:
+    """Failures of one sort within a second, and the first of them."""
+
+    __slots__ = ("count", "lease", "outcome")
+
+    def __init__(self, lease: Lease, outcome: Failed) -> None:
+        self.lease = lease
+        self.outcome = outcome
+        self.count = 0
+
+
+class _Outage:
+    """One time of a queue out of reach: what has been said of it, and when there is to be a line again."""
+
+    __slots__ = ("_gap", "began", "causes", "next_line")
+
+    def __init__(self, now: float) -> None:
+        self.began = self.next_line = now
+        self.causes: set[str] = set()
+        self._gap = _FIRST_GAP
+
+    def said(self, now: float, cause: str) -> None:
+        """There has been a line of this cause."""
+        self.causes.add(cause)
+        self.next_line = now + self._gap
+        self._gap = min(2 * self._gap, _LONGEST_GAP)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
+
+
+def _named(lease: Lease) -> dict[str, Any]:
+    job = lease.job
+    url = job.payload.get("url")
+    name = {"url": url} if isinstance(url, str) else {"key": job.key[:12]}
+    return {"job_id": job.id, "kind": job.kind, **name}
+
+
+def _sort(settlement: Settlement, outcome: Failed) -> tuple[str, ...]:
+    failure = outcome.failure
+    # Numbers and URLs differ from job to job; what is left tells one sort of failure from another.
+    text = re.sub(r"\S+://\S+|\d+", "#", failure.message[:200])
+    return settlement.lease.job.kind, failure.error_type, failure.exception, text
