@@ -1,0 +1,68 @@
+"""Old names of modules that the documentation once showed: they can still be imported, with a warning that says the new name.
+
+An import that finds no module of that name comes here last, so the table costs nothing until an old name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import NamedTuple
+
+
+class _NewName(NamedTuple):
+    module: str
+    names: Mapping[str, str] = {}
+    """Old name to new name, for names that changed as well."""
+
+
+RENAMED: Mapping[str, _NewName] = {
+    "longshore.fleet.us_states": _NewName("longshore.fleet.partitions.us_states"),
+    "longshore.runs.recording": _NewName("longshore.runs.estimate.recorded_runs"),
+    "longshore.scrape.bundles": _NewName("longshore.scrape.capture.failure_bundles", {"Bundles": "FailureBundles"}),
+    "longshore.scrape.cache": _NewName("longshore.scrape.http.page_cache"),
+    "longshore.scrape.exchange": _NewName("longshore.scrape.capture.exchange"),
+    "longshore.scrape.offline": _NewName("longshore.scrape.http.offline"),
+    "longshore.scrape.pace": _NewName("longshore.pacing.limiter", {"LearnedPace": "LearnedLimiter"}),
+    "longshore.scrape.pages": _NewName("longshore.scrape.capture.page_store"),
+    "longshore.scrape.proxy_file": _NewName("longshore.scrape.proxies.proxy_file"),
+    "longshore.scrape.rate": _NewName("longshore.pacing.host_rate", {"Policy": "RatePolicy"}),
+    "longshore.scrape.signature": _NewName(
+        "longshore.scrape.capture.failure_signature", {"Signature": "FailureSignature"}
+    ),
+    "longshore.scrape.trail": _NewName("longshore.scrape.capture.trail"),
+}
+
+
+class _RenamedModules(MetaPathFinder, Loader):
+    """Finds a module by its old name and fills it with the contents of the new one."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec if `fullname` is an old name."""
+        del path, target
+        return ModuleSpec(fullname, self) if fullname in RENAMED else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leave it to Python: an ordinary module."""
+        del spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module every name of the new one, and the old names of what was renamed."""
+        new = RENAMED[module.__name__]
+        warnings.warn(f"{module.__name__} is now {new.module}: import it from there.", DeprecationWarning, stacklevel=2)
+        found = importlib.import_module(new.module)
+        module.__dict__.update({name: value for name, value in vars(found).items() if not name.startswith("__")})
+        module.__dict__.update({old: getattr(found, name) for old, name in new.names.items()})
+
+
+def install() -> None:
+    """Let old names be imported. Calling it twice is harmless."""
+    if not any(isinstance(finder, _RenamedModules) for finder in sys.meta_path):
+        sys.meta_path.append(_RenamedModules())
