@@ -36,15 +36,15 @@ def start(
     here, with so many `workers`, and returns when it is over. `urls` is a file, a list or a function of URLs, payloads
     or jobs, or a source. `max_depth` and `max_jobs` bound follow-on jobs.
     """
-    from longshore.cli.verbs.work.start import started
-    from longshore.cli.verbs.work.submit import limits_said
+    from longshore.runs.local.growth import growth_limits
     from longshore.runs.scrapers.registry import find_scraper, source_of
+    from longshore.ui.local.scraper_start import start_scraper
 
     found = find_scraper(scraper) if isinstance(scraper, str) else _checked(scraper)
     source = None if urls is None else source_of(urls)
-    said = {"workers": workers, "profile": profile, "queue": queue}
-    limits = limits_said(max_depth, max_jobs)
-    return _wait_for(started(found, said, source, run, resume=resume, out=out, limits=limits))
+    given = {"workers": workers, "profile": profile, "queue": queue}
+    limits = growth_limits(max_depth, max_jobs)
+    return _wait_for(start_scraper(found, given, source, run, resume=resume, out=out, limits=limits))
 
 
 def stats(run: str, *, queue: str | None = None) -> Count:
@@ -59,11 +59,11 @@ async def _stats(run: str, queue: str | None) -> Count:
     import msgspec
 
     from longshore.queue import totals
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue})
-    async with opened_existing(settings) as opened:
+    async with open_existing(settings) as opened:
         return msgspec.structs.replace(totals(await counts_of(opened, run, settings)), run=run)
 
 

@@ -305,7 +305,7 @@ def test_a_fault_of_our_own_ends_in_one_line_too(here: Path, refused: Refused, m
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("nobody expected this")
 
-    monkeypatch.setattr("longshore.ui.output.write_table", broken)
+    monkeypatch.setattr("longshore.ui.tables.write_table", broken)
     error = refused("config", code=1)
     assert "ZeroDivisionError: nobody expected this" in error
     assert "--debug" in error

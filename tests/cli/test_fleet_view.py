@@ -15,8 +15,8 @@ from longshore.clock import ManualClock
 from longshore.fleet.supervise.supervisor import Phase, Stop, SupervisedWorker, WorkerCommand, WorkerExit
 from longshore.queue import Count
 from longshore.runs.estimate.estimate import Binding, Estimate
-from longshore.ui.fleet_board import FleetBoard, ProxySummary
-from longshore.ui.fleet_view import fleet_view, picture, progress_line
+from longshore.ui.fleet.board import FleetBoard, ProxySummary
+from longshore.ui.fleet.view import fleet_view, picture, progress_line
 from longshore.worker.status.worker_status import WorkerStatus
 
 
@@ -120,7 +120,7 @@ def test_a_line_in_a_pipe_says_it_all() -> None:
 
 def test_in_a_pipe_there_is_a_line_every_ten_seconds_and_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("longshore.ui.fleet_view.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("longshore.ui.live_view.time.monotonic", lambda: now[0])
     console = Console(file=io.StringIO(), soft_wrap=True)
     with fleet_view(console) as view:
         for second in range(25):
@@ -173,7 +173,7 @@ def test_pauses_limits_and_closures_are_said_in_a_line_each_and_it_still_fits(si
 
 
 def test_in_a_pipe_a_notice_is_said_once_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longshore.ui.fleet_view.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("longshore.ui.live_view.time.monotonic", lambda: 0.0)
     console, fleet = Console(file=io.StringIO(), soft_wrap=True, width=200), board(2)
     with fleet_view(console) as view:
         for notices in ({}, PAUSED, PAUSED, {}, PAUSED):

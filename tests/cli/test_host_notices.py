@@ -9,7 +9,7 @@ from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
 from longshore.pacing.store_shared import rate_store_for
 from longshore.queue import totals
 from longshore.runs.watch.current_rate import CurrentRate
-from longshore.ui.host_notices import EVERY, HostNews
+from longshore.ui.local.host_notices import EVERY, HostNews
 
 
 async def closed_for(queue: MemoryQueue, clock: ManualClock, host: str, seconds: float) -> None:

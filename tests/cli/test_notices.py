@@ -9,7 +9,7 @@ from longshore.runs.control.pause import EVERYTHING
 from longshore.runs.estimate.estimate import HostLoad
 from longshore.runs.watch.blockers import Blockers
 from longshore.ui.notices import notices, notices_json
-from longshore.ui.output import moment
+from longshore.ui.words import moment
 
 QUIET = Blockers()
 

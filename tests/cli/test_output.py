@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.text import Text
 
-from longshore.ui.output import left_words, one_line, printable, write_table
+from longshore.ui.tables import write_table
+from longshore.ui.words import left_words, one_line, printable
 
 
 def test_text_of_others_gives_the_terminal_no_orders() -> None:

@@ -17,10 +17,8 @@ from typing import NoReturn
 
 from longshore.errors import LongshoreError, SettingsError, UsageError
 from longshore.system.signals import hangup_signal
+from longshore.ui.exit_codes import INTERRUPTED, OUTPUT_CLOSED
 from longshore.ui.streams import make_usable
-
-INTERRUPTED = 130
-NOBODY_READS = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +53,7 @@ def _end(given: list[str]) -> int:
         _flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        return NOBODY_READS
+        return OUTPUT_CLOSED
     except (KeyboardInterrupt, typer.Abort):
         return _say("interrupted", INTERRUPTED, given)
     except typer.Exit as leave:
@@ -91,7 +89,7 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if _debugging(given):
         traceback.print_exc()
     if message:
-        from longshore.ui.output import printable
+        from longshore.ui.words import printable
 
         # It may quote anything; its own lines are its own.
         shown = "\n".join(map(printable, message.split("\n")))

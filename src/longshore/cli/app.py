@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import typer
 
-from longshore.cli.options import LOCAL
 from longshore.cli.verb import Verb, coerce_on_use
 from longshore.errors import SettingsError
+from longshore.runs.local.defaults import LOCAL_DEFAULTS
 from longshore.settings import TABLE, Setting, Settings, resolve
 from longshore.settings import show as show_value
 
@@ -152,7 +152,7 @@ def _plain_help(made: Any) -> None:
 
 
 def _default(verb: str, setting: Setting) -> str:
-    value = LOCAL.get(setting.name, setting.default) if verb == "run" else setting.default
+    value = LOCAL_DEFAULTS.get(setting.name, setting.default) if verb == "run" else setting.default
     return "" if value is None or value is False else f" [dim]\\[default: {show_value(value)}][/dim]"
 
 

@@ -62,10 +62,11 @@ def command(change: JobAction, meaning: str) -> Callable[..., None]:
 
 async def _carry_out(change: JobAction, settings: Settings, chosen: Selection, *, yes: bool) -> None:
     from longshore.cli.job_selection import agreed, nothing_to, size
-    from longshore.runs.open_queue import opened_existing
-    from longshore.ui.output import counted, write
+    from longshore.runs.open_queue import open_existing
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         number = await size(queue, chosen, settings)
         if not number:
             write(await nothing_to(queue, chosen, change.verb))

@@ -14,7 +14,8 @@ from longshore.job import State
 from longshore.queue import Queue, Selection, each_job
 from longshore.runs.open_queue import counts_of
 from longshore.settings import Settings
-from longshore.ui.output import counted, note
+from longshore.ui.output import note
+from longshore.ui.words import counted
 
 
 def selection(

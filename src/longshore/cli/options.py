@@ -7,7 +7,6 @@ type and what is allowed, so that a wrong value is refused in the same words whe
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated
 
@@ -21,11 +20,6 @@ from longshore.stored import BIGGEST
 def meaning(name: str) -> str:
     """What the setting of that name means, as help text."""
     return TABLE[name].meaning.replace("`", "'")
-
-
-LOCAL: Mapping[str, float] = {"lease_seconds": 15.0, "poll_interval": 1.0}
-"""What `run` takes where nothing is set, instead of the table's default. All of its workers are on this machine and
-start again by themselves: a killed one need not be waited for long."""
 
 
 Queue = Annotated[str | None, typer.Option(metavar="URL", help=meaning("queue"), show_default=False)]

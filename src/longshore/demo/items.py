@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from urllib.parse import urljoin
 
-from longshore import AsyncKit, Job, handler
 from longshore.errors import ProcessingError
+from longshore.handlers.handler import handler
+from longshore.handlers.kit import AsyncKit
+from longshore.job import Job
 
 _NAME = re.compile(r"<h1>(.+?)</h1>")
 _PRICE = re.compile(r'<span class="price">([0-9.]+)</span>')

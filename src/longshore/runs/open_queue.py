@@ -13,7 +13,7 @@ from longshore.url import mask_url
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Queue]:
+async def open_or_create(settings: Settings) -> AsyncIterator[Queue]:
     """The queue the settings name, made if it is not there yet, closed at the end whatever happens."""
     check_shared(settings)
     queue = await open_queue(settings.queue)
@@ -24,13 +24,13 @@ async def opened(settings: Settings) -> AsyncIterator[Queue]:
 
 
 @asynccontextmanager
-async def opened_existing(settings: Settings) -> AsyncIterator[Queue]:
+async def open_existing(settings: Settings) -> AsyncIterator[Queue]:
     """The same for a command that only looks or steers: it makes nothing.
 
     The default queue that is not there yet is an empty one; one that somebody named is a mistake: `NotFoundError`.
     """
     if not await missing(settings):
-        async with opened(settings) as queue:
+        async with open_or_create(settings) as queue:
             yield queue
         return
     from longshore.media.memory import MemoryQueue

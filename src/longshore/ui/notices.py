@@ -15,7 +15,7 @@ _NAMED = 3
 def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     """The lines, each under a name that stays while its figures change."""
     from longshore.runs.control.pause import EVERYTHING
-    from longshore.ui.output import counted, duration, moment, printable
+    from longshore.ui.words import counted, duration, moment, printable
 
     lines = {}
     for name, since in held.paused.items():

@@ -1,9 +1,8 @@
-"""How far a run is, while it runs: a bar on a terminal, a line now and then in a pipe. Always on standard error."""
+"""The progress of a run on standard error: a bar on a terminal, a line every few seconds in a pipe."""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import TracebackType
@@ -18,52 +17,54 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.input_files import STANDARD_INPUT
 from longshore.runs.submit.submission import Submission
 from longshore.runs.watch.current_rate import CurrentRate
-from longshore.system.terminal import control_keys_not_echoed
-from longshore.ui.output import left_words
+from longshore.ui.live_view import PipedLines, can_redraw, ctrl_c_unseen
+from longshore.ui.words import left_words, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
 
 
 class RunProgress(AbstractContextManager["RunProgress"], Protocol):
-    """Shows a run while it runs."""
+    """A view of a run while it runs."""
 
     def show(self, count: Count, pace: CurrentRate) -> None:
-        """The run stands so."""
+        """Show the counts and the rate."""
 
     def say(self, text: str) -> None:
-        """A sentence, without disturbing the rest."""
+        """Write a sentence without disturbing the rest."""
 
 
 def console() -> Console:
-    """Where people are spoken to: standard error; plain, uncut text where that is no terminal."""
+    """Return the console for messages to people: standard error; plain, uncut text if that is no terminal."""
     return Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 def run_progress(to: Console) -> RunProgress:
-    """The bar, or the lines."""
-    return _Bar(to) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+    """Return the bar for a terminal, the lines for a pipe."""
+    return _Bar(to) if can_redraw(to) else _Lines(to, EVERY)
+
+
+@contextmanager
+def counting(text: Callable[[int], str], first: str = "Reading…") -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the number of items done; a terminal shows `first`, then `text` of the number."""
+    to = console()
+    if not can_redraw(to):
+        yield lambda _: None
+        return
+    with to.status(first) as status:
+        yield lambda done: status.update(text(done))
 
 
 @contextmanager
 def submitting(source: Source) -> Iterator[Callable[[Submission], None]]:
-    """What a submission calls as it goes on. Only a terminal is shown anything."""
+    """Yield a function to call as a submission goes on; only a terminal shows anything."""
     to = console()
-    # Where the jobs are typed in, a moving line would be in the way.
-    if not to.is_terminal or to.is_dumb_terminal or (source.name == STANDARD_INPUT and sys.stdin.isatty()):
+    # When the jobs are typed in, a moving line would be in the way.
+    if not can_redraw(to) or (source.name == STANDARD_INPUT and sys.stdin.isatty()):
         yield lambda _: None
         return
     with to.status("Reading…") as status:
         yield lambda done: status.update(f"Submitting to run {done.run_id}: {done.submitted + done.duplicates:,} jobs")
-
-
-def rate(per_second: float) -> str:
-    """Jobs by the second, or by the minute or hour where they are slow."""
-    if per_second >= 10:
-        return f"{per_second:,.0f}/s"
-    if per_second >= 1:
-        return f"{per_second:.1f}/s"
-    return f"{per_second * 60:.1f}/min" if per_second * 60 >= 1 else f"{per_second * 3600:.1f}/h"
 
 
 def _facts(count: Count, pace: CurrentRate) -> tuple[str, str, str]:
@@ -76,6 +77,7 @@ def _facts(count: Count, pace: CurrentRate) -> tuple[str, str, str]:
 
 
 class _Bar:
+    # Not a `LivePicture`: the spinner of `Progress` moves between two counts, so it draws by itself.
     def __init__(self, to: Console) -> None:
         self._progress = Progress(
             SpinnerColumn(style="cyan"),
@@ -98,7 +100,7 @@ class _Bar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The bar of a run that is over says what came of it; half a bar would only be in the way of the words.
+        # The full bar of a finished run stays on the screen; a part of a bar would only be in the way of the summary.
         self._progress.live.transient = not self._progress.finished
         self._progress.stop()
         self._around.close()
@@ -119,44 +121,18 @@ class _Bar:
         self._progress.console.print(f"[yellow]{escape(text)}[/yellow]")
 
 
-@contextmanager
-def ctrl_c_unseen(to: Console) -> Iterator[None]:
-    """Keep the terminal from writing ^C where the cursor stands, which is in the middle of the bar."""
-    try:
-        terminal = to.file.fileno()
-    except OSError:
-        yield
-        return
-    with control_keys_not_echoed(terminal):
-        yield
-
-
-class _Lines:
-    def __init__(self, to: Console) -> None:
-        self._to = to
-        self._last_time = time.monotonic()
-        self._last_done = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+class _Lines(PipedLines):
+    _last_done = 0
 
     def show(self, count: Count, pace: CurrentRate) -> None:
-        now = time.monotonic()
         done = _done(count)
-        ended = count.remaining == 0 and done != self._last_done
-        if not ended and now - self._last_time < EVERY:
-            return
-        self._last_time, self._last_done = now, done
-        facts = [f"{done:,} of {count.total:,} done", *(fact for fact in _facts(count, pace) if fact)]
-        self._to.print(", ".join(facts), markup=False)
 
-    def say(self, text: str) -> None:
-        self._to.print(text, markup=False)
+        def line() -> str:
+            self._last_done = done
+            facts = [f"{done:,} of {count.total:,} done", *(fact for fact in _facts(count, pace) if fact)]
+            return ", ".join(facts)
+
+        self.say_when_due(line, now=count.remaining == 0 and done != self._last_done)
 
 
 def _done(count: Count) -> int:

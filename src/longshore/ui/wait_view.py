@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -12,14 +11,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from longshore.cli.verbs.inspect.estimate import binding_words, time_left
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.watch.blockers import Blockers
 from longshore.runs.watch.watcher import RunSnapshot
-from longshore.ui.live_view import LivePicture, PipedLines
+from longshore.ui.estimate_words import binding_words, time_left
+from longshore.ui.live_view import LivePicture, PipedLines, can_redraw
 from longshore.ui.notices import notices
-from longshore.ui.output import counted, printable
-from longshore.ui.progress import rate
+from longshore.ui.words import counted, printable, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
@@ -39,7 +37,7 @@ class WaitView(AbstractContextManager["WaitView"], Protocol):
 
 def wait_view(to: Console, title: str) -> WaitView:
     """The picture, or the lines."""
-    return _Picture(to, title) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+    return _Picture(to, title) if can_redraw(to) else _Lines(to)
 
 
 def progress_line(look: RunSnapshot, found: Estimate) -> str:
@@ -136,21 +134,13 @@ class _Picture(LivePicture):
 
 class _Lines(PipedLines):
     def __init__(self, to: Console) -> None:
-        super().__init__(to)
-        self._last = float("-inf")
+        super().__init__(to, EVERY, first=True)
         self._unattended = 0
-        self._told: dict[str, str] = {}
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
-        now = time.monotonic()
-        if look.count.remaining and now - self._last >= EVERY:
-            self._last = now
-            self.say(progress_line(look, look.estimate))
-        # Once each, until it is over: the figures in them change.
-        before, self._told = self._told, notices(held, look.evidence.hosts)
-        for name, line in self._told.items():
-            if name not in before:
-                self.say(line)
+        if look.count.remaining:
+            self.say_when_due(lambda: progress_line(look, look.estimate))
+        self.say_new(notices(held, look.evidence.hosts))
         # Once, and not for a worker that was between two jobs when it was looked at.
         self._unattended = self._unattended + 1 if look.unattended else 0
         if self._unattended == 2:

@@ -1,4 +1,4 @@
-"""How each worker of a fleet is started."""
+"""The command that starts each worker of a fleet."""
 
 from __future__ import annotations
 
@@ -6,40 +6,43 @@ import hashlib
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longshore.cli.launch import Launch
+from longshore.fleet.launch.fleet_log import LOGS
+from longshore.fleet.launch.worker_environment import given_options, worker_environment
 from longshore.fleet.partitions.membership import PartitionMode
 from longshore.fleet.supervise.allowed_partitions import write_limits
 from longshore.fleet.supervise.control import HOME
 from longshore.fleet.supervise.supervisor import WorkerCommand
 from longshore.fleet.supervise.worker_slot import WorkerSlot
-from longshore.runs.local.campaign import said, worker_environment
-from longshore.ui.fleet_board import worker_name
-from longshore.ui.fleet_log import LOGS
+
+if TYPE_CHECKING:
+    from longshore.fleet.launch.launch import Launch
+    from longshore.settings import Settings
 
 
-def command(launch: Launch, number: int) -> WorkerCommand:
-    """How to start worker N of a fleet."""
-    order, settings, lineup = launch.order, launch.settings, launch.lineup
-    name = fleet_name(launch)
-    shared = lineup.partitioned and not lineup.trial
-    limits = lineup.limits_of(number)
+def worker_command(launch: Launch, number: int) -> WorkerCommand:
+    """Return the command that starts worker `number` of a fleet."""
+    options, settings, plan = launch.options, launch.settings, launch.plan
+    name = fleet_name(settings)
+    shared = plan.partitioned and not plan.trial
+    limits = plan.limits_of(number)
     place = WorkerSlot(
         fleet=name,
         number=number,
-        size=lineup.size,
+        size=plan.size,
         mode=(PartitionMode.STRICT if settings.strict_partitions else PartitionMode.HELP) if shared else None,
-        table=None if order.table is None else str(order.table.resolve()),
-        limits=None if limits is None else str(write_limits(_limits_file(number if lineup.trial else None), limits)),
+        table=None if options.table is None else str(options.table.resolve()),
+        limits=None if limits is None else str(write_limits(_limits_file(number if plan.trial else None), limits)),
     )
     return WorkerCommand(
         name=worker_name(number),
         arguments=(
-            *(sys.executable, "-m", "longshore", "work", str(order.file), "--lifeline", "--place", place.encoded()),
-            *(("--run", order.run) if order.run is not None else ()),
-            *(("--until-done",) if order.until_done else ()),
+            *(sys.executable, "-m", "longshore", "work", str(options.file), "--lifeline", "--place", place.encoded()),
+            *(("--run", options.run) if options.run is not None else ()),
+            *(("--until-done",) if options.until_done else ()),
             *("--worker-id", f"{name}-{number}"),
-            *said(settings, "concurrency", "lease_seconds", "profile"),
+            *given_options(settings, "concurrency", "lease_seconds", "profile"),
         ),
         log=LOGS / f"worker_{number}.log",
         environment=worker_environment(settings),
@@ -47,13 +50,18 @@ def command(launch: Launch, number: int) -> WorkerCommand:
 
 
 def _limits_file(number: int | None) -> Path:
-    """Where the limits of one worker are, or those of all."""
+    """Return the file with the partitions of worker `number`, or of all workers."""
     return (HOME / ("partitions.json" if number is None else f"partitions_{number}.json")).absolute()
 
 
-def fleet_name(launch: Launch) -> str:
-    """What tells this fleet from all others, and is the same when it is started again: the host and the folder."""
-    if launch.settings.worker_id is not None:
-        return launch.settings.worker_id
+def worker_name(number: int) -> str:
+    """Return the name of worker `number` of a fleet."""
+    return f"worker {number}"
+
+
+def fleet_name(settings: Settings) -> str:
+    """Return the name of the fleet: unique, and the same after a restart, as it is made of the host and the folder."""
+    if settings.worker_id is not None:
+        return settings.worker_id
     folder = hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:4]
     return f"{socket.gethostname().partition('.')[0]}_{folder}"

@@ -1,35 +1,31 @@
-"""A run from end to end on this machine: its workers started, watched, and stopped in order."""
+"""A run from its first job to its last on this machine: the workers are started, watched and stopped in order."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from typing import Protocol
 
-from longshore.cli.options import LOCAL
 from longshore.errors import QueueUnavailableError
+from longshore.fleet.launch.stop_signals import stop_signals
+from longshore.fleet.launch.worker_command import worker_name
+from longshore.fleet.launch.worker_environment import given_options, worker_environment
 from longshore.fleet.supervise.supervisor import Fleet, WorkerCommand, WorkerExit
 from longshore.queue import Count, Queue, totals
-from longshore.runs.watch.current_rate import CurrentRate
-from longshore.settings import TABLE, Settings
-from longshore.ui.fleet_board import FleetBoard, ProxySummary
-from longshore.ui.host_notices import HostNews
-from longshore.ui.progress import RunProgress
+from longshore.runs.local.defaults import LOCAL_DEFAULTS
+from longshore.settings import Settings
 
 LOOK_EVERY = 0.2
-"""Seconds between two looks at the counters."""
+"""Seconds between two reads of the counters."""
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What to work on, with what, and how much of it."""
+    """A run, the handler file and the settings of its workers, and the folder of their logs."""
 
     run: str
     handler_file: Path
@@ -37,32 +33,32 @@ class Campaign:
     logs: Path
     """The folder of the workers' logs."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for its workers, besides those they have anyway."""
+    """Environment variables for the workers, in addition to those of this process."""
 
     @property
     def lease_seconds(self) -> float:
-        """The lease of its workers: as set, else short."""
+        """The lease of its workers: as set, else the short default of a local run."""
         return self._local("lease_seconds")
 
     def _local(self, name: str) -> float:
-        return float(getattr(self.settings, name)) if name in self.settings.sources else LOCAL[name]
+        return float(getattr(self.settings, name)) if name in self.settings.sources else LOCAL_DEFAULTS[name]
 
     def commands(self) -> list[WorkerCommand]:
-        """How to start each of its workers."""
+        """Return the command of each of its workers."""
         settings = self.settings
         arguments = (
             sys.executable,
             *("-m", "longshore", "work", str(self.handler_file), "--run", self.run, "--until-done", "--lifeline"),
             *("--profile", settings.profile, "--batch-size", str(settings.batch_size)),
-            *said(settings, "concurrency", "min_delay_seconds", "max_delay_seconds"),
+            *given_options(settings, "concurrency", "min_delay_seconds", "max_delay_seconds"),
             *("--lease-seconds", str(self.lease_seconds)),
             *("--poll-interval", str(self._local("poll_interval"))),
-            # Limits that are meant for a worker of its own would leave the run unfinished.
+            # The limits of a single worker would leave the run unfinished.
             *("--max-work", "0", "--max-empty-polls", "0", "--max-idle-hours", "0"),
         )
         return [
             WorkerCommand(
-                name=f"worker {number}",
+                name=worker_name(number),
                 arguments=(*arguments, *self._label(number)),
                 log=self.logs / f"worker_{number}.log",
                 environment=worker_environment(settings) | dict(self.environment),
@@ -75,27 +71,23 @@ class Campaign:
         return ("--worker-id", f"{label}-{number}") if label else ()
 
 
-def said(settings: Settings, *names: str) -> Iterator[str]:
-    """What the command line said of these settings, as options for a worker; the rest it looks up itself."""
-    for name in names:
-        if settings.source(name).level == "command line":
-            yield from (TABLE[name].flag, settings.shown(name))
+class CampaignProgress(Protocol):
+    """The view that `conduct` reports to while the workers run."""
 
+    def begin(self, fleet: Fleet) -> None:
+        """Follow this fleet; its workers are about to start."""
 
-def worker_environment(settings: Settings) -> dict[str, str]:
-    """The environment of a worker process that writes its log into a file."""
-    # The queue's URL may hold a password: in the environment nobody else on the machine sees it. Its other names
-    # are emptied, so that a .env file cannot contradict what was decided here.
-    queue = TABLE["queue"]
-    log_format = settings.log_format if "log_format" in settings.sources else "text"
-    return {
-        **os.environ,
-        **dict.fromkeys(queue.aliases, ""),
-        queue.variable: settings.queue,
-        TABLE["log_format"].variable: log_format,
-        TABLE["debug"].variable: str(settings.debug).lower(),
-        "PYTHONUTF8": "1",
-    }
+    def hear(self, worker: str, line: bytes) -> None:
+        """Take a status report of a worker."""
+
+    def say(self, text: str) -> None:
+        """Tell the person a sentence."""
+
+    async def update(self, count: Count | None) -> None:
+        """Show the counts of the run; None if the queue did not answer this time."""
+
+    def finish(self, count: Count) -> None:
+        """Show the counts after the last worker has ended."""
 
 
 @dataclass(frozen=True)
@@ -107,17 +99,13 @@ class Conducted:
     interrupted: bool
 
 
-async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Conducted:
-    """Start the workers, show how far they are, and return when the last has ended.
+async def conduct(queue: Queue, campaign: Campaign, progress: CampaignProgress) -> Conducted:
+    """Start the workers, report their progress, and return when the last has ended.
 
-    The first Ctrl-C lets them finish what they hold, the second makes them give it back, the third kills them.
+    The first Ctrl-C lets them finish their jobs in flight, the second makes them release these, the third kills them.
     """
-    # How far the workers are is seen in the queue. That their proxies rest is not: they say so.
-    # `board` is made below: it looks at the fleet.
-    fleet = Fleet(campaign.commands(), progress.say, heard=lambda *said: board.hear(*said))  # noqa: PLW0108
-    board = FleetBoard(fleet.clock, fleet.posts, None, campaign.run, campaign.settings.workers)
-    proxies = ProxySummary(board, progress.say)
-    hosts = HostNews(queue, campaign.run, fleet.clock, progress.say)
+    fleet = Fleet(campaign.commands(), progress.say, heard=progress.hear)
+    progress.begin(fleet)
     working = asyncio.create_task(fleet.run())
     stops = 0
 
@@ -130,44 +118,19 @@ async def conduct(queue: Queue, campaign: Campaign, progress: RunProgress) -> Co
             working.cancel()
         fleet.stop()
 
-    pace = CurrentRate()
-    clock = fleet.clock
-    with asked_to_stop(stop):
+    with stop_signals(stop):
         try:
             while not working.done():
-                # A busy queue is no reason to stop; the workers say so in their logs if it stays that way.
+                count = None
+                # A busy queue is no reason to stop; if it stays busy, the workers' logs say so.
                 with suppress(QueueUnavailableError):
                     count = totals(await queue.stats(campaign.run))
-                    pace.note(clock.monotonic(), count.total - count.remaining)
-                    if (opens := await hosts.look(count)) is not None:
-                        pace.wait_until(opens)
-                    progress.show(count, pace)
-                proxies.look()
+                await progress.update(count)
                 await asyncio.wait({working}, timeout=LOOK_EVERY)
         finally:
             working.cancel()
             await asyncio.wait({working})
     count = totals(await queue.stats(campaign.run))
-    progress.show(count, pace)
+    progress.finish(count)
     endings = [] if working.cancelled() else working.result()
     return Conducted(count, endings, interrupted=stops > 0)
-
-
-@contextmanager
-def asked_to_stop(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop`, in the event loop, for each Ctrl-C or request to end, instead of dying of it."""
-    if threading.current_thread() is not threading.main_thread():
-        # Signals are heard by the main thread only, which is somebody else's here.
-        yield
-        return
-    loop = asyncio.get_running_loop()
-
-    def handle(_signal: int, _frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(stop)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,7 +19,7 @@ from longshore.top.figures import FiguresReader
 from longshore.top.screens.dashboard import Dashboard
 from longshore.top.screens.dialogs import Help
 from longshore.top.screens.view import View
-from longshore.ui.output import printable
+from longshore.ui.words import printable
 
 EVERY, LONGEST = 1.0, 15.0
 """Seconds between two looks: at a queue that answers at once, and at one that takes its time."""

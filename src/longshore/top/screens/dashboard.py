@@ -25,8 +25,7 @@ from longshore.top.screens.pane import Pane, PaneColumn, PaneRow, cell
 from longshore.top.screens.plot import Plot
 from longshore.top.screens.view import Target, View
 from longshore.top.workers import WorkerRow
-from longshore.ui.output import duration
-from longshore.ui.progress import rate
+from longshore.ui.words import duration, rate
 
 _COUNT = len("9,999,999")
 _RATE = len("59.9/min")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from longshore.cli.verbs.inspect.estimate import binding_words, time_left
 from longshore.queue import Count
 from longshore.runs.estimate.estimate import Binding
 from longshore.top.figures import QueueFigures
-from longshore.ui.output import left_words, one_line
-from longshore.ui.progress import rate
+from longshore.ui.estimate_words import binding_words, time_left
+from longshore.ui.words import left_words, one_line, rate
 
 
 class HeaderBar(Widget):

@@ -19,7 +19,7 @@ from longshore.queue import Selection
 from longshore.top.find_jobs import Detail, detail_of, row_of
 from longshore.top.log_lines import LogPart, log_parts
 from longshore.top.screens.view import Target, View
-from longshore.ui.output import duration, moment, one_line, printable
+from longshore.ui.words import duration, moment, one_line, printable
 
 _LOGS_SHARE, _LOGS_EVERY = 20, 3.0
 _TRACEBACK = 15

@@ -14,7 +14,7 @@ from longshore.top.find_jobs import FoundJobs, JobRow, Wanted, find
 from longshore.top.screens.job import JobView
 from longshore.top.screens.pane import Pane, PaneColumn, PaneRow, cell
 from longshore.top.screens.view import Target, View
-from longshore.ui.output import one_line
+from longshore.ui.words import one_line
 
 _EVERY, _SHARE = 3.0, 20
 """They are read again every so many seconds at most, and for this part of the time at most."""

@@ -12,7 +12,7 @@ from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable
 
-from longshore.ui.output import one_line
+from longshore.ui.words import one_line
 
 _NARROWEST = 13
 """What a column that takes what is left has at least, if it needs as much."""

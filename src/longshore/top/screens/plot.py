@@ -7,8 +7,7 @@ from textual.widget import Widget
 
 from longshore.runs.estimate.throughput import ThroughputSpan
 from longshore.top.throughput_columns import columns_of
-from longshore.ui.output import duration
-from longshore.ui.progress import rate
+from longshore.ui.words import duration, rate
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _LABEL = len("59.9/min ")

@@ -17,7 +17,7 @@ from longshore.errors import LongshoreError
 from longshore.queue import Selection
 from longshore.top.bulk_change import BulkChange, size_of
 from longshore.top.screens.dialogs import Question
-from longshore.ui.output import counted, printable
+from longshore.ui.words import counted, printable
 
 if TYPE_CHECKING:
     from longshore.top.screens.app import Top

@@ -57,10 +57,10 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
     """How many were packed now, where something is chosen and agreed to; and what is archived."""
     from longshore.cli.job_selection import agreed, size
     from longshore.errors import UsageError
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.url import mask_url
 
-    async with opened_existing(settings) as opened:
+    async with open_existing(settings) as opened:
         if not opened.traits.archives:
             raise UsageError(
                 f"{mask_url(settings.queue)} has no archive: its jobs stay where they are until they are removed. "
@@ -81,7 +81,7 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
 
 
 def _said(packed: int, chosen: Selection, older_than: str) -> str:
-    from longshore.ui.output import counted
+    from longshore.ui.words import counted
 
     if not packed and chosen.error is not None:
         return "Completed jobs have no error: nothing was packed. `longshore prune --error` removes failed ones."
@@ -98,26 +98,19 @@ def _facts(packed: int | None, months: list[Month]) -> dict[str, Any]:
 
 
 def _show(months: list[Month]) -> None:
-    from longshore.ui.output import write, write_table
+    from longshore.ui.output import write
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import size_words
 
     if not months:
         write("The archive is empty.")
         return
-    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", bytes_said(m.size)) for m in months]
+    rows = [(m.month, f"{m.jobs:,}", f"{m.files:,}", size_words(m.size)) for m in months]
     if len(months) > 1:
         sums = [_sum(months, name) for name in ("jobs", "files", "size")]
-        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", bytes_said(sums[2])))
+        rows.append(("all", f"{sums[0]:,}", f"{sums[1]:,}", size_words(sums[2])))
     write_table(("month", "jobs", "files", "size"), rows, right=("jobs", "files", "size"))
 
 
 def _sum(months: list[Month], name: str) -> int:
     return sum(getattr(month, name) for month in months)
-
-
-def bytes_said(size: float) -> str:
-    """So many bytes, as a person says it: `980 bytes`, `3.1 KB`."""
-    for unit in ("bytes", "KB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"

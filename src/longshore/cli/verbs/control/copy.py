@@ -155,7 +155,8 @@ def _carried_out(doing: Coroutine[Any, Any, int], go_on: str) -> int:
 
 async def _copy(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
     from longshore.runs.transfer.copy_jobs import copy as copy_jobs
-    from longshore.ui.output import counted, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
         with _progress("Copying", total, _RESUME) as progress:
@@ -170,7 +171,8 @@ async def _copy(here: Settings, there: Settings, run: str | None, *, resume: boo
 
 async def _move(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
     from longshore.runs.transfer.move_jobs import Move
-    from longshore.ui.output import counted, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
         with _progress("Moving", total, _RESUME_MOVE) as progress:
@@ -197,10 +199,11 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
 async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: bool) -> int:
     import time
 
-    from longshore.runs.open_queue import counts_of, opened, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing, open_or_create
     from longshore.runs.transfer.copy_jobs import taking_over
     from longshore.runs.transfer.offline_checkout import CheckoutFile, make_ready, take_away
-    from longshore.ui.output import counted, moment, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted, moment
 
     sheet_path = _sheet_of(there.queue)
     if sheet_path is None:
@@ -208,12 +211,12 @@ async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: b
     sheet: CheckoutFile | None = CheckoutFile.read(sheet_path) if resume and sheet_path.exists() else None
     if sheet is not None:
         _refuse_other_terms(sheet, terms)
-    async with opened_existing(here) as source:
+    async with open_existing(here) as source:
         if terms.run is not None:
             await counts_of(source, terms.run, here)
         if sheet is None and sheet_path.exists():
             CheckoutFile.refuse_another(sheet_path)
-        async with opened(there) as queue:
+        async with open_or_create(there) as queue:
             bundle = taking_over(queue)
             if sheet is None:
                 await make_ready(bundle)
@@ -242,14 +245,14 @@ def _refuse_other_terms(sheet: CheckoutFile, terms: Terms) -> None:
 
 async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
     from longshore.clock import SystemClock
-    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.open_queue import open_existing
     from longshore.runs.transfer.copy_jobs import taking_over
     from longshore.runs.transfer.offline_checkout import CheckoutFile
     from longshore.runs.transfer.offline_merge import merge
 
     sheet = CheckoutFile.read(sheet_path)
     # The queue the jobs are from is there, or it is not the one.
-    async with opened_existing(here) as bundle, opened_existing(there) as source:
+    async with open_existing(here) as bundle, open_existing(there) as source:
         with _progress("Merging", len(sheet.loans), _GO_ON) as progress:
             done = await merge(bundle, taking_over(source), sheet, SystemClock(), progress=progress)
     _write_merge(done, there)
@@ -257,7 +260,8 @@ async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
 
 
 def _write_merge(done: Merge, there: Settings) -> None:
-    from longshore.ui.output import counted, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
 
     parts = [
         f"{number:,} {name}"
@@ -294,12 +298,12 @@ async def _both(
 ) -> AsyncIterator[tuple[Queue, TakesOver, int]]:
     """The two queues, open, and how many jobs are to go. The target is not made before it is known to be needed."""
     from longshore.queue import totals
-    from longshore.runs.open_queue import counts_of, opened, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing, open_or_create
     from longshore.runs.transfer.copy_jobs import refuse_known_runs, taking_over
 
-    async with opened_existing(here) as source:
+    async with open_existing(here) as source:
         counts = await (source.stats() if run is None else counts_of(source, run, here))
-        async with opened(there) as queue:
+        async with open_or_create(there) as queue:
             target = taking_over(queue)
             if not resume:
                 await refuse_known_runs(source, target, run)
@@ -319,16 +323,12 @@ async def _write_standing(target: Queue, run: str | None) -> None:
 
 @contextmanager
 def _progress(doing: str, total: int, go_on: str) -> Iterator[Progress]:
-    """What is called as it goes on. Only a terminal is shown anything. A queue that gives up says how to go on."""
-    from longshore.ui.progress import console
+    """Yield a function to call with the number of jobs done. An error of the queue also says how to go on."""
+    from longshore.ui.progress import counting
 
-    to = console()
     try:
-        if not to.is_terminal or to.is_dumb_terminal:
-            yield lambda _: None
-            return
-        with to.status(f"{doing}…") as status:
-            yield lambda done: status.update(f"{doing}: {done:,} of {total:,} jobs")
+        with counting(lambda done: f"{doing}: {done:,} of {total:,} jobs", f"{doing}…") as progress:
+            yield progress
     except QueueError as error:
         raise type(error)(f"{error} {go_on}") from error
 

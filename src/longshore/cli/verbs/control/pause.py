@@ -30,7 +30,8 @@ def pause(
     half a minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
     """
     from longshore.settings import resolve
-    from longshore.ui.output import moment, write, write_json
+    from longshore.ui.output import write, write_json
+    from longshore.ui.words import moment
 
     settings = resolve({"queue": queue, "debug": debug})
     if run is not None or everything:
@@ -65,10 +66,10 @@ def _named(run: str | None, *, everything: bool) -> str:
 
 async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
     from longshore.runs.control.pause import EVERYTHING, pause, paused, resume
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.ui.output import write
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         # A run that is gone may still be let go.
         if run != EVERYTHING and (pausing or run not in await paused(queue)):
             await counts_of(queue, run, settings)
@@ -84,9 +85,9 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
 
 async def _paused(settings: Settings) -> dict[str, float]:
     from longshore.runs.control.pause import paused
-    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.open_queue import open_existing
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         return await paused(queue)
 
 

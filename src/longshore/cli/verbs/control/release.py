@@ -15,7 +15,8 @@ _HELD = frozenset({State.CLAIMED})
 
 async def _release(queue: Queue, chosen: Selection) -> int:
     from longshore.runs.control.release import release as give_back
-    from longshore.ui.output import counted, note
+    from longshore.ui.output import note
+    from longshore.ui.words import counted
 
     done = await give_back(queue, chosen)
     if done.anew:

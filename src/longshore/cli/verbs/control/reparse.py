@@ -59,12 +59,12 @@ def reparse(
 
 async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> Reparsed:
     from longshore.errors import NotFoundError
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.reparse import reparse as reparse_run
     from longshore.scrape.capture.page_store import PageStore
 
     folder = Path(settings.data_folder)
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         if not (folder / "pages").is_dir():
             raise NotFoundError(
@@ -94,7 +94,8 @@ async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
 
 
 def _print(done: Reparsed) -> None:
-    from longshore.ui.output import counted, one_line, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted, one_line
 
     lines = [
         (done.repaired, "repaired: failed before, completed now"),

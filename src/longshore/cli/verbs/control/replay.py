@@ -30,10 +30,10 @@ def replay(
     Every request is answered as it was answered then; one that was not made then is refused. The exit code is 0 if the
     handler passes now, and 1 if it fails.
     """
-    from longshore.cli.verbs.work.work import check_kinds
     from longshore.handlers.load import load_handlers
     from longshore.handlers.offline_run import run_offline
     from longshore.observe.logs import configure
+    from longshore.runs.local.choose_handler import check_kinds
     from longshore.scrape.capture.failure_bundles import read_bundle
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.output import write_json
@@ -79,7 +79,8 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
     from longshore.handlers.offline_run import failure_of
     from longshore.outcome import Snoozed
     from longshore.runs.watch.failures import subject
-    from longshore.ui.output import counted, moment, one_line, printable, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted, moment, one_line, printable
 
     failure = failure_of(attempt)
     facts = [

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from longshore.fleet.partitions.assignment_table import AssignmentTable
     from longshore.settings import Settings
 
-NONE_OF_ITS_OWN = "(helps the others)"
-
 
 def assign(
     workers: Annotated[
@@ -60,6 +58,7 @@ def assign(
     from longshore.fleet.partitions.assignment import assign as share_out
     from longshore.fleet.partitions.assignment_table import read_table, told
     from longshore.settings import resolve
+    from longshore.ui.assignment import show_assignment
 
     settings = resolve({"workers": workers, "queue": queue, "debug": debug})
     number = settings.workers
@@ -77,49 +76,16 @@ def assign(
     if json:
         _write_json(shares, pending)
     else:
-        show(shares, pending)
+        show_assignment(shares, pending)
         _write_summary(shares, fixed)
-
-
-def show(shares: Shares, pending: Mapping[str, int] | None = None) -> None:
-    """The assignment as a table for people, a worker a row; with the jobs pending for each, where they are known."""
-    from rich.console import Console
-
-    from longshore.ui.output import printable, write_table
-
-    columns = ["worker", "partitions", "has"]
-    rows = [
-        [str(number), printable(", ".join(share)) or NONE_OF_ITS_OWN, str(len(share))]
-        for number, share in shares.items()
-    ]
-    if pending is not None:
-        columns.append("pending")
-        for row, share in zip(rows, shares.values(), strict=True):
-            row.append(f"{sum(pending.get(partition, 0) for partition in share):,}")
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        write_table(columns, rows, right=("worker", "has", "pending"))
-        return
-    from rich import box
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    # What each worker has is the point of it, so a long list is wrapped rather than cut.
-    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    for column in columns:
-        drawn.add_column(column, justify="left" if column == "partitions" else "right", no_wrap=column != "partitions")
-    for number, names, *counts in rows:
-        style = "dim" if names == NONE_OF_ITS_OWN else ""
-        drawn.add_row(Text(number, style="cyan"), Text(names, style=style), *counts)
-    console.print(drawn)
 
 
 async def _pending(settings: Settings, run: str) -> dict[str, int]:
     """How many jobs of each partition of a run are pending. Jobs without a partition are nobody's in particular."""
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
 
     pending: dict[str, int] = {}
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         for count in await counts_of(queue, run, settings):
             if count.partition:
                 pending[count.partition] = pending.get(count.partition, 0) + count.pending
@@ -163,7 +129,8 @@ def _write_json(shares: Shares, pending: Mapping[str, int] | None) -> None:
 def _write_summary(shares: Shares, table: AssignmentTable | None) -> None:
     from longshore.fleet.partitions.assignment import assign as share_out
     from longshore.fleet.partitions.assignment import moved
-    from longshore.ui.output import counted, write
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
 
     partitions = [partition for share in shares.values() for partition in share]
     write(

@@ -49,7 +49,7 @@ def autoscale_target(
 
 
 async def _counted(settings: Settings, run: str | None) -> list[Count]:
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         return await (counts_of(queue, run, settings) if run else queue.stats())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,15 +19,6 @@ _WATCHED = 3.0
 """Seconds between the two looks: the second tells how fast it goes now."""
 _SURVEYED = 10.0
 """Seconds for which pending jobs are read at most, to see which hosts they are for."""
-_WORDS = {
-    "workers": ("the workers", "twice as many would take about half the time"),
-    "host": ("the rate of {host}", "more workers would not help"),
-    "retries": ("retries", "attempts that fail, and the pauses before the next"),
-    "delays": ("delays", "jobs that may not begin yet"),
-    "stragglers": ("stragglers", "a few long jobs, while most workers have nothing to do"),
-    "nobody": ("nobody", "start a worker"),
-}
-"""What binds, and what that means."""
 
 
 def estimate(
@@ -43,6 +34,7 @@ def estimate(
     it says so, and gives no number.
     """
     from longshore.settings import resolve
+    from longshore.ui.estimate_words import estimate_json
     from longshore.ui.notices import notices, notices_json
     from longshore.ui.output import write, write_json
 
@@ -59,10 +51,10 @@ def estimate(
 async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
     from longshore.clock import SystemClock
     from longshore.runs.estimate.forecast import Forecast
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
 
     clock = SystemClock()
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         watch = Forecast(queue, run, clock)
         look = await watch.look()
@@ -77,7 +69,8 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
 def _said(look: RunSnapshot, found: Estimate) -> list[str]:
     import time
 
-    from longshore.ui.output import counted, duration, moment, printable
+    from longshore.ui.estimate_words import binding_words
+    from longshore.ui.words import counted, duration, moment, printable
 
     if not look.count.remaining:
         return ["It is done: nothing is left to do."]
@@ -98,68 +91,9 @@ def _said(look: RunSnapshot, found: Estimate) -> list[str]:
 
 
 def _basis(basis: Basis) -> str:
-    from longshore.ui.output import counted, duration
+    from longshore.ui.words import counted, duration
 
     parts = [f"{counted(basis.finished, 'job')} finished in {duration(basis.seconds)}"]
     if basis.workers:
         parts.append(f"{counted(basis.workers, 'worker')}")
     return ", ".join([*parts, f"about {basis.slots:.3g} under way at once"])
-
-
-def binding_words(found: Estimate) -> str:
-    """What binds and what that means, in words; nothing where that is not known."""
-    from longshore.ui.output import printable
-
-    if found.untaken:
-        return f"{_bound_by(found)}: start a worker that takes {printable(', '.join(found.untaken))}"
-    return "" if found.binds is None else f"{_bound_by(found)}: {_WORDS[found.binds][1]}"
-
-
-def _bound_by(found: Estimate) -> str:
-    from longshore.ui.output import printable
-
-    return "" if found.binds is None else _WORDS[found.binds][0].format(host=printable(found.host))
-
-
-def estimate_line(found: Estimate) -> str:
-    """Both times, what binds and what that means; where they are not known, why."""
-    return _line(found, binding_words(found))
-
-
-def short_estimate_line(found: Estimate) -> str:
-    """The same for a hundred columns: without what it means."""
-    return _line(found, _bound_by(found))
-
-
-def _line(found: Estimate, binds: str) -> str:
-    from longshore.ui.output import printable
-
-    if found.p50 is None:
-        return f"time left not known yet: {printable(found.unknown)}"
-    return f"{time_left(found)}; what binds: {binds}"
-
-
-def time_left(found: Estimate) -> str:
-    """`2 min 10 s to 3 min left`; nothing where it is not known."""
-    from longshore.ui.output import left_words
-
-    return "" if found.p50 is None or found.p90 is None else left_words(found.p90, soonest=found.p50)
-
-
-def estimate_json(found: Estimate) -> dict[str, Any]:
-    """An estimate for programs, in seconds from now."""
-    import msgspec
-
-    rounded = {name: None if value is None else round(value, 1) for name, value in _times(found).items()}
-    return {
-        **rounded,
-        "binds": found.binds,
-        **({"host": found.host} if found.host else {}),
-        **({"untaken": found.untaken} if found.untaken else {}),
-        **({"unknown": found.unknown} if found.unknown else {}),
-        **({"basis": msgspec.to_builtins(found.basis)} if found.basis else {}),
-    }
-
-
-def _times(found: Estimate) -> dict[str, float | None]:
-    return {"p50_seconds": found.p50, "p90_seconds": found.p90}

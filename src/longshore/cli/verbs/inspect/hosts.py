@@ -33,9 +33,9 @@ def hosts(json: options.Json = False, queue: options.Queue = None, debug: option
 async def _look(settings: Settings) -> tuple[float, dict[str, HostRate]]:
     from longshore.clock import SystemClock
     from longshore.pacing.store_shared import rate_store_for
-    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.open_queue import open_existing
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         return await rate_store_for(queue, SystemClock()).all()
 
 
@@ -58,7 +58,9 @@ def _as_json(name: str, standing: HostRate, now: float) -> dict[str, Any]:
 
 
 def _show(known: dict[str, HostRate], now: float) -> None:
-    from longshore.ui.output import about, moment, write, write_table
+    from longshore.ui.output import write
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import about, moment
 
     if not known:
         write("No host was asked yet.")

@@ -42,9 +42,9 @@ def jobs(
 
 
 async def _jobs(settings: Settings, chosen: Selection, limit: int, *, json: bool) -> None:
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         if chosen.run is not None:
             await counts_of(queue, chosen.run, settings)
         await (_write_json if json else _write_table)(_first(queue, chosen, limit), limit)
@@ -78,9 +78,11 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
 
 
 async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
-    from longshore.cli.verbs.inspect.status import NO_RUN
     from longshore.runs.watch.failures import complaint, subject
-    from longshore.ui.output import note, one_line, write, write_table
+    from longshore.ui.counts import NO_RUN
+    from longshore.ui.output import note, write
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import one_line
 
     rows: list[tuple[str, ...]] = []
     more = False

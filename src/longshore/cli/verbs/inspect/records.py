@@ -29,7 +29,9 @@ def records(
     Counted are those of completed jobs; also while the run goes on. `longshore export RUN --records` writes them.
     """
     from longshore.settings import resolve
-    from longshore.ui.output import write, write_json, write_table
+    from longshore.ui.output import write, write_json
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import reason_counts
 
     settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
     tally = asyncio.run(_count(settings, run))
@@ -39,22 +41,17 @@ def records(
     rows = []
     for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
         reasons = tally.rejected.get(kind, {})
-        rows.append((kind, f"{tally.kept.get(kind, 0):,}", f"{sum(reasons.values()):,}", why(reasons)))
+        rows.append((kind, f"{tally.kept.get(kind, 0):,}", f"{sum(reasons.values()):,}", reason_counts(reasons)))
     if rows:
         write_table(("kind", "kept", "rejected", "why"), rows, right=("kept", "rejected"), cut=("why",), keep=("kind",))
     else:
         write(f"Run {run} has no records.")
 
 
-def why(reasons: dict[str, int]) -> str:
-    """The reasons, the most frequent first: `9 too dear, 2 no title`."""
-    return ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items(), key=lambda one: -one[1]))
-
-
 async def _count(settings: Settings, run: str) -> RecordCounts:
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.run_records import kept_records
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         return await kept_records(settings, queue, run).tally()

@@ -17,7 +17,8 @@ def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
     """
     from longshore.runs.scrapers.registry import load_scrapers
     from longshore.settings import TOML, resolve
-    from longshore.ui.output import write, write_json, write_table
+    from longshore.ui.output import write, write_json
+    from longshore.ui.tables import write_table
 
     resolve({"debug": debug})
     found = [_said(scraper) for scraper in load_scrapers().values()]

@@ -41,10 +41,10 @@ def show(
 
 async def _find(settings: Settings, job_id: str) -> tuple[Job, list[Attempt]]:
     from longshore.queue import Selection
-    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.open_queue import open_existing
     from longshore.url import mask_url
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
         if not found:
             where = mask_url(settings.queue)
@@ -80,7 +80,8 @@ def _print(job: Job, history: list[Attempt]) -> None:
     import msgspec
 
     from longshore.job import State
-    from longshore.ui.output import duration, moment, one_line, printable, since, write
+    from longshore.ui.output import write
+    from longshore.ui.words import duration, moment, one_line, printable, since
 
     facts = {
         "job": job.id,

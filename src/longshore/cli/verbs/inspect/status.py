@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from longshore.cli import options
+from longshore.ui.counts import COLUMNS, NO_NAME, NO_RUN
 
 if TYPE_CHECKING:
     from longshore.extensions.claim_stats import ClaimStats
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from longshore.runs.watch.watcher import RunSnapshot
     from longshore.settings import Settings
 
-NO_RUN = "(no run)"
-NO_NAME = "(none)"
-COLUMNS = ("pending", "claimed", "completed", "failed", "cancelled", "remaining")
 _ROWS = 100
 """Rows of a breakdown that a person is shown."""
 
@@ -51,6 +49,7 @@ def status(
     job.
     """
     from longshore.settings import resolve
+    from longshore.ui.counts import count_json
     from longshore.ui.output import write_json
 
     settings = resolve({"queue": queue, "debug": debug})
@@ -92,6 +91,7 @@ class _Seen:
         look: RunSnapshot | None = None,
     ) -> None:
         from longshore.queue import totals
+        from longshore.ui.counts import rates
 
         self.counts = counts
         self.rejects = rejects
@@ -103,12 +103,13 @@ class _Seen:
 
     def kpis(self) -> dict[str, Any]:
         from longshore.queue import totals
+        from longshore.ui.counts import numbers
 
         workers = {} if self.hands.workers is None else {"workers": self.hands.workers}
         return {**numbers(totals(self.counts)), **self.rates, **workers}
 
     def estimate_json(self) -> dict[str, Any]:
-        from longshore.cli.verbs.inspect.estimate import estimate_json
+        from longshore.ui.estimate_words import estimate_json
         from longshore.ui.notices import notices_json
 
         found = {} if self.estimate is None else {"estimate": estimate_json(self.estimate)}
@@ -119,11 +120,11 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
     """The counts; and what else there is to say, where the queue knows it."""
     from longshore.clock import SystemClock
     from longshore.queue import totals
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import active_workers
     from longshore.runs.watch.blockers import blockers_of
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("ClaimStats", queue).claim_success_rate() if queue.traits.counts_races else None
         rejects = await cast("KeepsRejected", queue).set_aside() if queue.traits.sets_aside else None
@@ -135,27 +136,6 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
         return _Seen(counts, claims, rejects, hands, watch.held, look)
-
-
-def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
-    """The rates that can be known, 1 being all."""
-    known = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
-    if judged := count.completed + count.failed:
-        known["success_rate"] = count.completed / judged
-    if claims is not None:
-        known["claim_success_rate"] = claims
-    return known if utilisation is None else {**known, "utilisation": utilisation}
-
-
-def numbers(count: Count) -> dict[str, int]:
-    """The counts by name."""
-    return {name: getattr(count, name) for name in COLUMNS}
-
-
-def count_json(count: Count) -> dict[str, Any]:
-    """A count with the names of what it counts, where it has them."""
-    names = {name: getattr(count, name) for name in ("run", "kind", "partition") if getattr(count, name)}
-    return {**names, **numbers(count)}
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
@@ -175,9 +155,12 @@ def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
 
 
 def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:
-    from longshore.cli.verbs.inspect.estimate import estimate_line
+    from longshore.ui.counts import numbers
+    from longshore.ui.estimate_words import estimate_line
     from longshore.ui.notices import notices
-    from longshore.ui.output import counted, write, write_table
+    from longshore.ui.output import write
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import counted
     from longshore.url import mask_url
 
     if not parts:
@@ -202,7 +185,9 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
 
 
 def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) -> None:
-    from longshore.ui.output import duration, note, one_line, write, write_json, write_table
+    from longshore.ui.output import note, write, write_json
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import duration, one_line
 
     parts, workers = asyncio.run(_break_down(settings, run, by))
     if json:
@@ -231,21 +216,18 @@ def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) 
 
 async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list[Part], list[PresentWorker]]:
     from longshore.extensions.presence import WorkerRegistry
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import works_on
     from longshore.runs.watch.breakdown import breakdown
-    from longshore.ui.progress import console
+    from longshore.ui.progress import counting
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         if run:
             await counts_of(queue, run, settings)
         roll = await cast(WorkerRegistry, queue).present() if queue.traits.keeps_roll else []
         there = [each for each in roll if run is None or works_on(each, run)]
-        to = console()
-        if not to.is_terminal or to.is_dumb_terminal:
-            return await breakdown(queue, run, by, lambda _: None), there
-        with to.status("Reading…") as shown:
-            return await breakdown(queue, run, by, lambda n: shown.update(f"Reading: {n:,} jobs")), there
+        with counting(lambda read: f"Reading: {read:,} jobs") as progress:
+            return await breakdown(queue, run, by, progress), there
 
 
 def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, Any]:

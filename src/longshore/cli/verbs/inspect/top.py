@@ -41,19 +41,19 @@ def top(
 
 async def _top(settings: Settings, run: str | None) -> None:
     from longshore.clock import SystemClock
+    from longshore.fleet.launch.stop_signals import stop_signals
     from longshore.observe.logs import configure_relay
-    from longshore.runs.local.campaign import asked_to_stop
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.top.screens.app import Top
     from longshore.url import mask_url
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         if run is not None:
             await counts_of(queue, run, settings)
         app = Top(queue, SystemClock(), where=mask_url(settings.queue), run=run, folder=Path.cwd())
         # What parts of this process say to the log would else get into the picture.
         configure_relay(app.said, level="warning")
-        with asked_to_stop(app.exit):
+        with stop_signals(app.exit):
             await app.run_async()
         if app.fault is not None:
             raise app.fault

@@ -13,7 +13,8 @@ def config(
 ) -> None:
     """Every setting with its value and where it came from. Passwords are masked."""
     from longshore.settings import TABLE, SecondsRange, resolve, show
-    from longshore.ui.output import write_json, write_table
+    from longshore.ui.output import write_json
+    from longshore.ui.tables import write_table
 
     settings = resolve({"profile": profile, "queue": queue, "debug": debug})
     if json:

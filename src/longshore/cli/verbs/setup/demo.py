@@ -41,19 +41,20 @@ async def _demo(*, debug: bool | None) -> int:
     from longshore.clock import SystemClock
     from longshore.demo.site import DEMO_TROUBLES, Site
     from longshore.runs.export.results import write_results
-    from longshore.runs.local.campaign import Campaign, conduct
-    from longshore.runs.open_queue import opened
+    from longshore.runs.local.campaign import Campaign
+    from longshore.runs.open_queue import open_or_create
     from longshore.runs.submit.input_files import InputFile, InputFormat
     from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
     from longshore.settings import resolve
-    from longshore.ui.progress import console, run_progress
+    from longshore.ui.local.campaign_view import conduct_shown
+    from longshore.ui.progress import console
 
     to, clock = console(), SystemClock()
     folder = _folder()
     given = {"queue": f"sqlite:///{folder.as_posix()}/queue.db", "workers": WORKERS, "concurrency": CONCURRENCY}
     settings = resolve({**given, "min_delay_seconds": 0, "max_delay_seconds": 0, "debug": debug})
     site = Site(PAGES, DEMO_TROUBLES, SECONDS)
-    async with site.served() as address, opened(settings) as queue:
+    async with site.served() as address, open_or_create(settings) as queue:
         _open(to, address)
         began = clock.monotonic()
         urls = folder / "urls.txt"
@@ -65,11 +66,10 @@ async def _demo(*, debug: bool | None) -> int:
         # The site is ours: there is nothing to find out about how fast it may be asked.
         own = {"LONGSHORE_HOST_FIRST_RATE": "100", "LONGSHORE_DATA_FOLDER": folder.as_posix(), "LONGSHORE_TOR": "no"}
         campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs", own)
-        with run_progress(to) as shown:
-            conducted = await conduct(queue, campaign, shown)
+        conducted = await conduct_shown(queue, campaign)
         if conducted.count.remaining:
             from longshore.runs.submit.submission import Submission
-            from longshore.ui.run_summary import Summary, tell
+            from longshore.ui.local.run_summary import Summary, tell
 
             tell(to, Summary(campaign, Submission(run)).unfinished(conducted))
             return 130 if conducted.interrupted else 1
@@ -114,10 +114,9 @@ async def _close(to: Console, queue: Queue, site: Site, conducted: Conducted, fo
     from longshore.job import State
     from longshore.queue import Selection, each_job
     from longshore.runs.watch.failures import failure_groups
-    from longshore.ui.output import duration
+    from longshore.ui.local.run_summary import failures, width_of
     from longshore.ui.program import program
-    from longshore.ui.progress import rate
-    from longshore.ui.run_summary import failures, width_of
+    from longshore.ui.words import duration, rate
 
     done = [job async for job in each_job(queue, Selection(states=frozenset({State.COMPLETED})))]
     failed = [job async for job in each_job(queue, Selection(states=frozenset({State.FAILED})))]
@@ -147,7 +146,7 @@ async def _close(to: Console, queue: Queue, site: Site, conducted: Conducted, fo
 def _statistics(done: list[Job], conducted: Conducted, folder: Path) -> list[tuple[str, str]]:
     from collections import Counter
 
-    from longshore.ui.output import duration
+    from longshore.ui.words import duration
 
     by_worker = Counter(job.worker or "" for job in done)
     again = [job for job in done if job.attempts > 1]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from longshore.fleet.checks import CheckPlan, Finding
 
 _REPORT = "--report"
-_WIDEST = 100
 
 
 class Doctor(Verb):
@@ -95,6 +94,7 @@ class _Ended:
 
 async def _examined(plan: CheckPlan, report: str | None, *, json: bool) -> _Ended:
     from longshore.fleet.checks import CheckVerdict, run_checks
+    from longshore.ui.findings import show_findings
     from longshore.ui.output import write_json
 
     findings = await run_checks(plan)
@@ -134,59 +134,3 @@ def _written(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"The report cannot be written to {path}: {error.strerror}. Name another file.") from error
-
-
-def show_findings(findings: Sequence[Finding]) -> None:
-    """What the checks found, for people: marks and colour on a terminal, plain lines in a pipe; then the sum."""
-    from longshore.ui.output import write
-
-    if sys.stdout.isatty():
-        _show_on_terminal(findings)
-    else:
-        for finding in findings:
-            write(f"{finding.verdict:<8}{finding.name:<12}{finding.what}")
-            if finding.fix:
-                write(f"{'':<8}{'':<12}fix: {finding.fix}")
-    write(_summary(findings))
-
-
-def _show_on_terminal(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from longshore.fleet.checks import CheckVerdict
-
-    marks = {
-        CheckVerdict.OK: ("✓", "green"),
-        CheckVerdict.WARN: ("!", "yellow"),
-        CheckVerdict.FAIL: ("✗", "bold red"),
-        CheckVerdict.SKIPPED: ("–", "dim"),
-    }
-    console = Console(highlight=False)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for finding in findings:
-        mark, style = marks[finding.verdict]
-        said = Text(finding.what, style="" if finding.verdict is CheckVerdict.OK else style)
-        if finding.fix:
-            said.append(f"\n→ {finding.fix}", style="not bold default")
-        table.add_row(Text(mark, style=style), Text(finding.name), said)
-    console.print()
-    console.print(table, width=min(console.width, _WIDEST))
-    console.print()
-
-
-def _summary(findings: Sequence[Finding]) -> str:
-    from longshore.fleet.checks import CheckVerdict
-    from longshore.ui.output import counted
-
-    failed, warned, fine = (
-        sum(finding.verdict is verdict for finding in findings)
-        for verdict in (CheckVerdict.FAIL, CheckVerdict.WARN, CheckVerdict.OK)
-    )
-    if failed:
-        return f"{counted(failed, 'check')} failed, {counted(warned, 'warning')}, {fine} fine."
-    return f"Nothing failed: {fine} fine, {counted(warned, 'warning')}."

@@ -98,21 +98,10 @@ def _show(settings: Settings, *, json: bool) -> None:
     write(_who_says_so(told))
 
 
-def resting(settings: Settings) -> str:
-    """How many of the workers' proxies rest somewhere, in a few words; empty where there are no proxies."""
-    from longshore.scrape.proxies.health_table import rows
-    from longshore.scrape.proxies.status_file import read_status_files
-
-    if settings.proxy_file is None:
-        return ""
-    standings = [each.standings for each in read_status_files(Path(settings.data_folder) / "proxies")]
-    every = {standing.proxy for each in standings for standing in each}
-    rest = {row.proxy for row in rows(standings, time.time()) if row.state == "resting"}
-    return f"{len(rest):,} of {len(every):,} rest" if every else ""
-
-
 def _show_host(found: Sequence[ProxyRow], now: float) -> None:
-    from longshore.ui.output import about, write, write_table
+    from longshore.ui.output import write
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import about
 
     write(f"At {found[0].host or 'every host'}: {_counts(found)}")
     cells = [
@@ -159,7 +148,7 @@ _WORDS = {"resting": "rest", "probation": "on probation", "serving": "serve"}
 
 
 def _state(row: ProxyRow, now: float) -> str:
-    from longshore.ui.output import about
+    from longshore.ui.words import about
 
     if row.until is None:
         return {"probation": "on probation", "serving": "serves"}[row.state]
@@ -168,7 +157,7 @@ def _state(row: ProxyRow, now: float) -> str:
 
 
 def _who_says_so(told: Sequence[ProxyStatusFile]) -> str:
-    from longshore.ui.output import counted, since
+    from longshore.ui.words import counted, since
 
     alive = sum(each.alive for each in told)
     ended = len(told) - alive
@@ -198,7 +187,8 @@ def _check(settings: Settings, file: Path | None, url: str | None, *, json: bool
 
 
 def _show_checked(checked: Sequence[Checked], working: int, page: str) -> None:
-    from longshore.ui.output import write, write_table
+    from longshore.ui.output import write
+    from longshore.ui.tables import write_table
 
     rows = [
         (

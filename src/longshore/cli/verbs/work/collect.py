@@ -88,7 +88,8 @@ class _View:
         self._packed += packed
 
     def unavailable(self, error: QueueUnavailableError) -> None:
-        from longshore.ui.output import note, printable
+        from longshore.ui.output import note
+        from longshore.ui.words import printable
 
         note(f"{printable(str(error))} Trying again.")
 
@@ -111,8 +112,9 @@ class _View:
         return {"packed": self._packed, **sums}
 
     def show(self) -> None:
-        from longshore.cli.verbs.control.archive import bytes_said
-        from longshore.ui.output import counted, write, write_table
+        from longshore.ui.output import write
+        from longshore.ui.tables import write_table
+        from longshore.ui.words import counted, size_words
 
         names, numbers = ("run", "file"), ("new", "collected", "failed", "remaining")
         rows = [(*(f"{run[name]:,}" for name in numbers), run["run"], run["file"]) for run in self.facts()["runs"]]
@@ -120,7 +122,7 @@ class _View:
         if self.months is not None:
             archive = self._archive(self.months)
             packed = f"{counted(archive['packed'], 'job')} packed now; " if archive["packed"] else ""
-            size = f"{bytes_said(archive['size'])} in {counted(archive['files'], 'file')}"
+            size = f"{size_words(archive['size'])} in {counted(archive['files'], 'file')}"
             write(f"archive: {packed}{counted(archive['jobs'], 'job')}, {size}")
 
 
@@ -130,10 +132,10 @@ async def _collect(
     from longshore.clock import SystemClock
     from longshore.runs.collect.collected_file import Collected
     from longshore.runs.collect.collector import Archivist, Collector, collect_once, follow
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
 
     clock = SystemClock()
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         for run in runs:
             await counts_of(queue, run, settings)
         archivist: Archivist | None = Archivist(queue, runs, bounds, clock) if queue.traits.archives else None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -83,7 +81,8 @@ def export(
     """
     from longshore.runs.export import ExportRequest, format_of
     from longshore.settings import resolve
-    from longshore.ui.output import counted, note
+    from longshore.ui.output import note
+    from longshore.ui.words import counted
 
     settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
     order = ExportRequest.NAME if in_order else ExportRequest.AGE
@@ -105,26 +104,14 @@ async def _export(
 ) -> tuple[Exported, Count]:
     from longshore.queue import totals
     from longshore.runs.export import RecordRows, ResultRows, Rows, export
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.run_records import kept_records
+    from longshore.ui.progress import counting
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         count = totals(await counts_of(queue, run, settings))
         rows: Rows = ResultRows(queue, run)
         if records is not None:
             rows = RecordRows(run, kept_records(settings, queue, run), records or None)
-        with _reading(run) as progress:
+        with counting(lambda read: f"Reading {run}: {read:,}") as progress:
             return await export(rows, out, format_, order, progress=progress), count
-
-
-@contextmanager
-def _reading(run: str) -> Iterator[Callable[[int], None]]:
-    """What an export calls as it goes on. Only a terminal is shown anything."""
-    from longshore.ui.progress import console
-
-    to = console()
-    if not to.is_terminal or to.is_dumb_terminal:
-        yield lambda _: None
-        return
-    with to.status("Reading…") as status:
-        yield lambda read: status.update(f"Reading {run}: {read:,}")

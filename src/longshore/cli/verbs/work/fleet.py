@@ -15,7 +15,7 @@ from longshore.fleet.sizing.autoscale import PER, ScalingPolicy, SizeBounds
 from longshore.settings import TABLE
 
 if TYPE_CHECKING:
-    from longshore.cli.launch import LaunchOptions
+    from longshore.fleet.launch.launch import LaunchOptions
 
 
 def fleet(
@@ -81,16 +81,16 @@ def fleet(
 
     # Before those below import it with all it can find.
     import_structlog_alone()
-    from longshore.cli.launch import LaunchOptions
+    from longshore.fleet.launch.launch import LaunchOptions
 
     check_order("--stagger", stagger, "-")
     policy = policy_of(autoscale, per)
     if policy is not None:
-        for option, given in (("--workers", workers), ("--table", table), ("--test", test)):
-            if given:
+        for option, value in (("--workers", workers), ("--table", table), ("--test", test)):
+            if value:
                 raise UsageError(f"--autoscale and {option} both say which workers there are. Leave one of them out.")
         workers = str(policy.first)
-    said = {
+    given = {
         "workers": workers,
         "strict_partitions": strict_partitions,
         "stagger": stagger,
@@ -100,9 +100,9 @@ def fleet(
         "queue": queue,
         "debug": debug,
     }
-    order = LaunchOptions(
+    launch_options = LaunchOptions(
         file=file,
-        said={name: value for name, value in said.items() if value is not None},
+        given={name: value for name, value in given.items() if value is not None},
         run=run,
         partitions=partitions,
         table=table,
@@ -111,7 +111,7 @@ def fleet(
         policy=policy,
         needs_dotenv=Path(".env.example").is_file(),
     )
-    return asyncio.run(_fleet(order, dry_run=dry_run, yes=yes))
+    return asyncio.run(_fleet(launch_options, dry_run=dry_run, yes=yes))
 
 
 def check_order(option: str, given: str | None, between: str) -> None:
@@ -141,22 +141,25 @@ def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
     return None
 
 
-async def _fleet(order: LaunchOptions, *, dry_run: bool, yes: bool) -> int:
-    from longshore.cli.fleet_run import supervise
-    from longshore.cli.launch import agreed, prepared, show
+async def _fleet(launch_options: LaunchOptions, *, dry_run: bool, yes: bool) -> int:
+    from longshore.fleet.launch.launch import check_launch
     from longshore.fleet.supervise.control import FleetControl
-    from longshore.runs.open_queue import opened
+    from longshore.runs.open_queue import open_existing, open_or_create
+    from longshore.ui.fleet.launch_summary import confirm_start, show_checks, show_launch
+    from longshore.ui.fleet.supervision import supervise
 
     control = FleetControl()
     if not dry_run:
         control.check_free()
-    launch = await prepared(order)
-    if launch is None:
+    checked = await check_launch(launch_options, open_existing)
+    show_checks(checked)
+    if not checked.passed:
         return 1
-    show(launch)
-    # Asking holds up everything here, and there is nothing yet to hold up.
-    if dry_run or not agreed(launch, yes=yes):
+    launch = checked.launch()
+    show_launch(launch)
+    # The question blocks the event loop, in which nothing runs yet.
+    if dry_run or not confirm_start(launch, yes=yes):
         return 0
-    # Not before: looking makes nothing, and opening makes a queue that is not there.
-    async with opened(launch.settings) as queue:
+    # Only now: `open_or_create` creates a missing queue, and until here nothing was to be created.
+    async with open_or_create(launch.settings) as queue:
         return await supervise(launch, queue, control)

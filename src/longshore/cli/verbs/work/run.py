@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longshore.cli import options
-from longshore.errors import InputFileError, UnknownKindError, UsageError
+from longshore.errors import InputFileError
 
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
@@ -64,15 +64,17 @@ def run(
     stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
     (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: a run is worked off to its end.
     """
-    from longshore.cli.verbs.work.submit import file_of, limits_said
+    from longshore.cli.input_options import input_file
     from longshore.handlers.load import load_handlers
     from longshore.runs.export.output_file import check_out
     from longshore.runs.export.results import DEFAULT_OUT
+    from longshore.runs.local.choose_handler import choose_handler
+    from longshore.runs.local.defaults import HOME
+    from longshore.runs.local.growth import growth_limits
     from longshore.runs.open_queue import check_shared
     from longshore.runs.scrapers.resume import Bookmark
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
-    from longshore.ui.local_run import HOME
     from longshore.ui.progress import submitting
     from longshore.worker.kit.proxy_setup import check_tools
 
@@ -86,14 +88,14 @@ def run(
             "debug": debug,
         }
     )
-    source = file_of(urls_file, jobs_file)
+    source = input_file(urls_file, jobs_file)
     if run_id is not None:
         check_run_id(run_id)
     check_out(DEFAULT_OUT if out is None else out)
     check_shared(settings)
     check_tools(settings)
     export_dotenv()
-    handler = pick(load_handlers(file), kind, file)
+    handler = choose_handler(load_handlers(file), kind, file)
     with submitting(source):
         check_file(source)
     bookmark = Bookmark(
@@ -103,19 +105,8 @@ def run(
         input=source.path if source.path == "-" else str(Path(source.path).resolve()),
         kind=handler.kind,
     )
-    limits = limits_said(max_depth, max_jobs)
+    limits = growth_limits(max_depth, max_jobs)
     return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark, limits))
-
-
-def pick(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
-    """The handler that is meant: the one named, or the only one there is."""
-    if kind is None and len(handlers) == 1:
-        return next(iter(handlers.values()))
-    if kind is None:
-        raise UsageError(f"{file} has several handlers. Say which with --kind: {', '.join(sorted(handlers))}.")
-    if kind not in handlers:
-        raise UnknownKindError(f"{file} has no handler for '{kind}'. It handles: {', '.join(sorted(handlers))}.")
-    return handlers[kind]
 
 
 async def _run(
@@ -130,9 +121,9 @@ async def _run(
 ) -> int:
     from longshore.clock import SystemClock
     from longshore.job import DEFAULT_MAX_ATTEMPTS
-    from longshore.runs.open_queue import opened
+    from longshore.runs.open_queue import open_or_create
     from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
-    from longshore.ui.local_run import LocalRun, work_through
+    from longshore.ui.local.local_run import LocalRun, work_through
     from longshore.ui.progress import submitting
     from longshore.worker.lifecycle.egress import Egress
 
@@ -140,7 +131,7 @@ async def _run(
     began = clock.monotonic()
     # Before anything is submitted: a check that cannot be made is refused.
     Egress.of(settings)
-    async with opened(settings) as queue:
+    async with open_or_create(settings) as queue:
         unfinished = None if run_id else bookmark.recall()
         run = run_id or unfinished or await new_run_id(queue, clock)
         if run_id is None and unfinished is None:

@@ -102,7 +102,7 @@ def _made(
     limits: Any,
 ) -> Schedule:
     """The schedule that the options describe, with all that can be checked here checked."""
-    from longshore.cli.verbs.work.submit import file_of
+    from longshore.cli.input_options import input_file
     from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
     from longshore.runs.schedules.timetable import Timetable
 
@@ -117,15 +117,15 @@ def _made(
         raise UsageError("Give --scraper or a file with jobs, not both.")
     if kind is None or not kind.strip():
         raise UsageError("Say which handler the jobs are for: --kind KIND.")
-    return Schedule(when=when, what=_of_file(file_of(urls_file, jobs_file)), kind=kind, limits=limits)
+    return Schedule(when=when, what=_of_file(input_file(urls_file, jobs_file)), kind=kind, limits=limits)
 
 
 def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
     """The kind of its jobs, and their attempts. They are found out here, so that whoever starts a run need not."""
-    from longshore.cli.verbs.work.run import pick
     from longshore.errors import NotFoundError
     from longshore.handlers.load import load_handlers
     from longshore.job import DEFAULT_MAX_ATTEMPTS
+    from longshore.runs.local.choose_handler import choose_handler
     from longshore.runs.scrapers.registry import find_scraper
     from longshore.runs.submit.submission import check_file
     from longshore.settings import export_dotenv
@@ -146,7 +146,7 @@ def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
     check_file(scraper.jobs)
     export_dotenv()
     file = Path(scraper.handler)
-    handler = pick(load_handlers(file), scraper.kind, file)
+    handler = choose_handler(load_handlers(file), scraper.kind, file)
     return handler.kind, DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
 
 
@@ -161,21 +161,22 @@ def _of_file(source: Any) -> FromFile | FromList:
 
 
 async def _remove(settings: Settings, name: str) -> None:
-    from longshore.runs.open_queue import opened_existing
+    from longshore.runs.open_queue import open_existing
     from longshore.runs.schedules.schedule import keeping, remove
     from longshore.ui.output import write
 
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         await remove(keeping(queue), name)
     write(f"{name} is removed. The runs that it started stay.")
 
 
 async def _carry_out(settings: Settings, name: str | None, made: Schedule | None, *, now: bool, json: bool) -> None:
-    from longshore.runs.open_queue import opened, opened_existing
+    from longshore.runs.open_queue import open_existing, open_or_create
     from longshore.runs.schedules.schedule import define, keeping, schedule_of, schedules
-    from longshore.ui.output import counted, write, write_json
+    from longshore.ui.output import write, write_json
+    from longshore.ui.words import counted
 
-    async with opened(settings) if made is not None else opened_existing(settings) as queue:
+    async with open_or_create(settings) if made is not None else open_existing(settings) as queue:
         book = keeping(queue)
         started = None
         if name is not None and made is not None:
@@ -229,7 +230,9 @@ def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:
 
 
 def _show(said: dict[str, Schedule], now: float) -> None:
-    from longshore.ui.output import note, one_line, write_table
+    from longshore.ui.output import note
+    from longshore.ui.tables import write_table
+    from longshore.ui.words import one_line
 
     rows = [
         (name, its.when.cron, str(its.what), _local(its.next(now), its), its.last_run, _state(its, now))

@@ -23,7 +23,8 @@ def stop(
     """
     from longshore.fleet.supervise.control import FleetControl
     from longshore.fleet.supervise.supervisor import Stop
-    from longshore.ui.output import counted, note, write
+    from longshore.ui.output import note, write
+    from longshore.ui.words import counted
 
     control = FleetControl()
     fleet = control.read()

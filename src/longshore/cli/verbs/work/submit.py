@@ -15,7 +15,6 @@ from longshore.errors import UsageError
 
 if TYPE_CHECKING:
     from longshore.runs.sources import Source
-    from longshore.runs.submit.input_files import InputFile
     from longshore.runs.submit.submission import Submission
     from longshore.settings import Settings
     from longshore.wrappers.growth_limits import GrowthLimits
@@ -100,12 +99,13 @@ def submit(
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
     exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
+    from longshore.runs.local.growth import growth_limits
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import resolve
     from longshore.ui.output import write_json
     from longshore.ui.progress import submitting
 
-    limits = limits_said(max_depth, max_jobs)
+    limits = growth_limits(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
     source = _Named(urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()).source(
         partition
@@ -138,11 +138,11 @@ async def _submit(
     limits: GrowthLimits | None,
 ) -> Submission:
     from longshore.clock import SystemClock
-    from longshore.runs.open_queue import opened
+    from longshore.runs.open_queue import open_or_create
     from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
     from longshore.ui.progress import submitting
 
-    async with opened(settings) as queue:
+    async with open_or_create(settings) as queue:
         run_id = run or await new_run_id(queue, SystemClock())
         if limits is not None:
             # Before the first job: a worker may be at it at once.
@@ -152,36 +152,6 @@ async def _submit(
         plan = SubmissionPlan(run=run_id, kind=kind, priority=priority, partition=partition)
         with submitting(source) as progress:
             return await submit_file(queue, source, plan, progress=progress)
-
-
-def limits_said(max_depth: int | None, max_jobs: int | None) -> GrowthLimits | None:
-    """How far a run may grow, where the options say so."""
-    if max_depth is None and max_jobs is None:
-        return None
-    # Only here: most submissions have none, and the worker's parts take a while to import.
-    from longshore.runs.control.growth_limits import GrowthLimits
-
-    return GrowthLimits(max_depth=max_depth, max_jobs=max_jobs)
-
-
-def file_of(urls_file: str | None, jobs_file: str | None) -> InputFile:
-    """The one file the options name."""
-    from longshore.runs.submit.input_files import InputFile, InputFormat
-
-    if (urls_file is None) == (jobs_file is None):
-        raise UsageError(
-            "Say where the jobs are: --urls-file FILE or --jobs-file FILE, one of them. - is standard input."
-        )
-    path = urls_file if urls_file is not None else jobs_file or ""
-    _greet(path)
-    return InputFile(path, InputFormat.URLS if urls_file is not None else InputFormat.JOBS)
-
-
-def _greet(path: str) -> None:
-    if path == "-" and sys.stdin.isatty():
-        from longshore.ui.output import note
-
-        note("Reading from the terminal, one line a job; Ctrl-D ends.")
 
 
 @dataclass(frozen=True)
@@ -202,6 +172,7 @@ class _Named:
 
     def source(self, partition: str) -> Source:
         """The one source they name. `UsageError` where that is none, or several, or an option does not belong to it."""
+        from longshore.cli.input_options import greet, input_file
         from longshore.runs.sources import CsvFile, Scan, Shape, SqlQuery
 
         named = {
@@ -220,7 +191,7 @@ class _Named:
         self._refuse_strays(said[0])
         shape = Shape(url=self.template, partition=partition or None)
         if self.csv is not None:
-            _greet(self.csv)
+            greet(self.csv)
             return CsvFile(self.csv, shape)
         if self.scan is not None:
             return Scan(self.scan, glob="**" if self.glob is None else self.glob, year=self.year, limit=self.limit)
@@ -228,7 +199,7 @@ class _Named:
             if self.query is None:
                 raise UsageError("--sql needs --query: what to select, one job a row.")
             return SqlQuery(self.sql, self.query, _parameters(self.param), shape)
-        return file_of(self.urls_file, self.jobs_file)
+        return input_file(self.urls_file, self.jobs_file)
 
     def _refuse_strays(self, said: str) -> None:
         belongs: Mapping[str, tuple[object, tuple[str, ...]]] = {

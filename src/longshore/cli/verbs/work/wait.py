@@ -62,17 +62,17 @@ async def waited(
     """Watch a run to its end, and say how it ended; the answer is the command's exit code."""
     from longshore.clock import SystemClock
     from longshore.runs.estimate.forecast import Forecast
-    from longshore.runs.open_queue import counts_of, opened_existing
+    from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.blockers import blockers_of
     from longshore.runs.watch.failures import failure_groups
     from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.local.run_summary import tell, width_of
     from longshore.ui.notices import notices_json
     from longshore.ui.output import write_json
     from longshore.ui.progress import console
-    from longshore.ui.run_summary import tell, width_of
 
     clock, to = SystemClock(), console()
-    async with opened_existing(settings) as queue:
+    async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
         began = clock.monotonic()
         watch = Forecast(queue, run, clock)
@@ -92,7 +92,7 @@ async def _watched(
     watch: Forecast, run: str, longest: timedelta | None, record: Path | None
 ) -> tuple[WaitEnd, RunSnapshot]:
     from longshore.clock import SystemClock
-    from longshore.runs.local.campaign import asked_to_stop
+    from longshore.fleet.launch.stop_signals import stop_signals
     from longshore.runs.watch.watcher import wait_for
     from longshore.ui.progress import console
     from longshore.ui.wait_view import wait_view
@@ -101,7 +101,7 @@ async def _watched(
     with ExitStack() as around:
         recorder = _recorder(record, around)
         view = around.enter_context(wait_view(console(), f"run {run}"))
-        around.enter_context(asked_to_stop(leave.set))
+        around.enter_context(stop_signals(leave.set))
 
         def show(look: RunSnapshot) -> None:
             view.show(look, watch.held)
@@ -134,8 +134,8 @@ def _said(held: Blockers) -> list[str]:
 
 
 def _exit_code(ended: WaitEnd) -> int:
-    from longshore.cli import INTERRUPTED
     from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.exit_codes import INTERRUPTED
 
     return {
         WaitEnd.COMPLETED: 0,
@@ -148,9 +148,9 @@ def _exit_code(ended: WaitEnd) -> int:
 
 
 def _as_json(run: str, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGroup], seconds: float) -> dict[str, Any]:
-    from longshore.cli.verbs.inspect.estimate import estimate_json
-    from longshore.cli.verbs.inspect.status import numbers, rates
     from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.counts import numbers, rates
+    from longshore.ui.estimate_words import estimate_json
 
     failed = [{"error_type": each.error_type, "exception": each.exception, "jobs": each.count} for each in groups]
     left = {"estimate": estimate_json(look.estimate)} if look.count.remaining else {"failures": failed}
@@ -171,10 +171,10 @@ def _closing(
 ) -> list[str]:
     from rich.markup import escape
 
-    from longshore.cli.verbs.inspect.estimate import time_left
     from longshore.runs.watch.watcher import WaitEnd
+    from longshore.ui.estimate_words import time_left
+    from longshore.ui.local.run_summary import failures, queue_flag
     from longshore.ui.program import program
-    from longshore.ui.run_summary import failures, queue_flag
 
     count, flag = look.count, queue_flag(settings)
     if ended is WaitEnd.GONE:

@@ -93,6 +93,7 @@ def work(
     from longshore.handlers.partition_names import partitions_in
     from longshore.lease import WorkerId
     from longshore.observe.logs import configure
+    from longshore.runs.local.choose_handler import check_kinds
     from longshore.runs.open_queue import check_shared
     from longshore.runs.schedules.trigger import Triggering
     from longshore.settings import export_dotenv, export_profile, resolve
@@ -194,7 +195,7 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
     import structlog
 
     from longshore.observe.logs import bind_worker
-    from longshore.runs.open_queue import counts_of, missing, opened, opened_existing
+    from longshore.runs.open_queue import counts_of, missing, open_existing, open_or_create
     from longshore.ui.output import note
     from longshore.url import mask_url
 
@@ -204,22 +205,14 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
             note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
             return False
         if until_done and run is not None:
-            async with opened_existing(settings) as queue:
+            async with open_existing(settings) as queue:
                 await counts_of(queue, run, settings)
         elif run is not None:
-            async with opened(settings) as queue:
+            async with open_or_create(settings) as queue:
                 if not await queue.stats(run):
                     bind_worker(worker.label)
                     structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
     return True
-
-
-def check_kinds(wanted: frozenset[str], known: frozenset[str], file: Path) -> None:
-    """`UnknownKindError` where a kind has no handler in the file."""
-    from longshore.errors import UnknownKindError
-
-    if missing := sorted(wanted - known):
-        raise UnknownKindError(f"{file} has no handler for '{missing[0]}'. It handles: {', '.join(sorted(known))}.")
 
 
 def _stop_conditions(settings: Settings, run: str | None, *, until_done: bool) -> tuple[StopCondition, ...]:

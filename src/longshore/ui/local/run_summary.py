@@ -10,8 +10,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from longshore.cli.verbs.inspect.records import why
-from longshore.cli.verbs.setup.proxies import resting
 from longshore.errors import LongshoreError
 from longshore.fleet.supervise.supervisor import WorkerExit, how_it_ended
 from longshore.queue import Count, Queue
@@ -22,9 +20,9 @@ from longshore.runs.submit.submission import Submission
 from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
 from longshore.scrape.capture.failure_bundles import bundles_of
 from longshore.settings import Settings
-from longshore.ui.output import counted, duration, one_line
 from longshore.ui.program import program
-from longshore.ui.progress import rate
+from longshore.ui.proxy_words import resting_proxies
+from longshore.ui.words import counted, duration, one_line, rate, reason_counts
 from longshore.url import mask_url, mask_urls
 
 COUNTED_BYTES = 64 * 1024 * 1024
@@ -103,7 +101,7 @@ class Summary:
         lines += await self._records(queue)
         if conducted.endings:
             lines.append(f"  logs     {escape(str(self.campaign.logs))}")
-        if rest := resting(self.campaign.settings):
+        if rest := resting_proxies(self.campaign.settings):
             lines.append(f"  proxies  {rest} ([cyan]{program()} proxies[/cyan] shows where and why)")
         if count.failed:
             groups = await failure_groups(queue, self.campaign.run)
@@ -137,7 +135,9 @@ class Summary:
         lines: list[str] = []
         for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
             reasons = tally.rejected.get(kind, {})
-            rejected = f", {sum(reasons.values()):,} rejected ({one_line(why(reasons), 80)})" if reasons else ""
+            rejected = (
+                f", {sum(reasons.values()):,} rejected ({one_line(reason_counts(reasons), 80)})" if reasons else ""
+            )
             head = "  records  " if not lines else " " * 11
             lines.append(escape(f"{head}{tally.kept.get(kind, 0):,} {kind}{rejected}"))
         return lines

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -15,12 +13,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from longshore.cli.verbs.inspect.estimate import short_estimate_line, time_left
 from longshore.fleet.supervise.supervisor import GRACE, Phase, Stop
-from longshore.ui.fleet_board import FleetBoard, FleetRow
-from longshore.ui.live_view import LivePicture, PipedLines
-from longshore.ui.output import counted, left_words, one_line
-from longshore.ui.progress import rate
+from longshore.ui.estimate_words import short_estimate_line, time_left
+from longshore.ui.fleet.board import FleetBoard, FleetRow
+from longshore.ui.live_view import LivePicture, PipedLines, can_redraw
+from longshore.ui.words import counted, left_words, one_line, rate
 
 EVERY = 10.0
 """Seconds between two lines in a pipe."""
@@ -48,7 +45,7 @@ class FleetView(AbstractContextManager["FleetView"], Protocol):
 
 def fleet_view(to: Console) -> FleetView:
     """The table, or the lines."""
-    return _Table(to) if to.is_terminal and not to.is_dumb_terminal else _Lines(to)
+    return _Table(to) if can_redraw(to) else _Lines(to, EVERY)
 
 
 def progress_line(board: FleetBoard) -> str:
@@ -89,21 +86,9 @@ class _Table(LivePicture):
 
 
 class _Lines(PipedLines):
-    def __init__(self, to: Console) -> None:
-        super().__init__(to)
-        self._last = time.monotonic()
-        self._told: Mapping[str, str] = {}
-
     def show(self, board: FleetBoard) -> None:
-        now = time.monotonic()
-        if now - self._last >= EVERY:
-            self._last = now
-            self.say(progress_line(board))
-        # Once each, until it is over: the figures in them change.
-        before, self._told = self._told, board.notices
-        for name, line in board.notices.items():
-            if name not in before:
-                self.say(line)
+        self.say_when_due(lambda: progress_line(board))
+        self.say_new(board.notices)
 
 
 def _head(board: FleetBoard, width: int) -> RenderableType:

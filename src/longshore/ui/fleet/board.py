@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from longshore.clock import Clock
+from longshore.fleet.launch.worker_command import worker_name
 from longshore.fleet.partitions.assignment import Shares
 from longshore.fleet.supervise.status_reports import read_report
 from longshore.fleet.supervise.supervisor import Phase, Stop, SupervisedWorker
 from longshore.queue import Count
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.watch.current_rate import CurrentRate
-from longshore.ui.output import printable
+from longshore.ui.words import printable
 from longshore.worker.status.worker_status import WorkerStatus
 
 _LASTING = 2
@@ -188,8 +189,3 @@ class ProxySummary:
 def shares_by_name(shares: Shares) -> dict[str, tuple[str, ...]]:
     """The shares by the workers' names."""
     return {worker_name(number): share for number, share in shares.items()}
-
-
-def worker_name(number: int) -> str:
-    """What worker N of a fleet is called."""
-    return f"worker {number}"

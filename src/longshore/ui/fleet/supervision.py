@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from rich.console import Console
-
-from longshore.cli import NOBODY_READS
-from longshore.cli.launch import Launch
-from longshore.cli.verbs.setup.proxies import resting
 from longshore.clock import Clock, SystemClock
 from longshore.errors import NotFoundError, QueueError
-from longshore.fleet.launch.worker_command import command
+from longshore.fleet.launch.fleet_log import LOGS, FleetLog
+from longshore.fleet.launch.launch import Launch
+from longshore.fleet.launch.stop_signals import stop_signals
+from longshore.fleet.launch.worker_command import worker_command
 from longshore.fleet.sizing.autoscale import QueueLoad, Scaler
 from longshore.fleet.sizing.memory_use import footprints
 from longshore.fleet.sizing.resizer import Numbered, Resizer
@@ -27,15 +24,14 @@ from longshore.job import State
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.forecast import Forecast
-from longshore.runs.local.campaign import asked_to_stop
 from longshore.settings import resolve
 from longshore.system.signals import send_hangup
-from longshore.ui.fleet_board import FleetBoard, ProxySummary, shares_by_name
-from longshore.ui.fleet_log import LOGS, Log
-from longshore.ui.fleet_view import FleetView, fleet_view, progress_line
+from longshore.ui.exit_codes import INTERRUPTED, OUTPUT_CLOSED
+from longshore.ui.fleet.board import FleetBoard, ProxySummary, shares_by_name
+from longshore.ui.fleet.summary import FleetConsole, closing_lines
+from longshore.ui.fleet.view import FleetView, fleet_view, progress_line
 from longshore.ui.notices import notices
-from longshore.ui.output import counted, duration, printable
-from longshore.ui.progress import rate
+from longshore.ui.words import counted, printable
 from longshore.worker.lifecycle.hangup import Hangup
 from longshore.worker.lifecycle.live_settings import LiveSettings
 
@@ -53,8 +49,8 @@ _STOPPING = {
 
 async def supervise(launch: Launch, queue: Queue, control: FleetControl) -> int:
     """Start the workers, show how far they are, and return the exit code when the last has ended."""
-    to = Output(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
-    with control.held(launch.order.run, len(launch.lineup.numbers)), Log(LOGS / "fleet.log") as log:
+    to = FleetConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    with control.held(launch.options.run, len(launch.plan.numbers)), FleetLog(LOGS / "fleet.log") as log:
         # What parts of this process say to the log would else get into the picture.
         configure_relay(log.relay, level="info")
         try:
@@ -64,21 +60,6 @@ async def supervise(launch: Launch, queue: Queue, control: FleetControl) -> int:
                 limits.unlink(missing_ok=True)
 
 
-class Output(Console):
-    """Standard output, whose reader may go away while the fleet runs (`| head`)."""
-
-    nobody_reads = False
-
-    def on_broken_pipe(self) -> None:
-        """The end of the reader is noted, and nothing more is written; by itself, it would end everything."""
-        self.nobody_reads = True
-        self.quiet = True
-        # The interpreter flushes once more at exit.
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
-
-
 @dataclass
 class Supervision:
     """One fleet while it runs."""
@@ -86,32 +67,32 @@ class Supervision:
     launch: Launch
     queue: Queue
     control: FleetControl
-    to: Output
-    log: Log
+    to: FleetConsole
+    log: FleetLog
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        lineup = self.launch.lineup
+        plan = self.launch.plan
         self.view: FleetView = fleet_view(self.to)
         self.log.complain = self.view.say
         self.fleet = Fleet(
-            [command(self.launch, number) for number in lineup.numbers],
+            [worker_command(self.launch, number) for number in plan.numbers],
             self.say,
             self.clock,
             self.launch.settings.stagger,
             self._hear,
         )
-        shares = shares_by_name(lineup.shares) if lineup.partitioned else None
-        self.board = FleetBoard(self.clock, self.fleet.posts, shares, self.launch.title, len(lineup.numbers))
+        shares = shares_by_name(plan.shares) if plan.partitioned else None
+        self.board = FleetBoard(self.clock, self.fleet.posts, shares, self.launch.title, len(plan.numbers))
         self.board.counted(totals(self.launch.counts))
         self._proxies = ProxySummary(self.board, self.say)
         # The time left is that of a run, and known where these workers may do all of it.
-        run = self.launch.order.run if lineup.reach is None and not lineup.trial else None
+        run = self.launch.options.run if plan.reach is None and not plan.trial else None
         self._watch = None if run is None else Forecast(self.queue, run, self.clock)
         self._estimated = float("-inf")
         self._phases: dict[str, Phase] = {}
         # The workers follow the settings each for itself; here it is only written down, once for all of them.
-        self._settings = LiveSettings(lambda: resolve(self.launch.order.said))
+        self._settings = LiveSettings(lambda: resolve(self.launch.options.given))
         self._closed = False
         """Whether the terminal is known to be gone."""
         self._told: set[str] = set()
@@ -131,14 +112,14 @@ class Supervision:
     async def run(self) -> int:
         """From the first worker to the last word. The exit code."""
         began = self.clock.monotonic()
-        self.log.write(f"{self.launch.title}: starting {counted(len(self.launch.lineup.numbers), 'worker')}")
+        self.log.write(f"{self.launch.title}: starting {counted(len(self.launch.plan.numbers), 'worker')}")
         self._working = working = asyncio.create_task(self.fleet.run(*self._beside()))
         following = self._settings.watch(self.clock, lambda _: None)
         beside = (self._count_again_and_again(), self._weigh_again_and_again(), following)
         looks = [asyncio.create_task(each) for each in beside]
         hangup = Hangup(asked=self._pass_on_hangup, terminal_gone=self._terminal_gone)
         # A signal that comes while the last of it is put away must not kill what puts it away.
-        with asked_to_stop(self._interrupted), hangup:
+        with stop_signals(self._interrupted), hangup:
             try:
                 with self.view:
                     while not working.done():
@@ -155,11 +136,11 @@ class Supervision:
 
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
         """What runs beside the workers: whoever keeps the fleet at its size, where it has none of its own."""
-        order = self.launch.order
-        if order.policy is None:
+        options = self.launch.options
+        if options.policy is None:
             return []
-        numbered = Numbered(self.fleet, lambda number: command(self.launch, number))
-        return [Resizer(numbered, Scaler(order.policy, self.clock), self._load, self.say, order.until_done).keep()]
+        numbered = Numbered(self.fleet, lambda number: worker_command(self.launch, number))
+        return [Resizer(numbered, Scaler(options.policy, self.clock), self._load, self.say, options.until_done).keep()]
 
     async def _load(self) -> QueueLoad:
         count = await self._counted()
@@ -168,7 +149,7 @@ class Supervision:
     # While it runs
 
     def _look(self) -> None:
-        if self.to.nobody_reads and self.board.asked is Stop.NOT:
+        if self.to.reader_gone and self.board.asked is Stop.NOT:
             self.say("Nobody reads the output any more.")
             self.stop(Stop.DRAIN)
         requested = self.control.requested()
@@ -238,7 +219,7 @@ class Supervision:
         self.board.notices = lines
 
     async def _counted(self) -> Count:
-        return totals(self.launch.lineup.counts(await self.queue.stats(self.launch.order.run)))
+        return totals(self.launch.plan.counts(await self.queue.stats(self.launch.options.run)))
 
     async def _weigh_again_and_again(self) -> None:
         while True:
@@ -284,8 +265,8 @@ class Supervision:
                 count = await self._counted()
         bad = [post for post in self.fleet.posts.values() if not self._ended_well(post)]
         died = await self._jobs_whose_process_died() if count.failed else False
-        left = self.launch.order.until_done and bool(count.remaining) and self.board.asked is Stop.NOT
-        for line in self._closing(count, seconds):
+        left = self.launch.options.until_done and bool(count.remaining) and self.board.asked is Stop.NOT
+        for line in closing_lines(self.launch, self.board, count, seconds):
             self._tell(line)
         for post in bad:
             how, log = how_it_ended(post.ending.exit_code), post.ending.command.log
@@ -295,45 +276,21 @@ class Supervision:
             self._tell("  Jobs failed because their process died: `longshore jobs --error crash` lists them.")
         if bad or died or left:
             return 1
-        if self.to.nobody_reads:
-            return NOBODY_READS
-        return 130 if self.board.asked is Stop.RELEASE else 0
+        if self.to.reader_gone:
+            return OUTPUT_CLOSED
+        return INTERRUPTED if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: SupervisedWorker) -> bool:
         # One that was told to stop before it could start, or to leave at once, did what it was told.
         told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
         return post.ending.done or self.board.asked is Stop.RELEASE or told_early
 
-    def _closing(self, count: Count, seconds: float) -> list[str]:
-        # Others may have worked on the same run: what this fleet did its own workers know.
-        completed, failed = self.board.completed, self.board.failed
-        given_up = self.board.phases[Phase.GIVEN_UP]
-        lines = [
-            f"{self.launch.title}: {completed:,} completed, {failed:,} failed by this fleet in {duration(seconds)}"
-            + (f" ({rate((completed + failed) / seconds)})" if completed + failed else "")
-            + f"; {counted(self.board.restarts, 'restart')}"
-            + (f", {counted(given_up, 'worker')} given up" if given_up else "")
-            + "."
-        ]
-        bad = f", {count.failed:,} of them failed" if count.failed else ""
-        if count.remaining:
-            held = f", {count.claimed:,} of them held" if count.claimed else ""
-            lines += [
-                f"  In all, {count.total - count.remaining:,} of {counted(count.total, 'job')} are done{bad}.",
-                f"  {counted(count.remaining, 'job')} still to do{held}. The same command goes on from here.",
-            ]
-        elif count.total:
-            lines.append(f"  Nothing is left to do: {counted(count.total, 'job')} in all{bad}.")
-        if rest := resting(self.launch.settings):
-            lines.append(f"  Of the proxies, {rest}: `longshore proxies` shows where and why.")
-        return [*lines, f"  The logs are in {LOGS}/."]
-
     def _tell(self, text: str) -> None:
         self.log.write(text.strip())
         self.to.print(text, markup=False)
 
     async def _jobs_whose_process_died(self) -> bool:
-        chosen = Selection(run=self.launch.order.run, states=frozenset({State.FAILED}), error="crash")
+        chosen = Selection(run=self.launch.options.run, states=frozenset({State.FAILED}), error="crash")
         with suppress(QueueError, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 return bool(await self.queue.jobs(chosen, limit=1))

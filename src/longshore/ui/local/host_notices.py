@@ -9,7 +9,7 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError
 from longshore.job import State
 from longshore.queue import Count, Queue, Selection
-from longshore.ui.output import duration, printable
+from longshore.ui.words import duration, printable
 
 if TYPE_CHECKING:
     from longshore.pacing.host_rate import HostRate

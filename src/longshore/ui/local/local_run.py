@@ -1,4 +1,4 @@
-"""A run whose jobs are in the queue, worked on here to its end: workers, progress, results, and what to say of it."""
+"""A run whose jobs are in the queue, worked on here to its end: workers, progress, results, summary."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 from longshore.clock import Clock
 from longshore.queue import Count, Queue, totals
 from longshore.runs.export.results import Delivered, deliver
-from longshore.runs.local.campaign import Campaign, Conducted, conduct
+from longshore.runs.local.campaign import Campaign, Conducted
+from longshore.runs.local.defaults import HOME
 from longshore.runs.submit.submission import Submission
 from longshore.settings import Settings
-from longshore.ui.progress import console, run_progress
-from longshore.ui.run_summary import Summary, tell, width_of
-
-HOME = Path(".longshore")
-"""Where a command keeps what it needs between two starts."""
+from longshore.ui.exit_codes import INTERRUPTED
+from longshore.ui.local.campaign_view import conduct_shown
+from longshore.ui.local.run_summary import Summary, tell, width_of
+from longshore.ui.progress import console
 
 
 @dataclass(frozen=True)
 class LocalRun:
-    """What to work on, with what, and where the results go."""
+    """A submitted run, the settings and the handler file of its workers, and the file for its results."""
 
     settings: Settings
     handler_file: Path
@@ -31,30 +31,30 @@ class LocalRun:
     """When the command began, by the clock's monotonic time."""
     resumed: bool
     again: str | None = None
-    """The command that goes on with it, where that is not the same one."""
+    """The command that continues the run; None if it is the same command."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for the workers, besides those they have anyway."""
+    """Environment variables for the workers, in addition to those of this process."""
 
 
 @dataclass(frozen=True)
 class Worked:
-    """How it ended."""
+    """How a local run ended."""
 
     count: Count
     interrupted: bool
     delivered: Delivered | None
-    """None before the end."""
+    """The written results; None if jobs are left."""
 
     @property
     def exit_code(self) -> int:
-        """What the command ends with."""
+        """The exit code of the command."""
         if self.delivered is None:
-            return 130 if self.interrupted else 1
+            return INTERRUPTED if self.interrupted else 1
         return 1 if self.count.failed else 0
 
 
 async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
-    """Work on the run until nothing is left or somebody stops it, and deliver the results of one that is done."""
+    """Work on the run until nothing is left or it is stopped; write the results of a finished run."""
     from rich.markup import escape
 
     from longshore.worker.lifecycle.egress import Egress, fault_of
@@ -68,8 +68,7 @@ async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
         if fault := await fault_of(Egress.of(local.settings)):
             shut = f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
             tell(to, [shut])
-        with run_progress(to) as shown:
-            conducted = await conduct(queue, campaign, shown)
+        conducted = await conduct_shown(queue, campaign)
     else:
         conducted = Conducted(before, [], interrupted=False)
     if conducted.count.remaining:

@@ -12,7 +12,7 @@ from longshore.errors import UsageError
 LOGS = Path("logs")
 
 
-class Log:
+class FleetLog:
     """The manager's log: a line for each thing a person may want to look up later.
 
     A disk that is full, say, does not end a fleet: what cannot be written is missing here, and that is said once.

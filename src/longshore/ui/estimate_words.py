@@ -1,0 +1,71 @@
+"""An estimate of the time left, in words and as JSON."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from longshore.ui.words import left_words, printable
+
+if TYPE_CHECKING:
+    from longshore.runs.estimate.estimate import Estimate
+
+_WORDS = {
+    "workers": ("the workers", "twice as many would take about half the time"),
+    "host": ("the rate of {host}", "more workers would not help"),
+    "retries": ("retries", "attempts that fail, and the pauses before the next"),
+    "delays": ("delays", "jobs that may not begin yet"),
+    "stragglers": ("stragglers", "a few long jobs, while most workers have nothing to do"),
+    "nobody": ("nobody", "start a worker"),
+}
+"""What binds, and what that means."""
+
+
+def binding_words(found: Estimate) -> str:
+    """What binds and what that means, in words; nothing where that is not known."""
+    if found.untaken:
+        return f"{_bound_by(found)}: start a worker that takes {printable(', '.join(found.untaken))}"
+    return "" if found.binds is None else f"{_bound_by(found)}: {_WORDS[found.binds][1]}"
+
+
+def _bound_by(found: Estimate) -> str:
+    return "" if found.binds is None else _WORDS[found.binds][0].format(host=printable(found.host))
+
+
+def estimate_line(found: Estimate) -> str:
+    """Both times, what binds and what that means; where they are not known, why."""
+    return _line(found, binding_words(found))
+
+
+def short_estimate_line(found: Estimate) -> str:
+    """The same for a hundred columns: without what it means."""
+    return _line(found, _bound_by(found))
+
+
+def _line(found: Estimate, binds: str) -> str:
+    if found.p50 is None:
+        return f"time left not known yet: {printable(found.unknown)}"
+    return f"{time_left(found)}; what binds: {binds}"
+
+
+def time_left(found: Estimate) -> str:
+    """`2 min 10 s to 3 min left`; nothing where it is not known."""
+    return "" if found.p50 is None or found.p90 is None else left_words(found.p90, soonest=found.p50)
+
+
+def estimate_json(found: Estimate) -> dict[str, Any]:
+    """An estimate for programs, in seconds from now."""
+    import msgspec
+
+    rounded = {name: None if value is None else round(value, 1) for name, value in _times(found).items()}
+    return {
+        **rounded,
+        "binds": found.binds,
+        **({"host": found.host} if found.host else {}),
+        **({"untaken": found.untaken} if found.untaken else {}),
+        **({"unknown": found.unknown} if found.unknown else {}),
+        **({"basis": msgspec.to_builtins(found.basis)} if found.basis else {}),
+    }
+
+
+def _times(found: Estimate) -> dict[str, float | None]:
+    return {"p50_seconds": found.p50, "p90_seconds": found.p90}

@@ -1,0 +1,93 @@
+"""Values as people read them: text that is safe on a terminal, times, durations, rates, sizes, numbers with nouns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+"""What moves the cursor, colours the screen or turns the direction of writing."""
+_SHOWN = dict.fromkeys(_CONTROLS) | {ord(sign): " " for sign in _BLANKS}
+
+
+def printable(text: str) -> str:
+    """Text of others (a name, a key, a message) as it may go to a screen: one line, and no orders to the terminal."""
+    return text.translate(_SHOWN)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Text without line breaks, cut to a length."""
+    flat = " ".join(printable(text).split())
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip("…") + "…"
+
+
+def moment(instant: float | None) -> str:
+    """A point in time, in the machine's own zone."""
+    if instant is None:
+        return ""
+    return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def about(seconds: float) -> str:
+    """A duration in one figure, for a narrow column: `42 s`, `3 min`, `5 h`, `2 days`."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
+
+
+def since(instant: float) -> str:
+    """How long ago, roughly."""
+    return f"{duration(max(time.time() - instant, 0))} ago"
+
+
+def duration(seconds: float) -> str:
+    """A duration as a person says it: `4.2 s`, `3 min 10 s`, `2 h 05 min`, `3 days 4 h`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 2 * 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} days {whole % 86400 // 3600} h"
+
+
+def left_words(seconds: float, soonest: float | None = None) -> str:
+    """The time left as a person says it: `3 min 10 s left`, or with `soonest`: `2 min 05 s to 3 min 10 s left`."""
+    # The last jobs are often the slow ones; tenths of a second would promise too much.
+    if seconds < 1:
+        return "nearly done"
+    begin = "" if soonest is None else f"{duration(soonest) if soonest >= 1 else '1 s'} to "
+    return f"{begin}{duration(seconds)} left"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 job`, `2,000 jobs`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def rate(per_second: float) -> str:
+    """Return a rate of jobs: per second, or per minute or hour when it is low."""
+    if per_second >= 10:
+        return f"{per_second:,.0f}/s"
+    if per_second >= 1:
+        return f"{per_second:.1f}/s"
+    return f"{per_second * 60:.1f}/min" if per_second * 60 >= 1 else f"{per_second * 3600:.1f}/h"
+
+
+def size_words(size: float) -> str:
+    """Return a number of bytes: `980 bytes`, `3.1 KB`."""
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
+
+
+def reason_counts(reasons: Mapping[str, int]) -> str:
+    """Return the reasons with their counts, the most frequent first: `9 too dear, 2 no title`."""
+    return ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items(), key=lambda one: -one[1]))
