@@ -51,7 +51,7 @@ def test_hosts_are_shown_with_their_rate_and_why_they_are_closed(says: Callable[
     assert first.split()[:3] == ["a.org", "1/s", "7"]
     assert second.startswith("b.org via http://proxy:1")
     assert "429" in second
-    assert "asked to be left alone" in second
+    assert "with Retry-After" in second
 
 
 def test_the_same_for_programs(says: Callable[..., str]) -> None:
