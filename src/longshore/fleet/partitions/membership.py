@@ -154,7 +154,7 @@ class Membership:
         return self._with_unpartitioned(self._own) if self._strict else self._want.partitions
 
     async def claim(self, take: Take) -> list[Lease]:
-        """Return what `take` claims from the own partitions; if nothing, and not strict, from the fullest other or any."""
+        """Return what `take` claims from the own partitions; if nothing, and not strict, from the others."""
         async with self._lock:
             if not self._current():
                 await self._beat()

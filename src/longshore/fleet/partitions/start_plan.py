@@ -84,7 +84,7 @@ def start_plan(
 
 
 def _numbers_in_run(size: int, taken: Collection[int]) -> list[int]:
-    """Return the number of each worker among all workers of the run: its own, or the lowest free one if that is taken."""
+    """Return the number of each worker among all of the run: its own, or the lowest free one if that is taken."""
     numbers_in_run: list[int] = []
     for number in range(size):
         used = {*taken, *numbers_in_run}
