@@ -58,9 +58,9 @@ class Burst:
 
     async def load(self) -> QueueLoad:
         count = totals(await self.queue.stats("burst"))
-        crew = self.roster.crew
-        self.sizes.append(len(crew.live))
-        if not count.remaining and crew.processes == 1:
+        members = self.roster.members
+        self.sizes.append(len(members.live))
+        if not count.remaining and members.processes == 1:
             self.at_rest.set()
         return QueueLoad(count.pending, count.claimed)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from longshore.clock import ManualClock
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
+from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
-from longshore.pacing.store_shared import rate_store_for
 from longshore.queue import totals
 from longshore.runs.watch.current_rate import CurrentRate
 from longshore.ui.local.host_notices import EVERY, HostNews
@@ -35,7 +35,7 @@ async def test_a_closed_host_is_said_once_and_the_time_left_is_until_it_opens() 
     assert opens is not None
     clock.advance(EVERY)
     assert await news.look(count) == opens
-    assert said == ["a.org is closed for 1 min 55 s: it answered 429 and asked to be left alone. Its jobs wait."]
+    assert said == ["a.org is closed for 1 min 55 s: it answered 429 with Retry-After. Its jobs wait."]
 
     pace.note(clock.monotonic() - 1, 0)
     pace.note(clock.monotonic(), 40)

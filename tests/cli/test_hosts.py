@@ -16,8 +16,8 @@ import pytest
 
 from longshore.clock import SystemClock
 from longshore.media import open_queue
+from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
-from longshore.pacing.store_shared import rate_store_for
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_hosts_are_shown_with_their_rate_and_why_they_are_closed(says: Callable[
     assert first.split()[:3] == ["a.org", "1/s", "7"]
     assert second.startswith("b.org via http://proxy:1")
     assert "429" in second
-    assert "asked to be left alone" in second
+    assert "with Retry-After" in second
 
 
 def test_the_same_for_programs(says: Callable[..., str]) -> None:
@@ -87,7 +87,7 @@ def test_on_a_narrow_terminal_the_reason_of_a_closure_is_still_whole(here: Path)
     os.close(ours)
     last = shown.decode().splitlines()[-1]
     assert last.startswith("b.org via http://proxy:1 is closed until ")
-    assert last.endswith(": it answered 429 and asked to be left alone.")
+    assert last.endswith(": it answered 429 with Retry-After.")
 
 
 def _read(terminal: int) -> bytes:

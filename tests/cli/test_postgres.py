@@ -101,7 +101,7 @@ def test_a_copy_from_a_queue_that_is_not_there_makes_neither(shell: Shell, serve
 
 def test_doctor_makes_no_queue(shell: Shell, server: PostgresServer) -> None:
     done = shell("doctor", LONGSHORE_QUEUE=f"{server.url}?schema=typo")
-    assert "schema=typo is not there yet; the first `submit` makes it." in done.stdout
+    assert "schema=typo does not exist yet; the first `submit` creates it." in done.stdout
     assert not has_schema(server, "typo")
 
 

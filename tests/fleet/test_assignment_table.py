@@ -55,8 +55,8 @@ def test_everything_that_keeps_a_file_from_being_a_table_is_named(tmp_path: Path
     message = str(caught.value)
     assert "has 3 problems" in message
     assert "'first' is not a worker's number" in message
-    assert "What worker 0 has must be a list of names" in message
-    assert "What worker 1 has must be a list of names" in message
+    assert "The value of worker 0 must be a list of names" in message
+    assert "The value of worker 1 must be a list of names" in message
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_everything_that_keeps_a_file_from_being_a_table_is_named(tmp_path: Path
         ("t.json", "[]", "must be an object"),
         ("t.toml", "", "It has no workers"),
         ("t.csv", "0,CA", "neither TOML nor JSON"),
-        ("t.json", '{"0": ["CA"], "0": ["NV"]}', "Worker 0 is there twice"),
-        ("t.toml", '0 = ["CA"]\n00 = ["NV"]', "Worker 0 is there twice"),
+        ("t.json", '{"0": ["CA"], "0": ["NV"]}', "Worker 0 is listed twice"),
+        ("t.toml", '0 = ["CA"]\n00 = ["NV"]', "Worker 0 is listed twice"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, text: str, reason: str) -> None:

@@ -37,7 +37,7 @@ class FakeFleet:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def crew(self) -> FleetMembers:
+    def members(self) -> FleetMembers:
         return FleetMembers(frozenset(self.live), frozenset(self.draining), frozenset(self.given_up))
 
     @property

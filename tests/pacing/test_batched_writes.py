@@ -11,9 +11,9 @@ from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.media.memory import MemoryQueue
-from longshore.pacing.batched_writes import AT_ONCE, BatchedWrites
+from longshore.pacing.batched_writes import MAX_BATCH, BatchedWrites
 
-SHELF = "pace"
+NAMESPACE = "pace"
 
 
 class CountingQueue(MemoryQueue):
@@ -43,30 +43,30 @@ def of(host: int, version: str = ABSENT) -> StateEntry:
 
 async def test_what_is_written_at_once_goes_in_one_call_and_each_gets_its_own_version() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
+    notes = BatchedWrites(queue, NAMESPACE)
     versions = await asyncio.gather(*(notes.write(of(host)) for host in range(100)))
     assert queue.sizes == [100]
-    kept = {note.name: note.version for note in (await queue.notes(SHELF)).notes}
+    kept = {note.name: note.version for note in (await queue.notes(NAMESPACE)).notes}
     assert [kept[f"{host}.test"] for host in range(100)] == versions
 
 
 async def test_what_comes_meanwhile_goes_in_the_next_call() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
+    notes = BatchedWrites(queue, NAMESPACE)
     queue.go_on.clear()
     first = asyncio.create_task(notes.write(of(0)))
     await queue.entered.wait()
-    others = [asyncio.create_task(notes.write(of(host))) for host in range(1, AT_ONCE + 11)]
+    others = [asyncio.create_task(notes.write(of(host))) for host in range(1, MAX_BATCH + 11)]
     await asyncio.sleep(0)
     queue.go_on.set()
     assert all(await asyncio.gather(first, *others))
-    assert queue.sizes == [1, AT_ONCE, 10]
+    assert queue.sizes == [1, MAX_BATCH, 10]
 
 
 async def test_only_who_was_too_late_is_told_so() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
-    await queue.note(SHELF, [of(1)])
+    notes = BatchedWrites(queue, NAMESPACE)
+    await queue.note(NAMESPACE, [of(1)])
     first, late, again = await asyncio.gather(notes.write(of(0)), notes.write(of(1)), notes.write(of(0)))
     assert first
     assert late is None
@@ -75,7 +75,7 @@ async def test_only_who_was_too_late_is_told_so() -> None:
 
 async def test_one_name_is_never_twice_in_a_call() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
+    notes = BatchedWrites(queue, NAMESPACE)
     answers = await asyncio.gather(*(notes.write(of(7)) for _ in range(3)))
     assert queue.sizes == [1, 1, 1]
     assert [bool(answer) for answer in answers] == [True, False, False]
@@ -83,7 +83,7 @@ async def test_one_name_is_never_twice_in_a_call() -> None:
 
 async def test_an_error_is_everybodys_and_the_next_call_is_made_all_the_same() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
+    notes = BatchedWrites(queue, NAMESPACE)
     queue.error = QueueUnavailableError("out of reach")
     answers = await asyncio.gather(*(notes.write(of(host)) for host in range(3)), return_exceptions=True)
     assert answers == [queue.error] * 3
@@ -93,7 +93,7 @@ async def test_an_error_is_everybodys_and_the_next_call_is_made_all_the_same() -
 
 async def test_who_is_cancelled_takes_nobody_along() -> None:
     queue = CountingQueue()
-    notes = BatchedWrites(queue, SHELF)
+    notes = BatchedWrites(queue, NAMESPACE)
     queue.go_on.clear()
     tasks = [asyncio.create_task(notes.write(of(host))) for host in range(3)]
     await queue.entered.wait()

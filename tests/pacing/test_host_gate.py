@@ -11,8 +11,8 @@ from longshore.pacing.limiter import LearnedLimiter
 from longshore.pacing.store import LocalRateStore
 
 
-class SlowShelf(LocalRateStore):
-    """A shelf on a disk that takes its time."""
+class SlowStore(LocalRateStore):
+    """A store on a disk that takes its time."""
 
     def __init__(self, clock: JumpingClock) -> None:
         super().__init__(clock)
@@ -20,10 +20,10 @@ class SlowShelf(LocalRateStore):
         self.writes = 0
         self.seconds = 0.01
 
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
+    async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
         self.writes += 1
         await self._disk.sleep(self.seconds)
-        return await super().write(name, version, standing)
+        return await super().write(name, version, host_rate)
 
 
 async def asked_for(
@@ -46,12 +46,12 @@ async def asked_for(
 
 async def test_a_host_that_takes_more_than_it_is_asked_makes_nobody_wait() -> None:
     clock = JumpingClock()
-    shelf = SlowShelf(clock)
-    pace = LearnedLimiter(shelf, clock, policy=RatePolicy(first=5000.0, fastest=5000.0))
+    store = SlowStore(clock)
+    pace = LearnedLimiter(store, clock, policy=RatePolicy(first=5000.0, fastest=5000.0))
     await asked_for(1.0, 0.005, 3, clock, pace)
-    before = shelf.writes
+    before = store.writes
     through = await asked_for(2.0, 0.005, 3, clock, pace)
     assert all(through)
-    assert shelf.writes - before <= 40
-    shelf.seconds = 0.0  # nobody moves the clock any more
+    assert store.writes - before <= 40
+    store.seconds = 0.0  # nobody moves the clock any more
     await pace.close()

@@ -17,22 +17,22 @@ def refused(status: int = 429, sent: float = NOW, closed_until: float = 0.0) -> 
 
 def test_slots_follow_one_another_at_the_rate_and_none_is_given_twice() -> None:
     policy = RatePolicy(first=4.0)
-    standing, first = reserve(unknown(NOW, policy), NOW, 3, policy)
-    _, second = reserve(standing, NOW, 1, policy)
+    host_rate, first = reserve(unknown(NOW, policy), NOW, 3, policy)
+    _, second = reserve(host_rate, NOW, 1, policy)
     assert [*first, *second] == pytest.approx([NOW, NOW + 0.25, NOW + 0.5, NOW + 0.75])
 
 
 def test_slots_that_nobody_took_are_not_made_up_for() -> None:
-    standing, _ = reserve(unknown(NOW, RatePolicy()), NOW, 1, RatePolicy())
-    assert reserve(standing, NOW + 100, 2, RatePolicy())[1] == [NOW + 100, NOW + 101]
+    host_rate, _ = reserve(unknown(NOW, RatePolicy()), NOW, 1, RatePolicy())
+    assert reserve(host_rate, NOW + 100, 2, RatePolicy())[1] == [NOW + 100, NOW + 101]
 
 
 def test_what_a_machine_was_late_for_is_made_up_for_where_the_host_allows_bursts() -> None:
     known = msgspec.structs.replace(unknown(NOW, RatePolicy()), rate=10.0, ceiling=10.0, next=NOW - 5)
     for burst, late in ((0.0, 0.0), (8.0, 0.4), (1000.0, 0.5)):
-        standing = msgspec.structs.replace(known, burst=burst)
-        assert reserve(standing, NOW, 2, RatePolicy(), NOW - 5)[1] == pytest.approx([NOW - late, NOW - late + 0.1])
-        assert reserve(standing, NOW, 1, RatePolicy())[1] == [NOW]  # nobody waited: nothing was missed
+        host_rate = msgspec.structs.replace(known, burst=burst)
+        assert reserve(host_rate, NOW, 2, RatePolicy(), NOW - 5)[1] == pytest.approx([NOW - late, NOW - late + 0.1])
+        assert reserve(host_rate, NOW, 1, RatePolicy())[1] == [NOW]  # nobody waited: nothing was missed
     crawled = msgspec.structs.replace(known, burst=8.0, crawl_delay=1.0)
     assert reserve(crawled, NOW, 1, RatePolicy(), NOW - 5)[1] == [NOW]
 
@@ -50,31 +50,31 @@ def test_the_burst_of_a_host_is_learned_with_its_ceiling() -> None:
     assert learned.burst == pytest.approx(20, abs=6)
 
 
-def on_a_tooth(used: float, spent: float, rate: float) -> HostRate:
+def on_a_probe(used: float, spent: float, rate: float) -> HostRate:
     return msgspec.structs.replace(
         unknown(NOW, RatePolicy()), rate=rate, overshot=30.0, ceiling=10.0, width=0.1, used=used, spent=spent, next=NOW
     )
 
 
 def test_what_came_through_since_the_last_refusal_is_what_the_host_allows() -> None:
-    learned = fold(on_a_tooth(used=96, spent=8.0, rate=13.2), refused(), NOW, RatePolicy())
+    learned = fold(on_a_probe(used=96, spent=8.0, rate=13.2), refused(), NOW, RatePolicy())
     assert learned.ceiling == pytest.approx(12, rel=0.02)
     assert 0.9 * learned.ceiling < learned.rate < learned.ceiling
 
 
 def test_a_host_that_allows_no_burst_allows_the_rate_at_which_it_refused() -> None:
-    known = msgspec.structs.replace(on_a_tooth(used=60, spent=6.2, rate=10.4), overshot=10.3)
+    known = msgspec.structs.replace(on_a_probe(used=60, spent=6.2, rate=10.4), overshot=10.3)
     assert fold(known, refused(), NOW, RatePolicy()).ceiling == pytest.approx(10.3, rel=0.02)
 
 
-def test_the_better_a_ceiling_is_known_the_flatter_is_the_next_climb() -> None:
-    widths = [fold(on_a_tooth(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (7, 12, 200)]
+def test_the_better_a_ceiling_is_known_the_flatter_is_the_next_probe() -> None:
+    widths = [fold(on_a_probe(used, used / 12, rate=13.2), refused(), NOW, RatePolicy()).width for used in (7, 12, 200)]
     assert widths == sorted(widths, reverse=True)
     assert widths[0] > widths[-1]
 
 
 def test_slots_of_a_rate_that_was_hardly_too_high_are_kept_where_the_host_allows_bursts() -> None:
-    ahead = msgspec.structs.replace(on_a_tooth(used=98, spent=8.2, rate=12.5), next=NOW + 0.2, plan=((NOW, 12.5),))
+    ahead = msgspec.structs.replace(on_a_probe(used=98, spent=8.2, rate=12.5), next=NOW + 0.2, plan=((NOW, 12.5),))
     kept = fold(ahead, refused(), NOW + 0.05, RatePolicy())
     assert (kept.voided_at, kept.next) == (0.0, NOW + 0.2)
     void = fold(msgspec.structs.replace(ahead, rate=25.0), refused(), NOW + 0.05, RatePolicy())
@@ -82,27 +82,27 @@ def test_slots_of_a_rate_that_was_hardly_too_high_are_kept_where_the_host_allows
     assert void.next < NOW + 0.2
 
 
-def test_a_ceiling_that_was_kept_before_there_were_teeth_is_gone_by() -> None:
+def test_a_ceiling_that_was_stored_before_there_were_probes_is_ignored() -> None:
     kept = msgspec.json.decode(b'{"rate": 9.8, "ceiling": 10.0, "overshot": 15.0, "grown_at": 0.0}', type=HostRate)
     assert fold(kept, AnswerCounts(passed=5), NOW, RatePolicy()).rate == pytest.approx(9.8)
 
 
 def test_what_is_refused_before_there_is_anything_to_count_measures_nothing() -> None:
-    known = on_a_tooth(used=2, spent=0.2, rate=9.0)
+    known = on_a_probe(used=2, spent=0.2, rate=9.0)
     again = fold(known, refused(), NOW, RatePolicy())
     assert (again.rate, again.ceiling, again.refused) == (known.rate, known.ceiling, 1)
 
 
 def test_a_host_that_answers_429_to_everything_is_closed() -> None:
-    standing, now = unknown(NOW, RatePolicy()), NOW
+    host_rate, now = unknown(NOW, RatePolicy()), NOW
     for _ in range(30):
-        standing, (instant,) = reserve(standing, now, 1, RatePolicy())
+        host_rate, (instant,) = reserve(host_rate, now, 1, RatePolicy())
         now = max(now, instant) + 0.3
-        standing = fold(standing, refused(sent=now - 0.05), now, RatePolicy())
-        if standing.closed_until > now:
+        host_rate = fold(host_rate, refused(sent=now - 0.05), now, RatePolicy())
+        if host_rate.closed_until > now:
             break
-    assert standing.closed_until >= now + 60
-    assert standing.refusals <= 8
+    assert host_rate.closed_until >= now + 60
+    assert host_rate.refusals <= 8
 
 
 def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:
@@ -145,5 +145,5 @@ def test_a_closure_is_not_shortened_by_a_later_answer() -> None:
 
 
 def test_a_standing_comes_back_from_json_as_it_was() -> None:
-    standing, _ = reserve(fold(unknown(NOW, RatePolicy()), refused(), NOW, RatePolicy()), NOW, 2, RatePolicy())
-    assert msgspec.json.decode(msgspec.json.encode(standing), type=HostRate) == standing
+    host_rate, _ = reserve(fold(unknown(NOW, RatePolicy()), refused(), NOW, RatePolicy()), NOW, 2, RatePolicy())
+    assert msgspec.json.decode(msgspec.json.encode(host_rate), type=HostRate) == host_rate

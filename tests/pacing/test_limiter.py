@@ -58,8 +58,8 @@ def clock() -> JumpingClock:
 async def make(clock: JumpingClock) -> AsyncIterator[Make]:
     made: list[LearnedLimiter] = []
 
-    def pace(shelf: LocalRateStore | None = None, policy: RatePolicy | None = None) -> LearnedLimiter:
-        made.append(LearnedLimiter(shelf, clock, policy=policy))
+    def pace(store: LocalRateStore | None = None, policy: RatePolicy | None = None) -> LearnedLimiter:
+        made.append(LearnedLimiter(store, clock, policy=policy))
         return made[-1]
 
     yield pace
@@ -92,8 +92,8 @@ async def sent_at(clock: JumpingClock, pace: LearnedLimiter, count: int, status:
 async def test_one_process_or_four_find_what_a_site_allows_and_are_hardly_ever_refused(
     clock: JumpingClock, make: Make, processes: int, rate: float, burst: int
 ) -> None:
-    site, shelf = TokenBucket(clock, rate, burst), LocalRateStore(clock)
-    await ask(site, [make(shelf) for _ in range(processes)], 240 if rate < 10 else 80)
+    site, store = TokenBucket(clock, rate, burst), LocalRateStore(clock)
+    await ask(site, [make(store) for _ in range(processes)], 240 if rate < 10 else 80)
     assert site.share(since=20) >= 0.95
     assert site.refused <= max(3, (0.01 if processes == 1 else 0.015) * len(site.answers))
 
@@ -137,11 +137,11 @@ async def test_a_site_that_becomes_stricter_is_asked_less_and_one_that_allows_mo
 
 
 async def test_what_one_process_learned_another_goes_by_from_its_first_request(clock: JumpingClock, make: Make) -> None:
-    site, shelf = TokenBucket(clock, 20, 5), LocalRateStore(clock)
-    first = make(shelf)
+    site, store = TokenBucket(clock, 20, 5), LocalRateStore(clock)
+    first = make(store)
     await ask(site, [first], 40)
     await first.close()
-    await ask(site, [make(shelf)], 50)
+    await ask(site, [make(store)], 50)
     assert site.share(since=41) >= 0.9
 
 
@@ -159,36 +159,36 @@ async def test_retry_after_closes_the_host_for_exactly_as_long_as_it_asks(clock:
 
 
 async def test_a_closed_host_is_announced_and_has_no_room_until_it_opens(clock: JumpingClock, make: Make) -> None:
-    shelf = LocalRateStore(clock)
-    pace, other = make(shelf), make(shelf)
+    store = LocalRateStore(clock)
+    pace, other = make(store), make(store)
     await sent_at(clock, pace, 1)
-    assert pace.room("a.org") == 2
-    assert pace.room("b.org") is None
+    assert pace.capacity("a.org") == 2
+    assert pace.capacity("b.org") is None
     pace.answered("a.org", "", 503, 100.0, 0.0)
     await settle()
-    assert pace.room("a.org") == 0
+    assert pace.capacity("a.org") == 0
     with pytest.raises(HostClosedError):
         await pace.slot("a.org", patience=30.0)
-    # Whoever was sent away knows it before the shelf was looked at.
-    assert pace.closed() == {"a.org"}
-    other.closed()
+    # Whoever was sent away knows it before the store was looked at.
+    assert pace.closed_hosts() == {"a.org"}
+    other.closed_hosts()
     await settle()
-    assert other.closed() == {"a.org"}
-    assert other.room("a.org") == 0
+    assert other.closed_hosts() == {"a.org"}
+    assert other.capacity("a.org") == 0
     await clock.run(clock.monotonic() + 101)
-    other.closed()
+    other.closed_hosts()
     await settle()
-    assert other.closed() == frozenset()
+    assert other.closed_hosts() == frozenset()
 
 
 async def test_what_an_answer_asks_for_is_kept_though_the_shared_time_is_not_known_yet(
     clock: JumpingClock, make: Make
 ) -> None:
-    shelf = LocalRateStore(clock)
-    pace = make(shelf)
+    store = LocalRateStore(clock)
+    pace = make(store)
     pace.answered("a.org", "", 429, 100.0, 0.0)
     await settle()
-    _, known = await shelf.all()
+    _, known = await store.all()
     assert known["a.org"].closed_until == pytest.approx(clock.now() + 100.0)
 
 
@@ -199,7 +199,7 @@ async def test_an_identity_that_is_refused_does_not_hold_up_another(clock: Jumpi
     with pytest.raises(HostClosedError):
         await pace.slot("a.org", "proxy-1", patience=5.0)
     await pace.slot("a.org", "proxy-2", patience=5.0)
-    assert pace.closed() == frozenset()
+    assert pace.closed_hosts() == frozenset()
 
 
 async def test_whoever_would_wait_longer_than_he_may_is_told_so_at_once(clock: JumpingClock, make: Make) -> None:
@@ -221,8 +221,8 @@ async def test_those_who_wait_when_the_host_closes_are_sent_away(clock: JumpingC
 
 
 async def test_fixed_delays_are_between_their_bounds_over_all_processes(clock: JumpingClock, make: Make) -> None:
-    shelf = LocalRateStore(clock)
-    paces = [make(shelf, RatePolicy(delay=(8.0, 20.0))) for _ in range(3)]
+    store = LocalRateStore(clock)
+    paces = [make(store, RatePolicy(delay=(8.0, 20.0))) for _ in range(3)]
     site = TokenBucket(clock, 1000, 1000)
     await ask(site, paces, 600)
     instants = [at for at, _ in site.answers]
@@ -245,7 +245,7 @@ async def test_pages_that_are_forbidden_now_and_then_do_not_stop_the_climb(clock
     for _ in range(30):
         await sent_at(clock, pace, 19)
         await sent_at(clock, pace, 1, status=403)
-    assert (pace.room("a.org") or 0) > 10
+    assert (pace.capacity("a.org") or 0) > 10
 
 
 async def test_a_host_that_only_refuses_is_closed_for_longer_and_longer(clock: JumpingClock, make: Make) -> None:
@@ -267,7 +267,7 @@ async def test_nothing_is_learned_from_a_rate_that_nobody_uses(clock: JumpingClo
     for _ in range(60):
         await sent_at(clock, pace, 1)
         await clock.run(clock.monotonic() + 5.0)
-    assert pace.room("a.org") == 2
+    assert pace.capacity("a.org") == 2
 
 
 async def test_requests_wait_while_the_shelf_is_out_of_reach(clock: JumpingClock, make: Make) -> None:
@@ -279,19 +279,19 @@ async def test_requests_wait_while_the_shelf_is_out_of_reach(clock: JumpingClock
                 raise QueueUnavailableError("restarting")
             return await super().read(name)
 
-    shelf = Broken(clock)
-    pace = make(shelf)
+    store = Broken(clock)
+    pace = make(store)
     waiting = asyncio.ensure_future(pace.slot("a.org", patience=60.0))
     await clock.run(10)
     assert not waiting.done()
-    shelf.down = False
+    store.down = False
     await clock.run(12)
     await waiting
 
 
 async def test_a_shelf_that_fails_for_good_fails_those_who_wait(clock: JumpingClock, make: Make) -> None:
     class Lost(LocalRateStore):
-        async def write(self, name: str, version: str, standing: HostRate) -> str | None:
+        async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
             raise RuntimeError("lost")
 
     with pytest.raises(RuntimeError, match="lost"):
@@ -311,9 +311,9 @@ async def test_one_who_stops_waiting_leaves_his_place_to_the_next(clock: Jumping
 
 
 async def test_answers_that_are_not_written_yet_are_when_it_closes(clock: JumpingClock, make: Make) -> None:
-    shelf = LocalRateStore(clock)
-    pace = make(shelf)
+    store = LocalRateStore(clock)
+    pace = make(store)
     await sent_at(clock, pace, 3)
     await pace.close()
-    _, known = await shelf.all()
+    _, known = await store.all()
     assert known["a.org"].answers == 3

@@ -1,4 +1,4 @@
-"""The learned pace where nothing is exact (F4): answers take longer or shorter, and processes share a slow shelf."""
+"""The learned pace where nothing is exact (F4): answers take longer or shorter, and processes share a slow store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.pacing.host_rate import HostRate
 from longshore.pacing.limiter import LearnedLimiter
 from longshore.pacing.store import LocalRateStore, StoredRate
 
-LATENCY, JITTER, SHELF_SECONDS = 0.004, 0.002, 0.001
+LATENCY, JITTER, STORE_SECONDS = 0.004, 0.002, 0.001
 """What a site and a database on the same machine take; the last two are means."""
 
 
@@ -22,23 +22,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("seed", range(24 if metafunc.config.getoption("--long") else 4))
 
 
-class NoisyShelf(LocalRateStore):
-    """A shelf that takes its time, each time another: others are faster now and then."""
+class NoisyStore(LocalRateStore):
+    """A store that takes its time, each time another: others are faster now and then."""
 
     def __init__(self, clock: JumpingClock, chance: random.Random) -> None:
         super().__init__(clock)
         self._jumping, self._chance = clock, chance
 
     async def _take_time(self) -> None:
-        await self._jumping.sleep(self._chance.expovariate(1 / SHELF_SECONDS))
+        await self._jumping.sleep(self._chance.expovariate(1 / STORE_SECONDS))
 
     async def read(self, name: str) -> StoredRate:
         await self._take_time()
         return await super().read(name)
 
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
+    async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
         await self._take_time()
-        written = await super().write(name, version, standing)
+        written = await super().write(name, version, host_rate)
         await self._take_time()
         return written
 
@@ -60,8 +60,8 @@ async def test_one_process_or_four_find_what_a_site_allows_though_nothing_is_exa
     processes: int, rate: float, burst: int, seed: int
 ) -> None:
     chance, clock = random.Random(seed), JumpingClock()
-    site, shelf = TokenBucket(clock, rate, burst), NoisyShelf(clock, chance)
-    paces = [LearnedLimiter(shelf, clock) for _ in range(processes)]
+    site, store = TokenBucket(clock, rate, burst), NoisyStore(clock, chance)
+    paces = [LearnedLimiter(store, clock) for _ in range(processes)]
     asking = [asyncio.ensure_future(ask_for_ever(site, pace, chance)) for pace in paces for _ in range(16)]
     await clock.run(80)
     for each in asking:

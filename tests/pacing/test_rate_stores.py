@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,20 +17,14 @@ from longshore.errors import QueueUnavailableError
 from longshore.extensions.shared_state import StateEntry
 from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
+from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import RatePolicy, unknown
 from longshore.pacing.limiter import LearnedLimiter
+from longshore.pacing.machine_count import MachineCount
 from longshore.pacing.store import LocalRateStore, RateStore
-from longshore.pacing.store_shared import (
-    CLOSED,
-    PACE,
-    MachineCount,
-    MachineRateStore,
-    SharedRateStore,
-    cache_file,
-    rate_store_for,
-)
+from longshore.pacing.store_machine import MachineRateStore, cache_file
+from longshore.pacing.store_shared import CLOSED, PACE, SharedRateStore
 from longshore.pacing.worker_limiter import WorkerLimiter
-from longshore.worker.kit.config import KitConfig
 
 
 @pytest.fixture
@@ -38,73 +33,72 @@ def clock() -> JumpingClock:
 
 
 @pytest.fixture(params=["alone", "notes", "machine"])
-def shelf(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[RateStore]:
+def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[RateStore]:
     if request.param == "alone":
         yield LocalRateStore(clock)
     elif request.param == "notes":
         yield SharedRateStore(MemoryQueue(clock))
     else:
-        in_file = MachineRateStore(tmp_path / "cache" / "pace.db", clock)
-        yield in_file
-        in_file.close()
+        with closing(MachineRateStore(tmp_path / "cache" / "pace.db", clock)) as in_file:
+            yield in_file
 
 
-async def test_what_was_never_written_is_not_there(shelf: RateStore, clock: ManualClock) -> None:
-    kept = await shelf.read("a.org")
-    assert (kept.now, kept.version, kept.standing) == (clock.now(), "", None)
-    assert await shelf.all() == (clock.now(), {})
+async def test_what_was_never_written_is_not_there(store: RateStore, clock: ManualClock) -> None:
+    kept = await store.read("a.org")
+    assert (kept.now, kept.version, kept.host_rate) == (clock.now(), "", None)
+    assert await store.all() == (clock.now(), {})
 
 
-async def test_whoever_has_not_read_the_latest_writes_nothing(shelf: RateStore, clock: ManualClock) -> None:
+async def test_whoever_has_not_read_the_latest_writes_nothing(store: RateStore, clock: ManualClock) -> None:
     first = unknown(clock.now(), RatePolicy())
     second = msgspec.structs.replace(first, rate=5.0, plan=((1.0, 2.0),))
-    version = await shelf.write("a.org", "", first)
+    version = await store.write("a.org", "", first)
     assert version
-    assert await shelf.write("a.org", "", second) is None
-    newer = await shelf.write("a.org", version, second)
+    assert await store.write("a.org", "", second) is None
+    newer = await store.write("a.org", version, second)
     assert newer not in (None, version)
-    assert await shelf.write("a.org", version, first) is None
-    kept = await shelf.read("a.org")
-    assert (kept.version, kept.standing) == (newer, second)
-    assert (await shelf.all())[1] == {"a.org": second}
+    assert await store.write("a.org", version, first) is None
+    kept = await store.read("a.org")
+    assert (kept.version, kept.host_rate) == (newer, second)
+    assert (await store.all())[1] == {"a.org": second}
 
 
 async def test_a_host_is_closed_until_the_latest_that_was_said_and_then_open(
-    shelf: RateStore, clock: ManualClock
+    store: RateStore, clock: ManualClock
 ) -> None:
     begin = clock.now()
-    await shelf.close_host("a.org", begin + 50)
-    await shelf.close_host("a.org", begin + 20)
-    await shelf.close_host("b.org", begin + 10)
-    assert await shelf.closures() == (begin, {"a.org": begin + 50, "b.org": begin + 10})
+    await store.close_host("a.org", begin + 50)
+    await store.close_host("a.org", begin + 20)
+    await store.close_host("b.org", begin + 10)
+    assert await store.closures() == (begin, {"a.org": begin + 50, "b.org": begin + 10})
     clock.advance(30)
-    assert (await shelf.closures())[1] == {"a.org": begin + 50}
+    assert (await store.closures())[1] == {"a.org": begin + 50}
     clock.advance(30)
-    assert (await shelf.closures())[1] == {}
+    assert (await store.closures())[1] == {}
 
 
 async def test_hosts_that_never_refused_are_forgotten_and_the_others_are_not(
-    shelf: RateStore, clock: ManualClock
+    store: RateStore, clock: ManualClock
 ) -> None:
     begin = clock.now()
     asked = msgspec.structs.replace(unknown(begin, RatePolicy()), next=begin + 1, answers=3)
-    await shelf.write("asked.org", "", asked)
-    await shelf.write("refused.org", "", msgspec.structs.replace(asked, refusals=1))
-    await shelf.write("closed.org", "", msgspec.structs.replace(asked, refusals=1, closed_until=begin + 9 * 86400))
-    assert await shelf.forget() == 0
+    await store.write("asked.org", "", asked)
+    await store.write("refused.org", "", msgspec.structs.replace(asked, refusals=1))
+    await store.write("closed.org", "", msgspec.structs.replace(asked, refusals=1, closed_until=begin + 9 * 86400))
+    assert await store.forget() == 0
     clock.advance(3600)
-    await shelf.write("new.org", "", msgspec.structs.replace(asked, next=clock.now()))
-    assert await shelf.forget() == 1
-    assert (await shelf.all())[1].keys() == {"refused.org", "closed.org", "new.org"}
+    await store.write("new.org", "", msgspec.structs.replace(asked, next=clock.now()))
+    assert await store.forget() == 1
+    assert (await store.all())[1].keys() == {"refused.org", "closed.org", "new.org"}
     clock.advance(8 * 86400)
-    assert await shelf.forget() == 2
-    assert (await shelf.all())[1].keys() == {"closed.org"}
+    assert await store.forget() == 2
+    assert (await store.all())[1].keys() == {"closed.org"}
 
 
 async def test_whoever_still_knows_a_host_that_was_forgotten_goes_on_with_what_he_knows(
-    shelf: RateStore, clock: JumpingClock
+    store: RateStore, clock: JumpingClock
 ) -> None:
-    old, young = LearnedLimiter(shelf, clock), LearnedLimiter(shelf, clock)
+    old, young = LearnedLimiter(store, clock), LearnedLimiter(store, clock)
     site = TokenBucket(clock, 1000, 1000)
     asking = [asyncio.ensure_future(ask_for_ever(site, old, 0.05)) for _ in range(8)]
     await clock.run(10)
@@ -112,8 +106,8 @@ async def test_whoever_still_knows_a_host_that_was_forgotten_goes_on_with_what_h
         each.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
     await clock.run(1000)
-    learned = (await shelf.all())[1]["a.org"].rate
-    assert await shelf.forget() == 1
+    learned = (await store.all())[1]["a.org"].rate
+    assert await store.forget() == 1
     # Neither writes over the other: a version never comes back.
     for pace in (young, old, young):
         going = asyncio.ensure_future(pace.slot("a.org", patience=60.0))
@@ -121,7 +115,7 @@ async def test_whoever_still_knows_a_host_that_was_forgotten_goes_on_with_what_h
         await going
         pace.answered("a.org", "", 200, None, 0.05)
         await clock.run(clock.monotonic() + 5)
-    known = (await shelf.all())[1]["a.org"]
+    known = (await store.all())[1]["a.org"]
     assert known.answers == 3
     assert known.rate < learned
     for pace in (old, young):
@@ -141,7 +135,7 @@ async def test_all_workers_together_look_now_and_then_what_may_be_forgotten(cloc
 async def test_a_worker_forgets_hosts(clock: JumpingClock) -> None:
     queue = MemoryQueue(clock)
     await SharedRateStore(queue).write("a.org", "", unknown(clock.now() - 3600, RatePolicy()))
-    pace = WorkerLimiter(KitConfig(), queue, clock)
+    pace = WorkerLimiter(RatePolicy(), queue, clock)
     keeping = asyncio.ensure_future(pace.keep())
     await clock.run(1)
     keeping.cancel()
@@ -150,9 +144,9 @@ async def test_a_worker_forgets_hosts(clock: JumpingClock) -> None:
     assert (await queue.notes(PACE)).notes == ()
 
 
-async def test_two_processes_share_a_limit_through_it(shelf: RateStore, clock: JumpingClock) -> None:
+async def test_two_processes_share_a_limit_through_it(store: RateStore, clock: JumpingClock) -> None:
     site = TokenBucket(clock, 20, 5)
-    paces = [LearnedLimiter(shelf, clock) for _ in range(2)]
+    paces = [LearnedLimiter(store, clock) for _ in range(2)]
     asking = [asyncio.ensure_future(ask_for_ever(site, pace, 0.05)) for pace in paces for _ in range(8)]
     await clock.run(50)
     for each in asking:
@@ -166,20 +160,20 @@ async def test_two_processes_share_a_limit_through_it(shelf: RateStore, clock: J
 
 async def test_closures_that_are_over_are_taken_off_the_notes(clock: ManualClock) -> None:
     queue = MemoryQueue(clock)
-    shelf = SharedRateStore(queue)
-    await shelf.close_host("a.org", clock.now() + 5)
+    store = SharedRateStore(queue)
+    await store.close_host("a.org", clock.now() + 5)
     clock.advance(10)
-    await shelf.closures()
+    await store.closures()
     assert (await queue.notes(CLOSED)).notes == ()
 
 
 async def test_a_note_that_cannot_be_read_is_learned_anew(clock: ManualClock) -> None:
     queue = MemoryQueue(clock)
     await queue.note(PACE, [StateEntry("a.org", "", {"rate": "quick"})])
-    shelf = SharedRateStore(queue)
-    kept = await shelf.read("a.org")
-    assert kept.standing is None
-    assert await shelf.write("a.org", kept.version, unknown(clock.now(), RatePolicy()))
+    store = SharedRateStore(queue)
+    kept = await store.read("a.org")
+    assert kept.host_rate is None
+    assert await store.write("a.org", kept.version, unknown(clock.now(), RatePolicy()))
 
 
 async def test_a_file_that_cannot_be_used_is_named(clock: ManualClock, tmp_path: Path) -> None:

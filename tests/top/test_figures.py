@@ -15,8 +15,8 @@ from longshore.errors import NotFoundError
 from longshore.job import Job
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
+from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
-from longshore.pacing.store_shared import rate_store_for
 from longshore.queue import Queue, Selection
 from longshore.top.figures import FiguresReader
 from longshore.top.job_reader import PAGE

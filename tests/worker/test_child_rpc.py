@@ -56,7 +56,7 @@ def line_to(error: Exception) -> WorkerConnection:
 
 
 async def test_a_host_that_is_closed_is_the_same_error_as_in_the_worker() -> None:
-    closed = HostClosedError("a.org", 3600, "it answered 429 and asked to be left alone")
+    closed = HostClosedError("a.org", 3600, "it answered 429 with Retry-After")
     with pytest.raises(HostClosedError) as caught:
         await RemoteLimiter(line_to(closed)).slot("a.org", patience=30)
     assert (str(caught.value), caught.value.seconds, caught.value.why) == (str(closed), 3600, closed.why)

@@ -1,1 +1,1 @@
-"""Worker processes of one machine, supervised."""
+"""The worker processes of one machine: supervision, partitions, size, and the checks before a start."""

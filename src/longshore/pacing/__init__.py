@@ -1,1 +1,1 @@
-"""How fast each host is asked: learned, and shared by all workers."""
+"""Rate limits per host: learned from the answers, and shared by all workers."""

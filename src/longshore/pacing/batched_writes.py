@@ -1,7 +1,7 @@
-"""Notes of one shelf, written together: what comes while a call is under way goes in the next.
+"""Writes to one namespace of the shared state, in batches: entries that arrive during a call go in the next one.
 
-A broad crawl learns of a thousand hosts a second, and each has a note of its own. One by one they would cost the queue
-more than the jobs do.
+A broad crawl learns about a thousand hosts a second, and each host has its own entry. Written one by one, they would
+cost the queue more than the jobs do.
 """
 
 from __future__ import annotations
@@ -10,54 +10,54 @@ import asyncio
 
 from longshore.extensions.shared_state import SharedState, StateEntry
 
-AT_ONCE = 500
-"""Notes in one call."""
+MAX_BATCH = 500
+"""Entries in one call."""
 
 
 class BatchedWrites:
-    """Writes notes for many who each wait for an answer of their own."""
+    """Writes entries for many callers; each waits for the result of its own entry."""
 
-    def __init__(self, queue: SharedState, shelf: str) -> None:
+    def __init__(self, queue: SharedState, namespace: str) -> None:
         self._queue = queue
-        self._shelf = shelf
-        self._waiting: list[tuple[StateEntry, asyncio.Future[str | None]]] = []
+        self._namespace = namespace
+        self._pending: list[tuple[StateEntry, asyncio.Future[str | None]]] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def write(self, note: StateEntry) -> str | None:
-        """As `SharedState.note` for one: its new version, or None where another was faster."""
-        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((note, answer))
+    async def write(self, entry: StateEntry) -> str | None:
+        """Return the new version of `entry`, or None if another process wrote first (as `SharedState.note`)."""
+        result: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._pending.append((entry, result))
         if self._writing is None or self._writing.done():
-            # A task of its own: who came first may be cancelled, and the others wait on.
+            # A separate task: if the first caller is cancelled, the others still wait.
             self._writing = asyncio.create_task(self._write_all())
-        return await answer
+        return await result
 
     async def _write_all(self) -> None:
-        while batch := self._next():
+        while batch := self._next_batch():
             try:
-                versions = await self._queue.note(self._shelf, [note for note, _ in batch.values()])
+                versions = await self._queue.note(self._namespace, [entry for entry, _ in batch.values()])
             except asyncio.CancelledError:
-                for _, answer in batch.values():
-                    answer.cancel()
+                for _, result in batch.values():
+                    result.cancel()
                 raise
-            except Exception as error:  # noqa: BLE001 - it is theirs who wait
-                for _, answer in batch.values():
-                    if not answer.done():
-                        answer.set_exception(error)
+            except Exception as error:  # noqa: BLE001 - each caller raises it
+                for _, result in batch.values():
+                    if not result.done():
+                        result.set_exception(error)
             else:
-                for (_, answer), version in zip(batch.values(), versions, strict=True):
-                    if not answer.done():
-                        answer.set_result(version)
+                for (_, result), version in zip(batch.values(), versions, strict=True):
+                    if not result.done():
+                        result.set_result(version)
 
-    def _next(self) -> dict[str, tuple[StateEntry, asyncio.Future[str | None]]]:
-        """What is written now, by name; no call has a name twice. Nobody waits any more for what is left out."""
+    def _next_batch(self) -> dict[str, tuple[StateEntry, asyncio.Future[str | None]]]:
+        """Return the entries to write now, by name: a name is in a call only once. Drop those of cancelled callers."""
         batch: dict[str, tuple[StateEntry, asyncio.Future[str | None]]] = {}
-        waiting, self._waiting = self._waiting, []
-        for note, answer in waiting:
-            if answer.done():
+        pending, self._pending = self._pending, []
+        for entry, result in pending:
+            if result.done():
                 continue
-            if note.name in batch or len(batch) == AT_ONCE:
-                self._waiting.append((note, answer))
+            if entry.name in batch or len(batch) == MAX_BATCH:
+                self._pending.append((entry, result))
             else:
-                batch[note.name] = (note, answer)
+                batch[entry.name] = (entry, result)
         return batch

@@ -1,46 +1,45 @@
-"""Which hosts a worker asks for no jobs of: those that are closed, and those of which it holds enough.
+"""Which hosts a worker claims no jobs of: hosts that are closed, and hosts of which it already holds enough jobs.
 
-A job of a host that may be asked once a second would only wait in the hand, and keep a runner from other work. So a
-worker holds of each host what it can begin within moments; the rest is anybody's.
+A job of a host that takes one request a second would only wait in the worker and occupy an executor. So a worker holds
+of each host only what it can start within moments, and leaves the rest to the other workers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Protocol
-
-from longshore.worker.leases.held_leases import HeldLeases
 
 LOOK_SECONDS = 1.0
 """How often a worker that waits for a host to open looks again."""
 
 
 class HostCapacity(Protocol):
-    """Who knows how much a host takes. Both are asked before every claim."""
+    """What is known about how many jobs each host takes. Both methods are called before every claim."""
 
-    def closed(self) -> frozenset[str]:
-        """The hosts that take no requests for now."""
+    def closed_hosts(self) -> frozenset[str]:
+        """Return the hosts that take no requests for now."""
 
-    def room(self, host: str) -> int | None:
-        """How many jobs of a host it makes sense to hold; None where nothing is known that speaks against any."""
+    def capacity(self, host: str) -> int | None:
+        """Return how many jobs of a host it makes sense to hold; None if nothing is known of the host."""
 
 
 class ClaimFilter:
-    """What the claimer asks before it claims."""
+    """Excludes hosts from claims. `held_hosts` returns the host of each job that the worker holds."""
 
-    def __init__(self, rooms: HostCapacity | None, hand: HeldLeases) -> None:
-        self._rooms = rooms
-        self._hand = hand
+    def __init__(self, hosts: HostCapacity | None, held_hosts: Callable[[], Iterable[str]]) -> None:
+        self._hosts = hosts
+        self._held_hosts = held_hosts
 
-    def without(self) -> frozenset[str]:
-        """The hosts to claim nothing of now."""
-        rooms = self._rooms
-        if rooms is None:
+    def excluded_hosts(self) -> frozenset[str]:
+        """Return the hosts to claim nothing of now."""
+        hosts = self._hosts
+        if hosts is None:
             return frozenset()
-        held = Counter(lease.job.host for lease in self._hand.held.values())
-        full = [host for host, number in held.items() if host and self._is_enough(rooms.room(host), number)]
-        return rooms.closed().union(full)
+        held = Counter(self._held_hosts())
+        full = [host for host, number in held.items() if host and self._is_full(hosts.capacity(host), number)]
+        return hosts.closed_hosts().union(full)
 
     @staticmethod
-    def _is_enough(room: int | None, held: int) -> bool:
-        return room is not None and held >= room
+    def _is_full(capacity: int | None, held: int) -> bool:
+        return capacity is not None and held >= capacity

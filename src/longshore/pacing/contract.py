@@ -1,4 +1,4 @@
-"""Pace: who says when the next request to a host may go out, and is told how it was answered."""
+"""The `Limiter` protocol: it says when the next request to a host may be sent, and is told how it was answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from longshore.errors import SnoozeError
 
 
 class HostClosedError(SnoozeError):
-    """The host takes no requests for longer than we may wait. The job comes back when it does, at no cost."""
+    """The host takes no requests for longer than the caller may wait.
+
+    The job goes back to the queue until the host opens, and this costs no attempt.
+    """
 
     def __init__(self, host: str, seconds: float, why: str) -> None:
         super().__init__(f"{host} takes no requests for {seconds:.0f} s: {why}", seconds)
@@ -21,32 +24,32 @@ class HostClosedError(SnoozeError):
 
 
 class Limiter(Protocol):
-    """Permission for each request, by host (`host_of(url)`) and by identity: the proxy it goes through, or nothing."""
+    """Permission for each request, by host (`host_of(url)`) and by identity: the proxy in use, or an empty string."""
 
     async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
-        """Return when the request may be sent; at once, where it may be sent now.
+        """Return when the request may be sent; at once if it may be sent now.
 
-        `HostClosedError` where that would take longer than `patience` seconds, as soon as this is known.
+        Raise `HostClosedError` as soon as it is known that this takes longer than `patience` seconds.
         """
 
     def answered(self, host: str, identity: str, status: int | None, retry_after: float | None, seconds: float) -> None:
-        """A request was answered so, after so many seconds; a status of None is no answer.
+        """Take note that a request was answered with `status` after `seconds`; None means that no answer came.
 
-        `retry_after` is what the answer asks for, in seconds from now.
+        `retry_after` is the delay that the answer asks for, in seconds from now.
         """
 
     def crawl_delay(self, host: str, seconds: float) -> None:
-        """The host's robots.txt asks for so many seconds between two requests."""
+        """Take note that robots.txt of the host asks for `seconds` between two requests."""
 
 
 class Unlimited:
-    """Every request may be sent at once."""
+    """A `Limiter` that lets every request through at once."""
 
     async def slot(self, host: str, identity: str = "", *, patience: float) -> None:
         """Return at once."""
 
     def answered(self, host: str, identity: str, status: int | None, retry_after: float | None, seconds: float) -> None:
-        """Pass it over."""
+        """Do nothing."""
 
     def crawl_delay(self, host: str, seconds: float) -> None:
-        """Pass it over."""
+        """Do nothing."""

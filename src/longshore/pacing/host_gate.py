@@ -1,8 +1,7 @@
-"""One host's turnstile in this process: requests queue up, and each is let through at a slot that was reserved for it.
+"""The gate of one host in this process: requests wait in line, and each passes at a slot that is reserved for it.
 
-Slots are reserved a tenth of a second ahead, in one write that also tells how the last requests were answered. So a
-reservation costs little, and whatever was planned when the host refuses is soon used up: it was planned at a rate that
-turned out to be too high.
+Slots are reserved a tenth of a second ahead, together with the write of the last answers. So a reservation is cheap,
+and after a refusal few slots are left over from the rate that was too high.
 """
 
 from __future__ import annotations
@@ -12,46 +11,25 @@ import math
 from collections import deque
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
 from longshore.pacing.contract import HostClosedError
-from longshore.pacing.host_rate import (
-    REFUSALS,
-    AnswerCounts,
-    HostRate,
-    RatePolicy,
-    fold,
-    forgiving,
-    gap,
-    reserve,
-    slack,
-    unknown,
-)
-from longshore.pacing.store import RateStore, line_name
+from longshore.pacing.host_rate import REFUSALS, AnswerCounts, HostRate, RatePolicy
+from longshore.pacing.reserved_slots import EARLY_SECONDS, ReservedSlots
+from longshore.pacing.store import RateStore, entry_name
 
-_AHEAD_SECONDS, _FAR_AHEAD_SECONDS = 0.1, 0.25
-"""How far ahead slots are reserved, and how many in one go: those of so many seconds. Further where the host allows
-bursts and the rate is below what it allows, for then they are not planned in vain, and a busy machine is in time."""
 _STOCK_SECONDS = 0.2
-"""For so long the slots are to last where the rate holds nobody back: busy event loops are late, and disks are slow."""
-_LATE_SECONDS = 0.25
-_LATE_GAPS = 3
-"""A slot that was missed by more than this, whichever is longer, is lost: many at once would be a burst."""
-_CLOSEST = 0.9
-"""Two requests of this process are never closer than this share of the time between slots, but where the host allows
-bursts."""
-_EARLY_SECONDS = 0.0005
-"""A slot so near is there: no clock wakes anyone more exactly."""
+"""How long the reserved slots should last if requests do not wait for the rate: event loops can be late, disks slow."""
+_MIN_SPACING = 0.9
+"""The smallest distance of two requests of this process, as a share of the interval, if the host allows no bursts."""
 _FLUSH_SECONDS = 1.0
-"""So long after the last request, what was answered is written down without a reservation."""
-_READ_SECONDS = 10.0
-"""How old the time by the shared clock may get before it is asked for again."""
-_SHARE_SECONDS = 2.0
-_WORTH_TELLING = 2.0
-"""A host that is closed for longer is announced to all, so that its jobs are not even claimed."""
+"""How long after the last request the answers are written without a reservation."""
+_ANNOUNCE_SECONDS = 2.0
+"""A closure that is longer than this is announced to all, so that workers do not even claim the host's jobs."""
+_RETRY_SECONDS = 1.0
+"""How long to wait after the store could not be reached."""
 
 log = structlog.get_logger()
 
@@ -66,72 +44,77 @@ class _Waiter:
 
 
 class HostGate:
-    """Lets the requests of this process to one host through, as one identity. All of it in one event loop."""
+    """Admits the requests of this process to one host, as one identity. All in one event loop."""
 
     def __init__(
-        self, host: str, identity: str, shelf: RateStore, clock: Clock, policy: Callable[[], RatePolicy]
+        self, host: str, identity: str, store: RateStore, clock: Clock, policy: Callable[[], RatePolicy]
     ) -> None:
         self.host = host
-        self.standing: HostRate | None = None
-        """As last seen."""
-        self.share = 1.0
-        """Which share of the host's slots this process takes, about."""
         self._announces = not identity
-        self._name = line_name(host, identity)
-        self._shelf = shelf
+        self._store = store
         self._clock = clock
-        self._policy = policy
-        self._version = ""
-        self._offset = 0.0
-        self._read_at = -math.inf
-        self._read_first = True
-        self._slots: deque[float] = deque()
-        self._gap = 1.0
-        self._slack = 0.0
-        self._late = _LATE_SECONDS
-        self._ahead = _AHEAD_SECONDS
-        self._last = -math.inf
-        self._taken = 0
-        self._window, self._in_window, self._usual = -math.inf, 0, 0
+        self._reserved = ReservedSlots(entry_name(host, identity), store, clock, policy)
         self._waiters: deque[_Waiter] = deque()
-        self._tally = AnswerCounts()
-        self._hurry = False
+        self._answers = AnswerCounts()
+        self._write_now = False
         self._asked_for_more = False
+        self._last_use = -math.inf
+        self._used_since_exchange = 0
+        self._window_start, self._used_in_window, self._usual_use = -math.inf, 0, 0
         self._active_at = -math.inf
         self._not_before = -math.inf
-        self._own, self._all_slots, self._share_at = 0, 0, -math.inf
-        self._stir = asyncio.Event()
-        self._serving: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._dispatcher: asyncio.Task[None] | None = None
 
-    # What requests ask for
+    @property
+    def host_rate(self) -> HostRate | None:
+        """The rate of the host as last seen; None before the first read."""
+        return self._reserved.host_rate
 
-    def pass_now(self) -> bool:
-        """Go through at once, if there is a slot for it. Costs next to nothing."""
-        slots = self._slots
+    @property
+    def own_rate(self) -> float | None:
+        """The part of the host's rate that this process uses, in requests a second; None before the first read."""
+        known = self._reserved.host_rate
+        return None if known is None else known.rate * self._reserved.share
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing would be lost if the gate were dropped."""
+        return self._dispatcher is None and not self._answers
+
+    def closed_for(self) -> float:
+        """Return the seconds until the host opens, as far as is known here; 0 if it is open."""
+        return self._reserved.closed_for()
+
+    # Requests
+
+    def try_pass(self) -> bool:
+        """Use a slot and return True if one is due now and no request waits. Costs next to nothing."""
+        slots = self._reserved.slots
         if not slots or self._waiters:
             return False
         now = self._clock.monotonic()
-        if slots[0] > now + _EARLY_SECONDS or not self._usable(now):
+        if slots[0] > now + EARLY_SECONDS or not self._has_usable_slot(now):
             return False
-        self._use(now)
+        self._use_slot(now)
         if (
             not self._asked_for_more
-            and (not slots or slots[-1] < now + self._ahead / 2)
+            and (not slots or slots[-1] < now + self._reserved.lead / 2)
             and self._runs_low()
-            and self._wanted()
+            and self._wanted_slots()
         ):
             self._asked_for_more = True
-            self._serve()
+            self._wake_dispatcher()
         return True
 
     async def wait(self, patience: float) -> None:
-        """Queue up. `HostClosedError` where that would take longer."""
+        """Wait in line for a slot. Raise `HostClosedError` if that takes longer than `patience` seconds."""
         now = self._clock.monotonic()
-        self._refuse_early(now, patience)
+        self._raise_if_too_long(now, patience)
         waiter = _Waiter(now, now + patience)
         self._waiters.append(waiter)
         self._active_at = now
-        self._serve()
+        self._wake_dispatcher()
         try:
             await waiter.may_go
         except asyncio.CancelledError:
@@ -140,289 +123,221 @@ class HostGate:
             raise
 
     def answered(self, status: int | None, retry_after: float | None, seconds: float) -> None:
-        """Take note of an answer."""
-        tally = self._tally
+        """Count an answer. The next exchange writes it; after a refusal that happens at once."""
+        answers = self._answers
         if status is None or (status >= 500 and status not in REFUSALS and retry_after is None):
             return  # it says nothing about the rate
         if status in REFUSALS or retry_after is not None:
             now = self._clock.monotonic()
-            tally.refused += 1
-            tally.hard |= status == 429 or retry_after is not None
-            tally.status = status
-            tally.sent = max(tally.sent, now - seconds)
+            answers.refused += 1
+            answers.hard |= status == 429 or retry_after is not None
+            answers.status = status
+            answers.sent = max(answers.sent, now - seconds)
             if retry_after is not None:
-                tally.closed_until = max(tally.closed_until, now + retry_after)
-            self._hurry = True
-            self._serve()
+                answers.closed_until = max(answers.closed_until, now + retry_after)
+            self._write_now = True
+            self._wake_dispatcher()
             return
-        tally.passed += 1
-        if self._serving is None:
-            self._serve()
+        answers.passed += 1
+        if self._dispatcher is None:
+            self._wake_dispatcher()
 
     def crawl_delay(self, seconds: float) -> None:
-        """Take note of what robots.txt asks for."""
-        if self.standing is None or self.standing.crawl_delay != seconds:
-            self._tally.crawl_delay = seconds
-            self._slots.clear()
-            self._serve()
-
-    def closed_for(self) -> float:
-        """Seconds until the host opens, as far as is known here; 0 where it is open."""
-        if self.standing is None:
-            return 0.0
-        return max(self.standing.closed_until - self._shared_now(), 0.0)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nothing would be lost if it were forgotten."""
-        return self._serving is None and not self._tally
+        """Set the seconds between two requests that robots.txt asks for."""
+        if self.host_rate is None or self.host_rate.crawl_delay != seconds:
+            self._answers.crawl_delay = seconds
+            self._reserved.slots.clear()
+            self._wake_dispatcher()
 
     async def close(self) -> None:
-        """Write down what is not written yet, and stop. Whoever still waits is sent away."""
-        serving, self._serving = self._serving, None
-        if serving is not None:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-        self._fail(HostClosedError(self.host, 0.0, "this worker is ending"))
-        if self._tally:
+        """Write the answers that are not written yet, and stop. Requests that still wait fail."""
+        dispatcher, self._dispatcher = self._dispatcher, None
+        if dispatcher is not None:
+            dispatcher.cancel()
+            await asyncio.gather(dispatcher, return_exceptions=True)
+        self._fail_waiters(HostClosedError(self.host, 0.0, "this worker is ending"))
+        if self._answers:
             try:
                 await self._exchange(0)
             except LongshoreError as error:
-                log.warning("What a host last answered could not be written down", host=self.host, error=str(error))
+                log.warning("The last answers of a host could not be stored", host=self.host, error=str(error))
 
-    # Slots
-
-    def _usable(self, now: float) -> bool:
-        """Drop slots that were missed; whether the first one left may be used as far as the last use goes."""
-        slots, late = self._slots, self._late
-        while slots and slots[0] < now - late:
-            slots.popleft()
-        return bool(slots) and (self._slack > 0 or now - self._last >= _CLOSEST * self._gap - _EARLY_SECONDS)
-
-    def _use(self, now: float) -> None:
-        self._slots.popleft()
-        self._last = self._active_at = now
-        self._taken += 1
-        if now - self._window >= _STOCK_SECONDS:
-            self._usual = int(self._in_window * _STOCK_SECONDS / (now - self._window))
-            self._window, self._in_window = now, 0
-        self._in_window += 1
-
-    def _runs_low(self) -> bool:
-        """Whether it is time to reserve more. Where the rate holds requests back, it always is.
-
-        Where it does not, all slots of a reservation are soon there to be used, however many: what counts is that there
-        are some left while the next ones are reserved, or requests would wait for nothing but that.
-        """
-        return self._held_back or 2 * len(self._slots) <= self._usual
-
-    @property
-    def _held_back(self) -> bool:
-        """Whether the rate is what requests wait for; not where they are fewer than half of this process's share."""
-        if self.standing is None:
-            return True
-        return self.standing.pressed and 2 * self._usual * self._gap > self.share * _STOCK_SECONDS
-
-    def _refuse_early(self, now: float, patience: float) -> None:
-        if self.standing is None:
+    def _raise_if_too_long(self, now: float, patience: float) -> None:
+        known = self.host_rate
+        if known is None:
             return
         closed = self.closed_for()
         if closed > patience:
-            raise HostClosedError(self.host, closed, self.standing.why)
-        wait = max(self.standing.next - self._offset - now, 0.0) if not self._slots else 0.0
-        wait += len(self._waiters) * self._gap
+            raise HostClosedError(self.host, closed, known.why)
+        wait = max(self._reserved.next_free() - now, 0.0) if not self._reserved.slots else 0.0
+        wait += len(self._waiters) * self._reserved.interval
         if wait > patience:
             raise HostClosedError(self.host, wait, self._busy())
 
     def _busy(self) -> str:
-        return f"it is asked once every {self._gap:.3g} s, and {len(self._waiters)} requests are waiting"
+        return f"it is asked once every {self._reserved.interval:.3g} s, and {len(self._waiters)} requests are waiting"
 
-    # The one who lets them through
+    # Use of slots
 
-    def _serve(self) -> None:
-        if self._serving is None:
-            self._serving = asyncio.get_running_loop().create_task(self._serve_all())
+    def _has_usable_slot(self, now: float) -> bool:
+        """Drop missed slots. Return whether one is left, and the last use is long enough ago for the next one."""
+        reserved = self._reserved
+        slots, lateness = reserved.slots, reserved.lateness
+        while slots and slots[0] < now - lateness:
+            slots.popleft()
+        return bool(slots) and (
+            reserved.catch_up > 0 or now - self._last_use >= _MIN_SPACING * reserved.interval - EARLY_SECONDS
+        )
+
+    def _use_slot(self, now: float) -> None:
+        self._reserved.slots.popleft()
+        self._last_use = self._active_at = now
+        self._used_since_exchange += 1
+        if now - self._window_start >= _STOCK_SECONDS:
+            self._usual_use = int(self._used_in_window * _STOCK_SECONDS / (now - self._window_start))
+            self._window_start, self._used_in_window = now, 0
+        self._used_in_window += 1
+
+    def _runs_low(self) -> bool:
+        """Return whether it is time to reserve more slots: always, if requests wait for the rate.
+
+        Otherwise all slots of a reservation are due soon. Some must be left while the next ones are reserved, or
+        requests would wait only for the reservation.
+        """
+        return self._rate_limited or 2 * len(self._reserved.slots) <= self._usual_use
+
+    @property
+    def _rate_limited(self) -> bool:
+        """Whether requests wait for the rate. They do not if they use less than half of this process's share."""
+        reserved = self._reserved
+        if reserved.host_rate is None:
+            return True
+        return reserved.host_rate.pressed and 2 * self._usual_use * reserved.interval > reserved.share * _STOCK_SECONDS
+
+    def _wanted_slots(self) -> int:
+        """Return how many slots to reserve: one for each waiter, or as many as were used since the last exchange.
+
+        If requests do not wait for the rate, reserve enough to last for `_STOCK_SECONDS`.
+        """
+        reserved, used = self._reserved, self._used_since_exchange
+        if not self._rate_limited:
+            used = max(used, self._usual_use)
+        missing = max(len(self._waiters), used) - len(reserved.slots)
+        return min(missing, math.ceil(reserved.lead / reserved.interval)) if missing > 0 else 0
+
+    # The dispatcher: a task that reserves slots and releases waiters, while there is something to do
+
+    def _wake_dispatcher(self) -> None:
+        if self._dispatcher is None:
+            self._dispatcher = asyncio.get_running_loop().create_task(self._dispatch())
         else:
-            self._stir.set()
+            self._wake.set()
 
-    async def _serve_all(self) -> None:
+    async def _dispatch(self) -> None:
         self._active_at = max(self._active_at, self._clock.monotonic())
         try:
             while True:
-                self._stir.clear()
-                # Heard. Whoever asks while a reservation is being written would count as heard for ever otherwise.
+                self._wake.clear()
+                # Reset on every round: a request that asks during an exchange would otherwise count as served for ever.
                 self._asked_for_more = False
                 now = self._clock.monotonic()
-                self._let_through(now)
+                self._release_waiters(now)
                 if now >= self._not_before and self._exchange_is_due(now):
                     await self._try_exchange()
                     continue
-                if not self._waiters and not self._tally and now >= self._active_at + _FLUSH_SECONDS:
+                if not self._waiters and not self._answers and now >= self._active_at + _FLUSH_SECONDS:
                     return
-                await self._until(self._next_look(now))
+                await self._sleep_until(self._next_look(now))
         except Exception as error:
-            # Whoever waits must learn of it, or waits for ever.
-            self._fail(error)
-            log.exception("The pace of a host cannot be kept", host=self.host)
+            # Waiters must get the error, or they wait for ever.
+            self._fail_waiters(error)
+            log.exception("The rate of a host cannot be kept", host=self.host)
         finally:
-            if self._serving is asyncio.current_task():
-                self._serving = None
+            if self._dispatcher is asyncio.current_task():
+                self._dispatcher = None
 
-    def _let_through(self, now: float) -> None:
-        waiters = self._waiters
+    def _release_waiters(self, now: float) -> None:
+        waiters, slots = self._waiters, self._reserved.slots
         while waiters and waiters[0].may_go.done():
             waiters.popleft()
-        while waiters and self._usable(now) and self._slots[0] <= now + _EARLY_SECONDS:
+        while waiters and self._has_usable_slot(now) and slots[0] <= now + EARLY_SECONDS:
             waiter = waiters.popleft()
             if not waiter.may_go.done():
                 waiter.may_go.set_result(None)
-                self._use(now)
-        self._send_away(now)
+                self._use_slot(now)
+        self._reject_late_waiters(now)
 
-    def _send_away(self, now: float) -> None:
-        """Those who have waited, or know that they would wait, longer than they may."""
+    def _reject_late_waiters(self, now: float) -> None:
+        """Fail the waiters whose deadline has passed, or will pass before the host opens."""
         closed = self.closed_for()
         for waiter in [each for each in self._waiters if each.deadline < now + closed or each.deadline <= now]:
             self._waiters.remove(waiter)
             if not waiter.may_go.done():
-                why = self.standing.why if closed and self.standing else self._busy()
-                seconds = closed or max(self._gap * (len(self._waiters) + 1), 1.0)
+                why = self.host_rate.why if closed and self.host_rate else self._busy()
+                seconds = closed or max(self._reserved.interval * (len(self._waiters) + 1), 1.0)
                 waiter.may_go.set_exception(HostClosedError(self.host, seconds, why))
 
-    def _fail(self, error: Exception) -> None:
+    def _fail_waiters(self, error: Exception) -> None:
         for waiter in self._waiters:
             if not waiter.may_go.done():
                 waiter.may_go.set_exception(error)
         self._waiters.clear()
 
-    def _wanted(self) -> int:
-        """How many slots to reserve: for those who wait, or as many as were used of the last ones.
-
-        Where the rate holds nobody back, enough to last for a while.
-        """
-        used = self._taken if self._held_back else max(self._taken, self._usual)
-        missing = max(len(self._waiters), used) - len(self._slots)
-        return min(missing, math.ceil(self._ahead / self._gap)) if missing > 0 else 0
-
     def _exchange_is_due(self, now: float) -> bool:
-        if self._hurry or self._tally.crawl_delay or self.standing is None:
+        if self._write_now or self._answers.crawl_delay or self.host_rate is None:
             return True
+        slots, lead = self._reserved.slots, self._reserved.lead
         low = bool(self._waiters) or self._runs_low()
-        if low and self._wanted() and not (self._slots and self._slots[0] > now + self._ahead / 2):
-            return self._open_from() - now <= self._ahead + _EARLY_SECONDS
-        return bool(self._tally) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
-
-    def _open_from(self) -> float:
-        """From when on there are free slots, as far as is known here."""
-        known = self.standing
-        return -math.inf if known is None else max(known.next, known.closed_until) - self._offset
+        if low and self._wanted_slots() and not (slots and slots[0] > now + lead / 2):
+            return self._reserved.open_from() - now <= lead + EARLY_SECONDS
+        return bool(self._answers) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
 
     def _next_look(self, now: float) -> float:
         looks = [self._active_at + _FLUSH_SECONDS]
         if self._waiters:
+            reserved = self._reserved
             looks = [min(waiter.deadline for waiter in self._waiters)]
-            if self._slots:
-                looks.append(self._slots[0] if self._slack else max(self._slots[0], self._last + _CLOSEST * self._gap))
+            if reserved.slots:
+                spaced = -math.inf if reserved.catch_up else self._last_use + _MIN_SPACING * reserved.interval
+                looks.append(max(reserved.slots[0], spaced))
             else:
-                looks.append(self._open_from() - self._ahead)
+                looks.append(reserved.open_from() - reserved.lead)
         return max(min(looks), self._not_before if self._not_before > now else -math.inf)
 
-    async def _until(self, instant: float) -> None:
-        """Sleep until then, or until something happens."""
+    async def _sleep_until(self, instant: float) -> None:
+        """Sleep until `instant`, or until the dispatcher is woken."""
         seconds = max(instant - self._clock.monotonic(), 0.0)
         sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
-        sleeping.add_done_callback(self._woken)
+        sleeping.add_done_callback(self._slept)
         try:
-            await self._stir.wait()
+            await self._wake.wait()
         finally:
             sleeping.cancel()
 
-    def _woken(self, sleeping: asyncio.Future[None]) -> None:
+    def _slept(self, sleeping: asyncio.Future[None]) -> None:
         if not sleeping.cancelled():
-            self._stir.set()
-
-    # The shelf
-
-    def _shared_now(self) -> float:
-        return self._clock.monotonic() + self._offset
+            self._wake.set()
 
     async def _try_exchange(self) -> None:
         try:
-            await self._exchange(self._wanted())
+            await self._exchange(self._wanted_slots())
         except QueueUnavailableError as error:
-            # The worker says it aloud; requests wait, for nobody knows what the others do to the host meanwhile.
-            log.debug("Queue unavailable while keeping the pace of a host", host=self.host, error=str(error))
-            self._not_before = self._clock.monotonic() + 1.0
-            self._read_first = True
+            # Only at debug level: the worker reports it. Requests wait, because the other processes are not known.
+            log.debug("Queue unavailable while keeping the rate of a host", host=self.host, error=str(error))
+            self._not_before = self._clock.monotonic() + _RETRY_SECONDS
+            self._reserved.invalidate()
 
     async def _exchange(self, wanted: int) -> None:
-        """Tell what was answered, and reserve slots; again from the start where another process was faster."""
-        tally, self._tally, self._taken = self._tally, AnswerCounts(), 0
-        self._hurry = self._asked_for_more = False
+        """Write the answers and reserve `wanted` slots."""
+        answers, self._answers, self._used_since_exchange = self._answers, AnswerCounts(), 0
+        self._write_now = self._asked_for_more = False
         try:
-            while True:
-                if self._read_first or self._clock.monotonic() - self._read_at > _READ_SECONDS:
-                    await self._read()
-                policy, now = self._policy(), self._shared_now()
-                known = self.standing or unknown(now, policy)
-                new = fold(known, tally.moved(self._offset), now, policy) if tally else known
-                instants: list[float] = []
-                if wanted and max(new.next, new.closed_until) <= now + self._ahead + 2 * _EARLY_SECONDS:
-                    since = min((self._waiters[0].since + self._offset, now)) if self._waiters else now
-                    new, instants = reserve(new, now, wanted, policy, since)
-                if new == self.standing:
-                    break
-                version = await self._shelf.write(self._name, self._version, new)
-                self._read_first = version is None
-                if version is not None:
-                    self._version = version
-                    self._see(new, policy)
-                    break
+            await self._reserved.exchange(answers, wanted, self._waiting_since)
         except BaseException:
-            self._take_back(tally)
+            self._answers = answers.merged(self._answers)
             raise
-        self._slots.extend(instant - self._offset for instant in instants)
-        self._count(len(instants))
-        if self._announces and tally.refused and self.closed_for() > _WORTH_TELLING:
-            await self._shelf.close_host(self.host, new.closed_until)
+        if self._announces and answers.refused and self.host_rate and self.closed_for() > _ANNOUNCE_SECONDS:
+            await self._store.close_host(self.host, self.host_rate.closed_until)
 
-    async def _read(self) -> None:
-        before = self._clock.monotonic()
-        kept = await self._shelf.read(self._name)
-        after = self._clock.monotonic()
-        self._offset = kept.now - (before + after) / 2
-        self._read_at, self._read_first = after, False
-        self._version = kept.version
-        if kept.standing is not None:
-            self._see(kept.standing, self._policy())
-
-    def _see(self, standing: HostRate, policy: RatePolicy) -> None:
-        if self.standing is not None and standing.voided_at > self.standing.voided_at:
-            self._slots.clear()
-        self.standing = standing
-        self._gap, self._slack = gap(standing, policy), slack(standing, policy)
-        self._late = max(self._slack or _LATE_SECONDS, _LATE_GAPS * self._gap)
-        known = forgiving(standing) and standing.rate <= standing.ceiling
-        self._ahead = _FAR_AHEAD_SECONDS if known else _AHEAD_SECONDS
-
-    def _take_back(self, tally: AnswerCounts) -> None:
-        later, self._tally = self._tally, msgspec.structs.replace(tally)
-        mine = self._tally
-        mine.passed += later.passed
-        mine.refused += later.refused
-        mine.hard |= later.hard
-        mine.status = later.status or mine.status
-        mine.sent = max(mine.sent, later.sent)
-        mine.closed_until = max(mine.closed_until, later.closed_until)
-        mine.crawl_delay = later.crawl_delay or mine.crawl_delay
-
-    def _count(self, reserved: int) -> None:
-        """See which share of all slots is this process's."""
-        self._own += reserved
-        now, standing = self._clock.monotonic(), self.standing
-        if standing is None or now - self._share_at < _SHARE_SECONDS:
-            return
-        everyone = standing.slots - self._all_slots
-        if self._share_at > -math.inf and everyone > 0:
-            self.share = min(self._own / everyone, 1.0)
-        self._own, self._all_slots, self._share_at = 0, standing.slots, now
+    def _waiting_since(self) -> float | None:
+        return self._waiters[0].since if self._waiters else None

@@ -1,4 +1,7 @@
-"""Where the standing of hosts is kept, so that all who ask them share it; and a shelf for a process on its own."""
+"""The `RateStore` protocol: where the rates of hosts are kept, so that all processes that ask a host share its rate.
+
+`LocalRateStore` is the store of a single process.
+"""
 
 from __future__ import annotations
 
@@ -12,60 +15,95 @@ from longshore.pacing.host_rate import HostRate, worth_keeping
 
 
 class StoredRate(msgspec.Struct, frozen=True):
-    """What was found under a name, and when."""
+    """The result of a read: the entry and when it was read."""
 
     now: float
-    """That instant, by the clock that all share."""
+    """The time of the read, by the clock that all processes share."""
     version: str
-    """Empty where nothing is kept."""
-    standing: HostRate | None
+    """Empty if there is no entry."""
+    host_rate: HostRate | None
 
 
 class RateStore(Protocol):
-    """Keeps a standing under each name. Nobody overwrites what he has not read. Raises what its medium raises."""
+    """Keeps the rate of each host under a name. A write replaces only the version it names (compare-and-swap).
+
+    Methods raise the errors of the store's medium.
+    """
+
+    @property
+    def per_machine(self) -> bool:
+        """Return whether each machine has a store of its own, and so learns only its share of a host's rate."""
 
     async def read(self, name: str) -> StoredRate:
-        """What is kept under this name now."""
+        """Return the entry of this name."""
 
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
-        """Put this in the place of that version. The new version, or None where another was faster: nothing is done."""
+    async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
+        """Replace `version` of the entry. Return the new version, or None if another process wrote first."""
 
     async def close_host(self, host: str, until: float) -> None:
-        """Let all know that the host is closed until then. One that is closed for longer stays so."""
+        """Announce to all that the host is closed until then. A longer closure stays."""
 
     async def closures(self) -> tuple[float, dict[str, float]]:
-        """Now, and until when each closed host is. Costs as much as there are of them, however many hosts are known."""
+        """Return the time, and until when each closed host is closed.
+
+        The cost depends on the number of closed hosts only, not on the number of known hosts.
+        """
 
     async def all(self) -> tuple[float, dict[str, HostRate]]:
-        """Now, and everything that is kept, by name."""
+        """Return the time, and all entries by name."""
 
     async def forget(self) -> int:
-        """Take away what is not worth keeping, and return how many that were. What changes meanwhile stays."""
+        """Delete the entries that are not worth keeping, and return their number.
+
+        An entry that changes in the meantime stays.
+        """
+
+    def close(self) -> None:
+        """Release files and connections. Closing twice is harmless."""
 
 
-def line_name(host: str, identity: str) -> str:
-    """The name under which the standing of a host is kept, with an identity's own where there is one."""
+def entry_name(host: str, identity: str) -> str:
+    """Return the name under which the rate of a host is stored; each identity has an entry of its own."""
     return f"{host} via {identity}" if identity else host
 
 
+def decode_rate(value: object) -> HostRate | None:
+    """Return the stored rate, or None if there is none or it cannot be read, for example by another version.
+
+    A rate that cannot be read is learned again.
+    """
+    try:
+        return None if value is None else msgspec.convert(value, HostRate)
+    except msgspec.ValidationError:
+        return None
+
+
+def may_forget(value: object, now: float) -> bool:
+    """Return whether a stored rate may be deleted. An entry that cannot be read stays: another version may need it."""
+    known = decode_rate(value)
+    return known is not None and not worth_keeping(known, now)
+
+
 class LocalRateStore:
-    """A shelf in memory, for one process."""
+    """A `RateStore` in memory, for one process."""
+
+    per_machine = False
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._kept: dict[str, tuple[str, HostRate]] = {}
+        self._entries: dict[str, tuple[str, HostRate]] = {}
         self._closed: dict[str, float] = {}
         self._versions = count(1)
 
     async def read(self, name: str) -> StoredRate:
-        version, standing = self._kept.get(name, ("", None))
-        return StoredRate(self._clock.now(), version, standing)
+        version, host_rate = self._entries.get(name, ("", None))
+        return StoredRate(self._clock.now(), version, host_rate)
 
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
-        if version != self._kept.get(name, ("", None))[0]:
+    async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
+        if version != self._entries.get(name, ("", None))[0]:
             return None
         new = str(next(self._versions))
-        self._kept[name] = (new, standing)
+        self._entries[name] = (new, host_rate)
         return new
 
     async def close_host(self, host: str, until: float) -> None:
@@ -77,10 +115,13 @@ class LocalRateStore:
         return now, dict(self._closed)
 
     async def all(self) -> tuple[float, dict[str, HostRate]]:
-        return self._clock.now(), {name: standing for name, (_, standing) in self._kept.items()}
+        return self._clock.now(), {name: host_rate for name, (_, host_rate) in self._entries.items()}
 
     async def forget(self) -> int:
         now = self._clock.now()
-        before = len(self._kept)
-        self._kept = {name: kept for name, kept in self._kept.items() if worth_keeping(kept[1], now)}
-        return before - len(self._kept)
+        before = len(self._entries)
+        self._entries = {name: entry for name, entry in self._entries.items() if worth_keeping(entry[1], now)}
+        return before - len(self._entries)
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""

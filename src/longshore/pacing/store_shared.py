@@ -1,78 +1,63 @@
-"""The pace that a worker shares with others: through the queue where it is quick, else with all of this machine.
-
-Where a queue is slow (a folder on a network drive, a repository), the workers of one machine share a small file in the
-cache folder, and each machine learns by itself which share of a host's rate it gets.
-"""
+"""The rate store in the shared state of a queue: all workers of the queue share one rate per host."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sqlite3
-from contextlib import closing
-from pathlib import Path
-from typing import cast
-
 import msgspec
 
-from longshore.clock import Clock
-from longshore.errors import LongshoreError, QueueUnavailableError
-from longshore.extensions.presence import WorkerRegistry
-from longshore.extensions.shared_state import ABSENT, UNCHANGED, SharedState, StateEntry, update_entry
-from longshore.pacing.batched_writes import AT_ONCE, BatchedWrites
-from longshore.pacing.host_rate import HostRate, worth_keeping
-from longshore.pacing.store import RateStore, StoredRate
-from longshore.queue import Queue
-from longshore.system.cache_dir import cache_dir
+from longshore.errors import QueueUnavailableError
+from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
+from longshore.pacing.batched_writes import MAX_BATCH, BatchedWrites
+from longshore.pacing.host_rate import HostRate
+from longshore.pacing.store import StoredRate, decode_rate, may_forget
 
 PACE, CLOSED, FORGOTTEN = "pace", "pace-closed", "pace-forgotten"
-"""The shelves: a note for each host, one for each that is closed, which are few, and one that says when it was last
-looked which hosts may be forgotten."""
+"""The namespaces: an entry for each host; one for each closed host, which are few; and one that records when a worker
+last looked for hosts to forget."""
 FORGET_SECONDS = 600.0
-"""How often that is, by all workers together: it takes reading all that is known."""
-_ROLL_SECONDS = 30.0
-
-
-def rate_store_for(queue: Queue, clock: Clock) -> RateStore:
-    """Where the workers of this queue keep what they know of hosts."""
-    if queue.traits.keeps_notes and queue.traits.quick_notes:
-        return SharedRateStore(cast(SharedState, queue))
-    return MachineRateStore(cache_file(), clock)
+"""How often one of the workers does that: it has to read all entries."""
 
 
 class SharedRateStore:
-    """A `RateStore` that is the notes of a queue."""
+    """A `RateStore` in the shared state of a queue."""
+
+    per_machine = False
 
     def __init__(self, queue: SharedState) -> None:
         self._queue = queue
-        self._gathered = BatchedWrites(queue, PACE)
+        self._writes = BatchedWrites(queue, PACE)
 
     async def read(self, name: str) -> StoredRate:
-        shelf = await self._queue.notes(PACE, frozenset({name}))
-        note = shelf.get(name)
-        return StoredRate(shelf.now, note.version, _standing(note.value))
+        found = await self._queue.notes(PACE, frozenset({name}))
+        entry = found.get(name)
+        return StoredRate(found.now, entry.version, decode_rate(entry.value))
 
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
-        return await self._gathered.write(StateEntry(name, version, msgspec.to_builtins(standing)))
+    async def write(self, name: str, version: str, host_rate: HostRate) -> str | None:
+        return await self._writes.write(StateEntry(name, version, msgspec.to_builtins(host_rate)))
 
     async def close_host(self, host: str, until: float) -> None:
-        async def close(note: StateEntry, _: float) -> object:
-            closed_longer = note.value is not None and note.value["until"] >= until
+        async def close(entry: StateEntry, _: float) -> object:
+            closed_longer = entry.value is not None and entry.value["until"] >= until
             return UNCHANGED if closed_longer else {"until": until}
 
         busy = QueueUnavailableError(f"Too many workers at once close {host}. Trying again.")
         await update_entry(self._queue, CLOSED, host, close, busy)
 
     async def closures(self) -> tuple[float, dict[str, float]]:
-        shelf = await self._queue.notes(CLOSED)
-        over = [msgspec.structs.replace(note, value=None) for note in shelf.notes if note.value["until"] <= shelf.now]
+        found = await self._queue.notes(CLOSED)
+        over = [
+            msgspec.structs.replace(entry, value=None) for entry in found.notes if entry.value["until"] <= found.now
+        ]
         if over:
             await self._queue.note(CLOSED, over)
-        return shelf.now, {note.name: note.value["until"] for note in shelf.notes if note.value["until"] > shelf.now}
+        return found.now, {
+            entry.name: entry.value["until"] for entry in found.notes if entry.value["until"] > found.now
+        }
 
     async def all(self) -> tuple[float, dict[str, HostRate]]:
-        shelf = await self._queue.notes(PACE)
-        return shelf.now, {note.name: known for note in shelf.notes if (known := _standing(note.value)) is not None}
+        found = await self._queue.notes(PACE)
+        return found.now, {
+            entry.name: known for entry in found.notes if (known := decode_rate(entry.value)) is not None
+        }
 
     async def forget(self) -> int:
         looked = await self._queue.notes(FORGOTTEN, frozenset({PACE}))
@@ -80,155 +65,16 @@ class SharedRateStore:
         if last.value is not None and 0 <= looked.now - last.value["at"] < FORGET_SECONDS:
             return 0
         if (await self._queue.note(FORGOTTEN, [StateEntry(PACE, last.version, {"at": looked.now})]))[0] is None:
-            return 0  # another does it
-        shelf = await self._queue.notes(PACE)
-        old = [StateEntry(note.name, note.version, None) for note in shelf.notes if _is_old(note.value, shelf.now)]
-        gone = 0
-        for begin in range(0, len(old), AT_ONCE):
-            answers = await self._queue.note(PACE, old[begin : begin + AT_ONCE])
-            gone += sum(answer is not None for answer in answers)
-        return gone
-
-
-class MachineRateStore:
-    """A `RateStore` in a file, for all processes of one machine.
-
-    Every call is a few reads of a small file, so they are made in the event loop. Raises `QueueUnavailableError` where
-    the file cannot be used now.
-    """
-
-    def __init__(self, file: Path, clock: Clock) -> None:
-        self._file = file
-        self._clock = clock
-        self._open: sqlite3.Connection | None = None
-
-    async def read(self, name: str) -> StoredRate:
-        row = self._one("select version, value from pace where name = ?", name)
-        if row is None:
-            return StoredRate(self._clock.now(), ABSENT, None)
-        return StoredRate(self._clock.now(), str(row[0]), _standing(json.loads(str(row[1]))))
-
-    async def write(self, name: str, version: str, standing: HostRate) -> str | None:
-        value = msgspec.json.encode(standing).decode()
-        if version == ABSENT:
-            row = self._one(
-                "insert into pace (name, version, value) values (?, ?, ?) on conflict do nothing returning version",
-                name,
-                int(self._clock.now() * 1e6),  # above whatever it was before it was forgotten
-                value,
-            )
-        else:
-            row = self._one(
-                "update pace set version = version + 1, value = ? where name = ? and version = ? returning version",
-                value,
-                name,
-                int(version),
-            )
-        return None if row is None else str(row[0])
-
-    async def close_host(self, host: str, until: float) -> None:
-        self._all(
-            "insert into closed (host, until) values (?, ?)"
-            " on conflict (host) do update set until = max(until, excluded.until)",
-            host,
-            until,
-        )
-
-    async def closures(self) -> tuple[float, dict[str, float]]:
-        now = self._clock.now()
-        rows = self._all("select host, until from closed where until > ?", now)
-        return now, {str(host): cast(float, until) for host, until in rows}
-
-    async def all(self) -> tuple[float, dict[str, HostRate]]:
-        rows = self._all("select name, value from pace")
-        known = {str(name): _standing(json.loads(str(value))) for name, value in rows}
-        return self._clock.now(), {name: standing for name, standing in known.items() if standing is not None}
-
-    async def forget(self) -> int:
-        now, last, gone = self._clock.now(), "", 0
-        self._all("delete from closed where until <= ?", now)
-        page = "select name, version, value from pace where name > ? order by name limit ?"
-        while rows := self._all(page, last, AT_ONCE):
-            last = str(rows[-1][0])
-            for name, version, value in rows:
-                if _is_old(json.loads(str(value)), now):
-                    gone += len(self._all("delete from pace where name = ? and version = ? returning 1", name, version))
-            await asyncio.sleep(0)  # whoever else is in this event loop has his turn between two pages
-        return gone
+            return 0  # another worker does it
+        found = await self._queue.notes(PACE)
+        old = [
+            StateEntry(entry.name, entry.version, None) for entry in found.notes if may_forget(entry.value, found.now)
+        ]
+        deleted = 0
+        for begin in range(0, len(old), MAX_BATCH):
+            versions = await self._queue.note(PACE, old[begin : begin + MAX_BATCH])
+            deleted += sum(version is not None for version in versions)
+        return deleted
 
     def close(self) -> None:
-        """Let go of the file."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    def _one(self, statement: str, *values: object) -> tuple[object, ...] | None:
-        rows = self._all(statement, *values)
-        return rows[0] if rows else None
-
-    def _all(self, statement: str, *values: object) -> list[tuple[object, ...]]:
-        try:
-            with closing(self._connection().execute(statement, values)) as cursor:
-                return cursor.fetchall()
-        except (sqlite3.Error, OSError) as error:
-            self.close()
-            raise QueueUnavailableError(
-                f"{self._file}, in which the pace of hosts is kept, cannot be used: {error}. It may be deleted."
-            ) from error
-
-    def _connection(self) -> sqlite3.Connection:
-        if self._open is None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._open = sqlite3.connect(self._file, timeout=2.0, isolation_level=None)
-            # It is a cache: whoever pulls the plug loses some seconds of learning.
-            self._open.execute("pragma journal_mode = wal")
-            self._open.execute("pragma synchronous = off")
-            self._open.execute("create table if not exists pace (name text primary key, version int, value text)")
-            self._open.execute("create table if not exists closed (host text primary key, until real)")
-        return self._open
-
-
-class MachineCount:
-    """How many machines work on a queue, going by what workers say on the roll; 1 where nobody says."""
-
-    def __init__(self, queue: Queue, clock: Clock) -> None:
-        self._queue = queue
-        self._clock = clock
-        self._number = 1
-
-    def __call__(self) -> int:
-        """As of the last look."""
-        return self._number
-
-    async def keep(self) -> None:
-        """Look now and then, until cancelled."""
-        # Not at the top: who only asks how far a run is would import it, too.
-        import structlog
-
-        log = structlog.get_logger()
-        while self._queue.traits.keeps_roll:
-            try:
-                present = await cast(WorkerRegistry, self._queue).present()
-                self._number = max(len({each.about["machine"] for each in present if "machine" in each.about}), 1)
-            except LongshoreError as error:
-                log.debug("Which machines are at work could not be read", error=str(error))
-            await self._clock.sleep(_ROLL_SECONDS)
-
-
-def cache_file() -> Path:
-    """Where the workers of this machine keep what they know of hosts: a cache, which may be deleted."""
-    return cache_dir() / "pace.db"
-
-
-def _is_old(value: object, now: float) -> bool:
-    """Whether a note may go. One that cannot be read is another's business."""
-    known = _standing(value)
-    return known is not None and not worth_keeping(known, now)
-
-
-def _standing(value: object) -> HostRate | None:
-    """What a note says; one that cannot be read, of another version perhaps, is learned anew."""
-    try:
-        return None if value is None else msgspec.convert(value, HostRate)
-    except msgspec.ValidationError:
-        return None
+        """Do nothing: the queue belongs to the caller."""

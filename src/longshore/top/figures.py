@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from typing import cast
 
 import msgspec
@@ -12,8 +13,8 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.job import Job, State
+from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import HostRate
-from longshore.pacing.store_shared import MachineRateStore, rate_store_for
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan
@@ -151,15 +152,12 @@ class FiguresReader:
         self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
 
     async def _standings(self) -> tuple[float, dict[str, HostRate]]:
-        shelf = rate_store_for(self._queue, self._clock)
-        try:
-            return await shelf.all()
-        except LongshoreError:
-            # Where a queue keeps none, this is a file of the machine's cache, and all else can be shown without.
-            return self._pace
-        finally:
-            if isinstance(shelf, MachineRateStore):
-                shelf.close()
+        with closing(rate_store_for(self._queue, self._clock)) as store:
+            try:
+                return await store.all()
+            except LongshoreError:
+                # The store may be a file in the machine's cache folder, and all else can be shown without it.
+                return self._pace
 
     def _lanes(self, counts: Iterable[Count], at: float) -> tuple[LaneFigures, ...]:
         lanes = _by_run(counts) if self._run is None else list(counts)

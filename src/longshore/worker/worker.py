@@ -47,6 +47,7 @@ from longshore.system.keep_awake import awake
 from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.config import WorkerConfig
 from longshore.worker.kit.config import KitConfig
+from longshore.worker.kit.rate_policy import rate_policy
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.held_leases import HeldLeases
 from longshore.worker.leases.renewal import Renewal, RenewalThread
@@ -166,10 +167,12 @@ class _Worker:
         self._started_at = clock.now()
         self._conditions = (*config.stop, *stop_conditions_in(config.handler_file))
         self._hand = HeldLeases(clock, config.lease)
-        self._pace = WorkerLimiter(config.kit, queue, clock)
+        self._pace = WorkerLimiter(rate_policy(config.kit), queue, clock)
         incarnation = config.worker.incarnation
         mark = secrets.token_hex(8)
-        self._tools = WorkerTools(config.kit, incarnation, self._pace, clock, mark=mark, tell=reporter.proxies_wait)
+        self._tools = WorkerTools(
+            config.kit, incarnation, self._pace.limiter, clock, mark=mark, tell=reporter.proxies_wait
+        )
         self._children = ChildPool(
             config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self._tools
         )
@@ -194,7 +197,7 @@ class _Worker:
             clock,
             self._reaper,
             self._gatekeeper,
-            ClaimFilter(self._pace, self._hand),
+            ClaimFilter(self._pace.limiter, lambda: (lease.job.host for lease in self._hand.held.values())),
             reporter,
             self,
         )
@@ -244,7 +247,7 @@ class _Worker:
 
     def _change_tools(self, settings: Settings) -> None:
         kit = self._kit(settings)
-        self._pace.change(kit)
+        self._pace.limiter.policy = rate_policy(kit)
         self._take_proxies(kit)
 
     def _kit(self, settings: Settings) -> KitConfig:

@@ -1,4 +1,4 @@
-"""The checks of `longshore doctor` and of the launcher: what stands between this machine and its work, all at once."""
+"""The checks of `longshore doctor` and of the launcher: they find everything that keeps this machine from its work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
     from longshore.system.lazy_exports import lazy_exports
 
-    # The process that imports a handler file for the checks makes none of them.
+    # Lazy: the process that imports a handler file for the checks runs none of them.
     __getattr__ = lazy_exports(__name__, {"run_checks": "run_checks"})
 
 __all__ = ["CheckPlan", "CheckVerdict", "Finding", "run_checks"]

@@ -1,4 +1,4 @@
-"""What is checked, and what is found."""
+"""The input of the checks, and their findings."""
 
 from __future__ import annotations
 
@@ -17,89 +17,89 @@ from longshore.settings import Settings
 
 
 class CheckVerdict(StrEnum):
-    """How a check came out."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
-    """Work can begin, and someone should know."""
+    """Work can begin, but the user should know about it."""
     FAIL = "fail"
-    """Work must not begin like this."""
+    """Work must not begin before this is fixed."""
     SKIPPED = "skipped"
-    """There was nothing to check, or it could not be known."""
+    """There was nothing to check, or the check could not tell."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one check found."""
+    """The finding of one check."""
 
     name: str
     verdict: CheckVerdict
     what: str
     """One sentence, without secrets."""
     fix: str = ""
-    """What to do, where something is to be done."""
+    """How to fix it; empty if there is nothing to fix."""
 
 
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is about to be started, as far as it is known."""
+    """The work that is about to be started, as far as it is known."""
 
     said: Mapping[str, Any] = {}
-    """Settings that the command line named; the others are found as always."""
+    """Settings from the command line; the others are resolved as usual."""
     folder: Path = Path()
-    """Where it is to run."""
+    """The folder in which the work will run."""
     handler_file: Path | None = None
     table: Path | None = None
-    """A fixed table of who has which partitions."""
+    """The file of a fixed table that assigns partitions to workers."""
     partitions: tuple[str, ...] | None = None
-    """The partitions that must each have a worker; None where they are not known."""
+    """The partitions that must each have a worker; None if they are not known."""
     at_work: tuple[str, ...] = ()
-    """Partitions there are jobs of: a fixed table must hold them, and may hold more."""
+    """Partitions that have jobs: a fixed table must contain them, and may contain more."""
     asked_for: tuple[str, ...] = ()
-    """Partitions that the work is limited to: a fixed table must hold them, and may hold more."""
+    """Partitions that the work is limited to: a fixed table must contain them, and may contain more."""
     needs_dotenv: bool = False
-    """Whether a missing `.env` is a fault, where nothing else names the queue."""
+    """Whether a missing `.env` is a fault if nothing else names the queue."""
 
 
 class LoadedHandlers(msgspec.Struct, frozen=True):
-    """How the import of a handler file went."""
+    """The result of importing a handler file."""
 
     kinds: tuple[str, ...] = ()
     browsers: tuple[str, ...] = ()
-    """The browser libraries that it brought in."""
+    """The browser libraries that it imported."""
     partitions: tuple[str, ...] = ()
-    """Those it names in `PARTITIONS`, where it does."""
+    """The partitions that it names in `PARTITIONS`, if any."""
     fault: str = ""
 
 
 @dataclass(frozen=True)
 class CheckContext:
-    """What the checks look at."""
+    """The data that the checks use."""
 
     plan: CheckPlan
     settings: Settings | None
-    """None where they cannot be read at all."""
+    """None if they cannot be read at all."""
     faults: tuple[str, ...] = ()
-    """What is wrong with the settings. Those at fault have their default here."""
+    """The errors in the settings. A wrong setting has its default value in `settings`."""
     loading: asyncio.Future[LoadedHandlers | None] = field(default_factory=asyncio.Future)
-    """The import of the handler file, under way."""
+    """The running import of the handler file."""
 
     async def loaded(self) -> LoadedHandlers | None:
-        """How that import went; None where no file is named."""
-        # Shielded: two checks wait for it, and one that is out of time must not take it from the other.
+        """Return the result of that import; None if no file is named."""
+        # Shielded: two checks wait for it, and a timeout of one must not cancel it for the other.
         return await asyncio.shield(self.loading)
 
 
 def cause_and_fix(error: LongshoreError) -> tuple[str, str]:
-    """What an error says, without secrets: the cause, and the fix where it is told apart."""
+    """Return the cause and the fix from an error's message, without secrets; the fix may be empty."""
     cause, _, fix = mask_text(str(error)).partition(" Fix: ")
     return cause, f"{fix[:1].upper()}{fix[1:].rstrip('.')}." if fix else ""
 
 
 class NoSettingsError(LongshoreError):
-    """A check needs a setting, and none can be read."""
+    """A check needs a setting, and the settings cannot be read."""
 
 
-def known(scene: CheckContext) -> Settings:
-    """The settings, for a check that cannot do without."""
-    if scene.settings is None:
+def known(context: CheckContext) -> Settings:
+    """Return the settings. Raise `NoSettingsError` if they cannot be read."""
+    if context.settings is None:
         raise NoSettingsError("Not checked: the settings cannot be read.")
-    return scene.settings
+    return context.settings

@@ -1,8 +1,8 @@
-"""The handler file, imported in a process of its own: it may hang, print or crash without harm to the checks.
+"""Import the handler file in a separate process, where it may hang, print or crash without harm to the checks.
 
     python -m longshore.fleet.checks.load_handlers FILE
 
-says as JSON which kinds the file handles, or what is wrong with it.
+prints as JSON which kinds the file handles, or what is wrong with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _BROWSER_LIBRARIES = ("playwright", "selenium", "pyppeteer", "nodriver", "undete
 
 
 async def load_apart(plan: CheckPlan) -> LoadedHandlers | None:
-    """How the import of the plan's handler file goes; None where it names none. Cancelled, it leaves nothing behind."""
+    """Import the plan's handler file in a child process and return the result; None if the plan names no file.
+
+    If this is cancelled, the child process is killed.
+    """
     if plan.handler_file is None:
         return None
     process = await asyncio.create_subprocess_exec(
@@ -58,48 +61,48 @@ async def load_apart(plan: CheckPlan) -> LoadedHandlers | None:
 
 
 def main() -> None:
-    """Import the file that the command line names, and say how that went."""
-    # Before those below import it with all it can find.
+    """Import the file that the command line names, and write the result to standard output."""
+    # Before the imports below load structlog with all its optional parts.
     import_structlog_alone()
     from longshore.handlers.load import load_handlers
     from longshore.handlers.partition_names import partitions_in
 
     answer = os.dup(1)
-    # What the file prints while it is imported must not get into the answer.
+    # Output that the file prints during the import must not mix with the answer.
     os.dup2(2, 1)
     export_dotenv()
     try:
         handlers = load_handlers(Path(sys.argv[1]))
-        brought = tuple(name for name in _BROWSER_LIBRARIES if name in sys.modules)
+        libraries = tuple(name for name in _BROWSER_LIBRARIES if name in sys.modules)
         if any("browser" in _names_in(handler) for handler in handlers.values()):
-            brought = ("kit.browser", *brought)
+            libraries = ("kit.browser", *libraries)
         loaded = LoadedHandlers(
-            kinds=tuple(sorted(handlers)), browsers=brought, partitions=partitions_in(Path(sys.argv[1]))
+            kinds=tuple(sorted(handlers)), browsers=libraries, partitions=partitions_in(Path(sys.argv[1]))
         )
     except HandlerFileError as error:
         loaded = LoadedHandlers(fault=_in_short(str(error)), partitions=_written_partitions(Path(sys.argv[1])))
     os.write(answer, msgspec.json.encode(loaded))
-    # Threads that the file started must not keep it.
+    # Exit at once: threads that the file started must not keep the process alive.
     os._exit(0)
 
 
 def _names_in(handler: Handler) -> tuple[str, ...]:
-    """The names that a handler's own code mentions."""
+    """Return the names that a handler's own code uses."""
     code = getattr(handler.function, "__code__", None)
     return () if code is None else code.co_names
 
 
 def _written_partitions(file: Path) -> tuple[str, ...]:
-    """What a file that cannot be imported gives `PARTITIONS`, where that is a plain list; else nothing.
+    """Return the `PARTITIONS` of a file that cannot be imported, if they are a plain list; else nothing.
 
-    So that a table that lacks one of them is found out together with what is wrong with the file.
+    So a table that lacks one of them is reported together with the error in the file.
     """
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError):
         return ()
     first = next((number for number, line in enumerate(lines) if _PARTITIONS.match(line)), len(lines))
-    # The statement ends with the first line that makes it whole; what follows may be what is wrong.
+    # The statement ends with the first line that completes it; the error may be in the lines after it.
     for last in range(first + 1, min(first + _LONGEST_LIST, len(lines)) + 1):
         try:
             names = ast.literal_eval(_PARTITIONS.sub("", "\n".join(lines[first:last]), count=1))
@@ -113,7 +116,7 @@ def _written_partitions(file: Path) -> tuple[str, ...]:
 
 
 def _in_short(message: str) -> str:
-    """The place and the error itself, without the way there."""
+    """Return the first and the last line of an import error: the location and the error, without the traceback."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if len(lines) == 1 or lines[0].endswith(":"):
         return lines[0]

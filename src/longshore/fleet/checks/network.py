@@ -1,4 +1,4 @@
-"""Checks of what lies outside: the queue, the network, the VPN."""
+"""Checks of the queue, the network and the VPN."""
 
 from __future__ import annotations
 
@@ -21,33 +21,35 @@ from longshore.worker.lifecycle.egress import NO_CHECK, Egress, fault_of
 
 CONNECT_SECONDS = 5.0
 
-# Where a queue is made out of nothing; what is not there yet is no fault.
+# These queues are created by the first `submit`, so a missing one is no fault.
 _IN_FILES = {"sqlite": "longshore.media.sqlite.location", "dir": "longshore.media.directory.location"}
 _PORTS = {"postgresql": 5432, "postgres": 5432, "git+https": 443, "git+http": 80, "http": 80, "https": 443}
 _A_NAME = "example.com"
 
 
-async def check_queue(scene: CheckContext) -> Finding:
-    """The queue answers, and its schema is up to date."""
-    name, settings = "queue", known(scene)
+async def check_queue(context: CheckContext) -> Finding:
+    """Check that the queue answers, and that its schema is up to date."""
+    name, settings = "queue", known(context)
     url = full_url(settings.queue)
     shown, source = mask_url(url), settings.source("queue")
     if scheme_of(url) == "memory":
         what = "A memory:// queue lives inside one program, and several processes cannot share it."
         return Finding(name, CheckVerdict.FAIL, what, "Name a file: --queue sqlite:///jobs.db")
-    # In a thread: a folder on a server that is gone makes whoever looks into it wait without end.
+    # In a thread: a call to a network drive whose server is gone may block for ever.
     if (path := file_of(url)) is not None and (above := await asyncio.to_thread(nearest, path)) != path.absolute():
         if os.access(above, os.W_OK):
-            return Finding(name, CheckVerdict.OK, f"{shown} is not there yet; the first `submit` makes it.")
-        what = f"{shown} is not there, and cannot be made: {above} may not be written to."
-        return Finding(name, CheckVerdict.FAIL, what, f"Allow it, or name another place; {source} names this one.")
+            return Finding(name, CheckVerdict.OK, f"{shown} does not exist yet; the first `submit` creates it.")
+        what = f"{shown} does not exist and cannot be created: {above} is not writable."
+        return Finding(
+            name, CheckVerdict.FAIL, what, f"Make it writable, or choose another location; {source} names this one."
+        )
     try:
         if not await exists(url):
-            return Finding(name, CheckVerdict.OK, f"{shown} is not there yet; the first `submit` makes it.")
+            return Finding(name, CheckVerdict.OK, f"{shown} does not exist yet; the first `submit` creates it.")
         queue = await open_queue(url)
     except QueueUnavailableError as error:
         what, fix = cause_and_fix(error)
-        fix = fix or "See that its server runs and can be reached from here."
+        fix = fix or "Check that its server runs and can be reached from here."
         return Finding(name, CheckVerdict.FAIL, what, f"{fix} {source} names it.")
     try:
         count = totals(await queue.stats())
@@ -55,15 +57,15 @@ async def check_queue(scene: CheckContext) -> Finding:
     finally:
         await queue.close()
     if rejects is not None and rejects.count:
-        what = f"{shown} answers, and has set {rejects.count:,} files aside, which were damaged or did not belong."
-        fix = f"See what they are in {rejects.where}, submit again what was a job, and remove them there."
+        what = f"{shown} answers, and has rejected {rejects.count:,} files that were damaged or did not belong to it."
+        fix = f"Look at them in {rejects.where}, submit those again that were jobs, and delete them."
         return Finding(name, CheckVerdict.WARN, what, fix)
     return Finding(name, CheckVerdict.OK, f"{shown} answers: {count.remaining:,} jobs to do, {count.total:,} in all.")
 
 
-async def check_vpn(scene: CheckContext) -> Finding:
-    """The machine goes out through its VPN, where one is required."""
-    name, settings = "vpn", known(scene)
+async def check_vpn(context: CheckContext) -> Finding:
+    """Check that the machine uses its VPN if one is required."""
+    name, settings = "vpn", known(context)
     egress = Egress.of(settings)
     if not egress.required:
         return Finding(name, CheckVerdict.OK, f"None is required (vpn = false, from {settings.source('vpn')}).")
@@ -71,21 +73,21 @@ async def check_vpn(scene: CheckContext) -> Finding:
         return Finding(name, CheckVerdict.WARN, *NO_CHECK)
     fault = await fault_of(egress)
     if fault is None:
-        return Finding(name, CheckVerdict.OK, "The way out is as required.")
+        return Finding(name, CheckVerdict.OK, "The machine uses the required VPN.")
     what = f"A VPN is required, and its check fails: {fault}."
     return Finding(name, CheckVerdict.FAIL, what, "Connect the VPN, or correct the egress settings.")
 
 
-async def check_network(scene: CheckContext) -> Finding:
-    """The servers that the settings name can be found and reached; without any, names can be resolved at all."""
-    name, settings = "network", known(scene)
+async def check_network(context: CheckContext) -> Finding:
+    """Check that the queue's server can be found and reached; without a server, that names can be resolved at all."""
+    name, settings = "network", known(context)
     if not machine.online():
         what = "No network interface but the loopback is up."
-        return Finding(name, CheckVerdict.WARN, what, "Connect this machine, unless all it needs is on it.")
+        return Finding(name, CheckVerdict.WARN, what, "Connect this machine to a network, unless the work needs none.")
     url = full_url(settings.queue)
-    # Where a password is torn by a slash, the host would be a part of it.
+    # Masked first: in a URL with a slash in the password, the host would be a part of the password.
     server = urlsplit(mask_url(url))
-    # A name in an ssh configuration or behind a proxy need not be known here: only this one is certain to fail.
+    # Only a database is certain to fail: a git host may be an alias of the ssh configuration, or behind a proxy.
     certain = scheme_of(url) in ("postgresql", "postgres")
     with suppress(ValueError):
         port = server.port or _PORTS.get(scheme_of(url))
@@ -93,7 +95,7 @@ async def check_network(scene: CheckContext) -> Finding:
             fault = await _unreachable(server.hostname, port)
             if fault is None:
                 return Finding(name, CheckVerdict.OK, f"{server.hostname} answers on port {port}.")
-            fix = "Check its name, that it runs, and that no firewall is in between."
+            fix = "Check its name, that it runs, and that no firewall blocks it."
             return Finding(name, CheckVerdict.FAIL if certain else CheckVerdict.WARN, fault, fix)
     if fault := await _unresolved(_A_NAME):
         return Finding(name, CheckVerdict.WARN, fault, "Check the connection, and the name server in its settings.")
@@ -101,13 +103,13 @@ async def check_network(scene: CheckContext) -> Finding:
 
 
 def file_of(url: str) -> Path | None:
-    """Where a queue that is made of files has them; None for any other."""
+    """Return the path of a queue that is made of files; None for other queues."""
     module = _IN_FILES.get(scheme_of(url))
     return None if module is None else Path(importlib.import_module(module).path_of(url))
 
 
 def nearest(path: Path) -> Path:
-    """The path, or the nearest folder above it that is there."""
+    """Return the path, or the nearest folder above it that exists."""
     path = path.absolute()
     while not path.exists():
         path = path.parent

@@ -1,4 +1,4 @@
-"""All checks at once. Each has a deadline, none can take another down, and none ends in a traceback."""
+"""Runs all checks at the same time. Each has a deadline, and an error in one becomes its finding."""
 
 from __future__ import annotations
 
@@ -48,59 +48,62 @@ CHECKS: Mapping[str, Check] = {
 async def run_checks(
     plan: CheckPlan, *, deadline: float = DEADLINE, loading: asyncio.Future[LoadedHandlers | None] | None = None
 ) -> list[Finding]:
-    """Carry out every check, all at once, and return what each found, in the order of `CHECKS`.
+    """Run every check at the same time and return the findings, in the order of `CHECKS`.
 
-    Who needs to know what the handler file says may give its `load_apart`, under way; it is over when this returns. It
-    changes nothing but what opening a queue changes: a schema that is out of date is brought up to date.
+    A caller that needs the result of `load_apart` too may pass it as a running task; it has ended when this returns.
+    The checks change nothing, except that opening a queue upgrades an outdated schema.
     """
     settings, faults = readable_settings(plan)
     loading = loading or asyncio.ensure_future(load_apart(plan))
-    scene = CheckContext(plan, settings, tuple(faults), loading)
+    context = CheckContext(plan, settings, tuple(faults), loading)
     try:
-        return await asyncio.gather(*(_carried_out(name, check, scene, deadline) for name, check in CHECKS.items()))
+        return await asyncio.gather(*(_run_check(name, check, context, deadline) for name, check in CHECKS.items()))
     finally:
         loading.cancel()
         await asyncio.gather(loading, return_exceptions=True)
 
 
-async def _carried_out(name: str, check: Check, scene: CheckContext, deadline: float) -> Finding:
+async def _run_check(name: str, check: Check, context: CheckContext, deadline: float) -> Finding:
     try:
         async with asyncio.timeout(deadline):
-            return await check(scene)
+            return await check(context)
     except TimeoutError:
         what = f"The check did not end within {deadline:g} s."
         return Finding(
-            name, CheckVerdict.FAIL, what, "See whether what it asks is overloaded or out of reach, and repeat."
+            name,
+            CheckVerdict.FAIL,
+            what,
+            "Check whether the server or disk is overloaded or unreachable, and run the checks again.",
         )
     except NoSettingsError as error:
         return Finding(name, CheckVerdict.SKIPPED, str(error))
     except LongshoreError as error:
         return Finding(name, CheckVerdict.FAIL, *cause_and_fix(error))
-    except Exception as error:  # noqa: BLE001  the boundary of a check: whatever it is becomes its finding
+    except Exception as error:  # noqa: BLE001  the boundary of a check: any error becomes its finding
         what = f"The check itself failed: {type(error).__name__}: {mask_text(str(error))}"
         return Finding(
-            name, CheckVerdict.FAIL, what, "This is a fault of Longshore: send its makers `doctor --report`."
+            name, CheckVerdict.FAIL, what, "This is a bug in Longshore: report it with the output of `doctor --report`."
         )
 
 
 def readable_settings(plan: CheckPlan) -> tuple[Settings | None, list[str]]:
-    """The settings, and all that is wrong with them. Each that is wrong has its default, so that the rest is known."""
+    """Return the settings and their errors. A wrong setting has its default, so that the others can be used."""
     try:
         return resolve(plan.said, folder=plan.folder), []
     except SettingsError as error:
         first = str(error)
     defaults = {name: setting.default for name, setting in TABLE.items()}
-    sound: dict[str, Any] = dict(plan.said)
+    valid: dict[str, Any] = dict(plan.said)
     faults = []
     for name in TABLE:
-        # With all others at their default, what is refused is this one.
+        # All other settings have their default, so an error is about this one.
         alone = {**defaults, name: plan.said.get(name)}
         try:
             resolve(alone, folder=plan.folder)
         except SettingsError as error:
             faults.append(str(error))
-            sound[name] = defaults[name]
+            valid[name] = defaults[name]
     try:
-        return resolve(sound, folder=plan.folder), faults or [first]
+        return resolve(valid, folder=plan.folder), faults or [first]
     except SettingsError:
         return None, list(dict.fromkeys([first, *faults]))

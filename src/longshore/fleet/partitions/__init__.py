@@ -1,1 +1,1 @@
-"""Which worker has which partitions."""
+"""The assignment of partitions to workers."""

@@ -1,13 +1,14 @@
-"""Which worker has which partitions: a pure function of the partitions and of the numbers of the workers.
+"""The assignment of partitions to workers: a pure function of the partitions and of the numbers of the workers.
 
-Everyone who knows the same workers computes the same assignment, so nobody has to hand it out. It is balanced (two
-workers differ by one partition at most), whole (each partition has exactly one worker, however many workers there are;
-those there is nothing for have none of their own) and stable (a worker that comes takes only its share, and what a
-worker that goes leaves behind is all that moves).
+All processes that know the same workers compute the same assignment, so no coordinator is needed. The assignment is
 
-How: imagine workers 0, 1, 2 … coming one after another, each taking its share from whoever has most. That is the
-assignment for workers 0 to N-1, and one more or one fewer at the end moves the least there is to move. Where a number
-below the highest is missing, what its worker would have goes to those with the fewest, and back to it when it comes.
+- balanced: two workers differ by at most one partition;
+- complete: each partition has exactly one worker, and if there are more workers than partitions, some have none;
+- stable: a new worker takes only its share, and when a worker leaves, only its partitions move.
+
+How: workers 0, 1, 2 … join one after another, and each takes its share from the workers that have most. That is the
+assignment for workers 0 to N-1, and adding or removing the last worker moves as few partitions as possible. If a number
+below the highest is missing, the partitions of that worker go to the workers with the fewest, and back when it joins.
 """
 
 from __future__ import annotations
@@ -17,66 +18,66 @@ from hashlib import blake2b
 from typing import Protocol
 
 Shares = Mapping[int, tuple[str, ...]]
-"""What each worker has, by its number; sorted."""
+"""The partitions of each worker, by its number; sorted."""
 
 
 class Assigns(Protocol):
-    """A way to share partitions out: `assign`, or the one a fixed table gives."""
+    """A function that assigns partitions: `assign`, or `AssignmentTable.assign` of a fixed table."""
 
     def __call__(self, partitions: Collection[str], workers: Collection[int]) -> Shares:
-        """Give every partition to exactly one of the workers."""
+        """Return the shares: every partition belongs to exactly one of the workers."""
 
 
 def assign(partitions: Collection[str], workers: Collection[int]) -> Shares:
-    """Give every partition to exactly one of the workers, as evenly as can be. There must be a worker."""
+    """Return balanced shares: every partition belongs to exactly one of `workers`, of which there is at least one."""
     alive = set(workers)
-    shares = _in_turn(sorted(set(partitions)), max(alive) + 1)
+    shares = _join_in_order(sorted(set(partitions)), max(alive) + 1)
     orphans = [partition for number, share in enumerate(shares) if number not in alive for partition in share]
     return spread(orphans, {number: shares[number] for number in alive})
 
 
 def spread(partitions: Collection[str], onto: Mapping[int, Sequence[str]]) -> Shares:
-    """Give the partitions to those who have fewest, and leave what they have as it is."""
+    """Return the shares `onto` with `partitions` added to those that have the fewest; nothing else moves."""
     shares = {number: list(onto[number]) for number in sorted(onto)}
-    level, odd = _level([len(share) for share in shares.values()], len(partitions))
+    level, extra = _level([len(share) for share in shares.values()], len(partitions))
     placed: set[str] = set()
-    # Each partition has favourites among the workers that depend on nothing but the two of them, so that most of what
-    # is spread stays where it is when a worker more or less takes part.
-    for _, partition, number in sorted((_liking(p, number), p, number) for p in partitions for number in shares):
-        room = level - len(shares[number])
-        if partition in placed or room < 0 or (room == 0 and not odd):
+    # Each pair of partition and worker has a fixed rank (rendezvous hashing), so that most of these partitions stay
+    # where they are when a worker joins or leaves.
+    for _, partition, number in sorted((_rank(p, number), p, number) for p in partitions for number in shares):
+        missing = level - len(shares[number])
+        if partition in placed or missing < 0 or (missing == 0 and not extra):
             continue
-        odd -= room == 0
+        extra -= missing == 0
         shares[number].append(partition)
         placed.add(partition)
     return {number: tuple(sorted(share)) for number, share in shares.items()}
 
 
 def moved(before: Shares, after: Shares) -> int:
-    """How many partitions have another worker than before."""
+    """Return how many partitions have another worker than before."""
     owner = {partition: number for number, share in before.items() for partition in share}
     return sum(owner.get(partition) != number for number, share in after.items() for partition in share)
 
 
-def _level(heights: Sequence[int], more: int) -> tuple[int, int]:
-    """To what height everybody below it can be filled with so many more, and how many are then left over."""
-    level, left = min(heights), more
-    while (needed := sum(height <= level for height in heights)) <= left:
+def _level(sizes: Sequence[int], more: int) -> tuple[int, int]:
+    """Return the level to which `more` partitions fill up the smallest shares, and how many are left over."""
+    level, left = min(sizes), more
+    while (needed := sum(size <= level for size in sizes)) <= left:
         left -= needed
         level += 1
     return level, left
 
 
-def _liking(partition: str, number: int) -> bytes:
+def _rank(partition: str, number: int) -> bytes:
     return blake2b(f"{number} {partition}".encode(), digest_size=8).digest()
 
 
-def _in_turn(partitions: Sequence[str], workers: int) -> list[list[str]]:
-    """The shares of workers 0 to `workers` - 1, each of whom took its share from those before."""
+def _join_in_order(partitions: Sequence[str], workers: int) -> list[list[str]]:
+    """Return the shares of workers 0 to `workers` - 1; each took its share from those before."""
     shares = [list(partitions)]
     for number in range(1, workers):
-        # Rounded down, so that the fullest are left with as much as the newcomer, or one more. The last name of the
-        # fullest goes: so what stays and what goes are both neighbours in the alphabet.
+        # Rounded down, so that the largest shares keep as many as the new worker gets, or one more. The last names
+        # move, so that neighbours in the alphabet mostly stay together.
         taken = [max(shares, key=len).pop() for _ in range(len(partitions) // (number + 1))]
         shares.append(sorted(taken))
     return shares

@@ -1,13 +1,13 @@
-"""A fixed table of who has which partitions, in a file; and lists of partitions, in a file or on the command line.
+"""A fixed table of the partitions of each worker, in a file; and lists of partitions, in a file or an option.
 
 A table is a TOML or a JSON file with a list of partitions for each worker's number:
 
     0 = ["CA", "NV"]
     1 = ["TX"]
 
-What is wrong with it is told all at once. A table says what each worker has while all are there: what the workers that
-are not there would have, and partitions it does not know, are spread over those with the fewest, so that nothing is
-left without a worker.
+All problems of a table are reported at once. A table says which partitions each worker has while all are present. The
+partitions of absent workers, and partitions that the table does not list, go to the workers with the fewest, so that
+every partition has a worker.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from longshore.fleet.partitions.assignment import Shares, spread
 from longshore.fleet.partitions.us_states import US_STATES
 
 LISTS: Mapping[str, tuple[str, ...]] = {"us-states": tuple(US_STATES)}
-"""Lists of partitions that have a name."""
+"""Bundled lists of partitions, by name."""
 
 
 class AssignmentTable:
-    """Who has what, by worker's number. Made by `read_table`."""
+    """The partitions of each worker, by its number. Made by `read_table`."""
 
     def __init__(self, rows: Mapping[int, Sequence[str]]) -> None:
         self.rows = {number: tuple(rows[number]) for number in sorted(rows)}
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """Every partition it names, once; sorted."""
+        """Every partition in the table, once; sorted."""
         return tuple(sorted({partition for row in self.rows.values() for partition in row}))
 
     def assign(self, partitions: Collection[str], workers: Collection[int]) -> Shares:
-        """Give every partition to exactly one of the workers: to the one the table names, where that one is there."""
+        """Return the shares. A partition belongs to the worker that the table names, if that worker is present."""
         wanted = set(partitions)
         shares = {number: [p for p in self.rows.get(number, ()) if p in wanted] for number in workers}
         return spread(wanted - {p for share in shares.values() for p in share}, shares)
 
     def problems(self, partitions: Collection[str] | None = None, workers: int | None = None) -> list[str]:
-        """Everything that is wrong with it, in sentences: by itself, for these partitions, for so many workers."""
+        """Return all problems as sentences: of the table itself, and for these `partitions` and number of `workers`."""
         found = []
         owners: defaultdict[str, list[int]] = defaultdict(list)
         for number, row in self.rows.items():
@@ -68,53 +68,53 @@ class AssignmentTable:
 
 
 def read_table(path: Path) -> AssignmentTable:
-    """The table in a file. `InputFileError` where it is no table, naming everything that keeps it from being one."""
+    """Return the table in a file. Raise `InputFileError` with all its problems if it is not a table."""
     raw = _read(path)
     rows: dict[int, list[str]] = {}
-    wrong = []
+    problems = []
     for key, value in _entries(path, raw):
         if not (key.isascii() and key.isdecimal()):
-            wrong.append(f"'{key}' is not a worker's number.")
+            problems.append(f"'{key}' is not a worker's number.")
         elif int(key) in rows:
-            wrong.append(f"Worker {int(key)} is there twice.")
+            problems.append(f"Worker {int(key)} is listed twice.")
         elif not isinstance(value, list) or not all(isinstance(name, str) and name for name in value):
-            wrong.append(f"What worker {key} has must be a list of names, such as {_example(path)}.")
+            problems.append(f"The value of worker {key} must be a list of names, such as {_example(path)}.")
         else:
             rows[int(key)] = value
-    if not rows and not wrong:
-        wrong.append(f"It has no workers. Give each a list: {_example(path)}.")
-    if wrong:
-        raise InputFileError(told(path, wrong))
+    if not rows and not problems:
+        problems.append(f"It has no workers. Give each a list: {_example(path)}.")
+    if problems:
+        raise InputFileError(told(path, problems))
     return AssignmentTable(rows)
 
 
 def told(path: Path, problems: Sequence[str]) -> str:
-    """What is wrong with a file, as one message."""
+    """Return the problems of a file as one message."""
     if len(problems) == 1:
         return f"{path}: {problems[0]}"
     return "\n".join([f"{path} has {len(problems)} problems:", *(f"  - {problem}" for problem in problems)])
 
 
 def read_partitions(path: Path) -> tuple[str, ...]:
-    """The partitions in a file, one a line, in order; blank lines and lines that start with `#` are passed over."""
+    """Return the partitions in a file, one per line, in order. Skip blank lines and lines that start with `#`."""
     lines = [line.strip() for line in _read(path).splitlines()]
     names = [line for line in lines if line and not line.startswith("#")]
     if not names:
         raise InputFileError(f"There are no partitions in {path}. Put one on each line.")
-    if twice := _repeated(names):
-        raise InputFileError(f"{path} lists {_and(twice)} more than once. A partition is listed once.")
+    if repeated := _repeated(names):
+        raise InputFileError(f"{path} lists {_and(repeated)} more than once. A partition is listed once.")
     return tuple(names)
 
 
 def listed_partitions(text: str) -> tuple[str, ...]:
-    """The partitions of a comma-separated list, in order; the name of a bundled list (`us-states`) stands for it."""
+    """Return the partitions of a comma-separated list, in order, or those of a bundled list (`us-states`)."""
     if text.strip() in LISTS:
         return LISTS[text.strip()]
     names = [name.strip() for name in text.split(",")]
     if "" in names:
         raise UsageError(f"'{text}' is not a list of partitions. Separate them with commas: CA,TX.")
-    if twice := _repeated(names):
-        raise UsageError(f"'{text}' lists {_and(twice)} more than once. A partition is listed once.")
+    if repeated := _repeated(names):
+        raise UsageError(f"'{text}' lists {_and(repeated)} more than once. A partition is listed once.")
     return tuple(names)
 
 
@@ -128,7 +128,7 @@ def _read(path: Path) -> str:
 
 
 def _entries(path: Path, raw: str) -> Iterable[tuple[str, Any]]:
-    """Key and value of everything in the file; of JSON also keys that are there twice, which a dict would hide."""
+    """Return the keys and values in the file; for JSON also duplicate keys, which a dict would hide."""
     parse: Callable[[str], object]
     if path.suffix.lower() == ".json":
         kind, parse = "JSON", lambda text: json.loads(text, object_pairs_hook=_Pairs)
@@ -146,7 +146,7 @@ def _entries(path: Path, raw: str) -> Iterable[tuple[str, Any]]:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as it was written."""
+    """The keys and values of an object, in the order of the file."""
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

@@ -1,26 +1,28 @@
-"""Membership: a worker's place among the workers of its run, and the partitions that follow from it.
+"""Membership: a worker's number among the workers of its run, and the partitions that follow from it.
 
-Authority: the presence of workers (`longshore.extensions.presence`). Each member writes its number there, and everyone
-    derives from the numbers who has which partitions. Nobody hands them out, and workers on several machines need not know of one another.
-Heartbeat: every third of a lease. A member that came or went is noticed with the next one.
-Numbers: a worker of a fleet has its number in the fleet, if no other label has it; anyone else the lowest one free. Two
-    that took one number at the same moment are told apart by their labels, by everyone alike. A worker that was started
-    again under its label has its number again.
-The start of a fleet: for the length of a lease its workers count as present whether they are or not, so that the first
-    to come does not take what the next will give it a moment later.
+Authority: the worker registry (`longshore.extensions.presence`). Each member writes its number there, and every member
+    derives from the numbers which worker has which partitions. No coordinator assigns them, and workers on several
+    machines need no connection to one another.
+Heartbeat: every third of a lease. The next heartbeat notices a member that joined or left.
+Numbers: a worker of a fleet has its number in the fleet, if no other label has it; any other worker has the lowest free
+    number. If two workers took one number at the same moment, all members order them by label in the same way. A worker
+    that restarts under its label gets its number again.
+Start of a fleet: for the length of a lease all its workers count as present, so that the first worker does not take
+    partitions that it would have to give up a moment later.
 
-Helping (the default): a member claims from its own partitions first. When nothing there can be claimed it helps the
-    fullest other, and then whoever else has something. Members that see the roll differently for a moment do no harm.
-Strict: own partitions only, and no two members hold jobs of one partition at the same time, whatever they see:
-    - what a member has, or is about to take, it declares on the roll;
-    - it takes a partition only when it has declared it and has seen, afterwards, that nobody else declares it. Of two
-      who declare at the same moment at least one sees the other; the one whose name comes first tries again;
-    - it gives a partition up by declaring it no longer, after the last job of it in hand is settled;
-    - one that has not been heard of for a lease has given up everything, as it has lost its jobs.
-    So a partition that changes hands is without a worker for two heartbeats at most, and what a dead worker had for one
-    heartbeat after its lease.
+Help (the default): a member claims from its own partitions first. If these have no job to claim, it helps the partition
+    with the most pending jobs, and then any other. It does no harm if members read different registries for a moment.
+Strict: a member claims from its own partitions only, and no two members hold jobs of one partition at the same time,
+    whatever they read:
+    - a member declares in the registry which partitions it has or is about to take;
+    - it takes a partition only after it declared it and then read that no other member declares it. If two declare at
+      the same moment, at least one reads the other's declaration; the member whose name sorts first tries again;
+    - it gives a partition up by no longer declaring it, after the last job of it that it holds is settled;
+    - a member without a heartbeat for a lease has given up everything, because it has lost its leases too.
+    So a partition that moves is without a worker for two heartbeats at most, and the partitions of a dead worker for
+    one heartbeat after its lease.
 
-Jobs without a partition belong to nobody and are for everyone, unless the worker is limited to certain partitions.
+Jobs without a partition may be claimed by every worker, unless the worker is limited to certain partitions.
 """
 
 from __future__ import annotations
@@ -47,39 +49,39 @@ from longshore.worker.loop.partition_scope import Partitions, Take
 
 _BEATS_A_LEASE = 3
 _HELP_SECONDS = 1.0
-"""How long a helper goes on helping before it looks at its own partitions, and for the fullest, again."""
+"""How long a member helps before it looks at its own partitions, and for the fullest one, again."""
 _NO_PARTITION = frozenset({""})
 
 log = structlog.get_logger()
 
 
 class PartitionMode(StrEnum):
-    """What a worker does when its own partitions have nothing for it."""
+    """What a worker does when its own partitions have no job to claim."""
 
     HELP = "help"
-    """Helps the fullest."""
+    """It claims from the partition with the most pending jobs."""
     STRICT = "strict"
-    """Waits: a partition is one worker's alone."""
+    """It waits: only one worker claims from a partition."""
 
 
 @dataclass(frozen=True)
 class Partitioning:
-    """What a worker of a fleet is told about partitions; its scope is made of it when it starts."""
+    """The partition options of a worker; `join` makes the worker's scope from them when it starts."""
 
     mode: PartitionMode = PartitionMode.HELP
     number: int | None = None
-    """The worker's number in its fleet; None for a worker on its own."""
+    """The worker's number in its fleet; None for a single worker."""
     fleet_size: int = 0
-    """How many workers the fleet has, of which this is one."""
+    """The number of workers in the fleet, including this one."""
     assigns: Assigns = assign
-    """How partitions are shared out: `assign`, or a fixed table's."""
+    """How partitions are assigned: `assign`, or the method of a fixed table."""
     known: frozenset[str] = frozenset()
-    """Partitions that are shared out whether there are jobs of them yet or not."""
+    """Partitions that are assigned even while they have no jobs."""
     about: Mapping[str, Any] = field(default_factory=dict)
-    """What else the worker says of itself on the roll."""
+    """Other data of the worker for the registry."""
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> Membership:
-        """Be a member from now on. `UsageError` on a queue that does not know which workers are alive."""
+        """Return the worker's membership. Raise `UsageError` if the queue has no worker registry."""
         if not queue.traits.keeps_roll:
             raise UsageError(
                 f"A {queue.traits.name} queue does not know which workers are alive, so they cannot share out "
@@ -88,26 +90,26 @@ class Partitioning:
         return Membership(self, want, cast(WorkerRegistry, queue), clock, busy)
 
 
-class _Words(msgspec.Struct, frozen=True):
-    """What a member says on the roll."""
+class _Entry(msgspec.Struct, frozen=True):
+    """The data of a member in the registry. The field names are the stored format."""
 
     run: str | None
     number: int | None
-    """None for one that has retired."""
+    """None for a member that has retired."""
     partitions: tuple[str, ...]
-    """In strict mode: what it has or is about to take."""
+    """In strict mode: the partitions that it has or is about to take."""
 
 
 class _Member(msgspec.Struct, frozen=True):
     worker: WorkerId
-    words: _Words
+    entry: _Entry
 
 
 class Membership:
-    """One worker's place among the others: a `longshore.worker.loop.partition_scope.PartitionScope`.
+    """The partition scope of one member: a `longshore.worker.loop.partition_scope.PartitionScope`.
 
-    The partitions shared out are those the worker is limited to, or else those that are known beforehand and those that
-    its run has jobs of.
+    The partitions to assign are those the worker is limited to; without a limit, those that are known beforehand and
+    those that have jobs in the worker's run.
     """
 
     def __init__(
@@ -131,10 +133,10 @@ class Membership:
         self._helped: Partitions = None
         self._help_until = float("-inf")
         self._retired = False
-        self._hurry = asyncio.Event()
+        self._beat_now = asyncio.Event()
         self._changed = asyncio.Event()
-        # A claim and a heartbeat take turns: nothing may be given up while a claim for it is on its way.
-        self._turn = asyncio.Lock()
+        # A claim and a heartbeat exclude each other: no partition may be given up during a claim from it.
+        self._lock = asyncio.Lock()
 
     @property
     def number(self) -> int | None:
@@ -143,68 +145,69 @@ class Membership:
 
     @property
     def own(self) -> frozenset[str]:
-        """The partitions that are this worker's own now. In strict mode nobody else holds any of them."""
+        """The partitions that this worker has now. In strict mode no other worker has any of them."""
         return self._own
 
     @property
     def reach(self) -> Partitions:
-        """Where work for this worker may appear."""
-        return self._and_homeless(self._own) if self._strict else self._want.partitions
+        """The partitions in which work for this worker may appear."""
+        return self._with_unpartitioned(self._own) if self._strict else self._want.partitions
 
     async def claim(self, take: Take) -> list[Lease]:
-        """Try own partitions, then, unless strict, the fullest other and all others, until `take` brings something."""
-        async with self._turn:
+        """Return what `take` claims from the own partitions; if nothing, and not strict, from the others."""
+        async with self._lock:
             if not self._current():
                 await self._beat()
             if self._clock.monotonic() < self._help_until and (leases := await take(self._helped)):
                 return leases
             self._help_until = float("-inf")
-            own = self._and_homeless(self._own)
+            own = self._with_unpartitioned(self._own)
             if own and (leases := await take(own)):
                 return leases
             return [] if self._strict else await self._help(take)
 
     async def changed(self) -> None:
-        """Return when `reach` has changed since this was last awaited."""
+        """Return when `reach` has changed since this last returned."""
         await self._changed.wait()
         self._changed.clear()
 
     async def beat(self) -> None:
-        """A heartbeat: be on the roll, see who else is, and derive what is this worker's own."""
-        async with self._turn:
+        """Write a heartbeat: register, read the other members, and derive the partitions of this worker."""
+        async with self._lock:
             await self._beat()
 
     async def keep(self) -> None:
-        """Beat every third of a lease, until cancelled."""
+        """Write a heartbeat every third of a lease, until cancelled."""
         while True:
-            self._hurry.clear()
+            self._beat_now.clear()
             pause = self._want.lease.total_seconds() / _BEATS_A_LEASE
-            await first_of(self._clock.sleep(pause), self._hurry.wait())
+            await first_of(self._clock.sleep(pause), self._beat_now.wait())
             try:
                 await self.beat()
             except QueueUnavailableError as error:
-                log.debug("Queue unavailable while looking who is there", error=str(error))  # the claimer says it aloud
+                # Only at debug level: the claimer reports it.
+                log.debug("Queue unavailable while reading the worker registry", error=str(error))
 
     def retire(self) -> None:
-        """Leave the partitions to the others; in strict mode each as soon as nothing of it is in hand."""
+        """Leave the partitions to the others; in strict mode each one when the worker holds no job of it."""
         self._retired = True
-        self._hurry.set()
+        self._beat_now.set()
 
     async def close(self) -> None:
-        """Be off the roll."""
+        """Remove this worker from the registry."""
         await self._queue.sign_out(self._want.worker)
 
     # Claiming
 
-    def _and_homeless(self, partitions: frozenset[str]) -> frozenset[str]:
+    def _with_unpartitioned(self, partitions: frozenset[str]) -> frozenset[str]:
         return partitions | _NO_PARTITION if self._want.partitions is None else partitions
 
     async def _help(self, take: Take) -> list[Lease]:
-        own, pending = self._and_homeless(self._own), Counter[str]()
+        own, pending = self._with_unpartitioned(self._own), Counter[str]()
         for lane in await self._queue.stats(self._want.run):
             if lane.partition not in own and self._want.matches(lane.run, lane.kind, lane.partition):
                 pending[lane.partition] += lane.pending
-        # Not all that is pending can be claimed now, so the fullest may have nothing while another has.
+        # Some pending jobs cannot be claimed now, so the fullest partition may have none while another has.
         fullest = [frozenset({partition}) for partition, number in pending.most_common(1) if number]
         for partitions in (*fullest, self._want.partitions):
             if leases := await take(partitions):
@@ -216,9 +219,9 @@ class Membership:
     # The heartbeat
 
     def _current(self) -> bool:
-        """Whether the last heartbeat is younger than a lease, so that what it found still holds.
+        """Return whether the last heartbeat is younger than a lease, so that its result is still valid.
 
-        By both clocks: one of them stands still while the machine sleeps, the other may be set.
+        By both clocks: one may stop while the machine sleeps, and the other may be set.
         """
         if self._beat_at is None:
             return False
@@ -230,14 +233,14 @@ class Membership:
         began = (self._clock.monotonic(), self._clock.now())
         reach = self.reach
         if not self._current():
-            self._own = frozenset()  # whatever was ours, somebody else may have it by now
+            self._own = frozenset()  # another worker may have them by now
         others = await self._others()
         if self._retired:
             self._number, due = None, frozenset[str]()
         else:
             self._number, due = await self._due(others)
         if self._strict:
-            await self._change_hands(due, others)
+            await self._exchange_partitions(due, others)
         else:
             await self._sign_in(frozenset())
             self._own = due
@@ -246,24 +249,24 @@ class Membership:
             self._changed.set()
 
     async def _others(self) -> list[_Member]:
-        """Who is on the roll for the same run, besides this worker."""
+        """Return the other members of the same run."""
         members = [
-            _Member(each.worker, msgspec.convert(each.about["membership"], _Words))
+            _Member(each.worker, msgspec.convert(each.about["membership"], _Entry))
             for each in await self._queue.present()
             if each.worker != self._want.worker and "membership" in each.about
         ]
-        return [member for member in members if member.words.run == self._want.run]
+        return [member for member in members if member.entry.run == self._want.run]
 
     async def _due(self, others: Iterable[_Member]) -> tuple[int, frozenset[str]]:
-        """This worker's number, and the partitions that are due to it, going by who else is there."""
+        """Return this worker's number, and its partitions according to the members that are present."""
         label = self._want.worker.label
         claims: dict[str, int] = {} if self._number is None else {label: self._number}
         for each in others:
-            if each.words.number is not None:
-                known = claims.get(each.worker.label, each.words.number)
-                claims[each.worker.label] = min(known, each.words.number)
+            if each.entry.number is not None:
+                known = claims.get(each.worker.label, each.entry.number)
+                claims[each.worker.label] = min(known, each.entry.number)
         claims.setdefault(label, self._free(claims))
-        numbers = _told_apart(claims)
+        numbers = _distinct_numbers(claims)
         alive = set(numbers.values())
         if self._clock.monotonic() - self._joined_at < self._want.lease.total_seconds():
             alive |= set(range(self._plan.fleet_size))
@@ -282,43 +285,43 @@ class Membership:
         found = frozenset(lane.partition for lane in await self._queue.stats(self._want.run))
         return (found | self._plan.known) - _NO_PARTITION
 
-    async def _change_hands(self, due: frozenset[str], others: Iterable[_Member]) -> None:
-        """In strict mode: give up what is not due, take what is due and free."""
-        # Two that wait for each other's declaration to go away would wait for ever, so the one whose name comes first
-        # does not.
+    async def _exchange_partitions(self, due: frozenset[str], others: Iterable[_Member]) -> None:
+        """In strict mode: give up the partitions that are no longer due, and take those that are due and free."""
+        # Two members that wait for each other to withdraw a declaration would wait for ever, so the one whose name
+        # sorts first does not wait.
         before = _declared(each for each in others if _name(each.worker) < _name(self._want.worker))
         had = self._own
-        staying = due & had
-        hoped_for = due - had - before
-        # From here on nothing is claimed from what is given up, but what is in hand of it is still this worker's.
-        self._own = staying
-        await self._sign_in(staying | hoped_for | self._busy() - _NO_PARTITION)
-        if hoped_for:
-            self._own = staying | (hoped_for - _declared(await self._others()))
+        kept = due & had
+        wanted = due - had - before
+        # From here on this worker claims nothing from the partitions it gives up, but may still hold jobs of them.
+        self._own = kept
+        await self._sign_in(kept | wanted | self._busy() - _NO_PARTITION)
+        if wanted:
+            self._own = kept | (wanted - _declared(await self._others()))
 
     async def _sign_in(self, declared: frozenset[str]) -> None:
-        words = _Words(self._want.run, self._number, tuple(sorted(declared)))
-        about = {**self._plan.about, "membership": msgspec.to_builtins(words)}
+        entry = _Entry(self._want.run, self._number, tuple(sorted(declared)))
+        about = {**self._plan.about, "membership": msgspec.to_builtins(entry)}
         await self._queue.sign_in(self._want.worker, self._want.lease, about)
 
 
 def _declared(members: Iterable[_Member]) -> frozenset[str]:
-    return frozenset(partition for each in members for partition in each.words.partitions)
+    return frozenset(partition for each in members for partition in each.entry.partitions)
 
 
 def _name(worker: WorkerId) -> tuple[str, str]:
     return worker.label, worker.incarnation
 
 
-def _told_apart(claims: Mapping[str, int]) -> dict[str, int]:
-    """The number of each label: the one it says, or, where a label before it has that one, the lowest free."""
+def _distinct_numbers(claims: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of each label: its own, or the lowest free one if a label that sorts before it has that one."""
     numbers: dict[int, str] = {}
-    late = []
+    duplicates = []
     for label in sorted(claims):
         if claims[label] in numbers:
-            late.append(label)
+            duplicates.append(label)
         else:
             numbers[claims[label]] = label
     free = (number for number in count() if number not in claims.values())
-    numbers |= dict(zip(free, late, strict=False))
+    numbers |= dict(zip(free, duplicates, strict=False))
     return {label: number for number, label in numbers.items()}

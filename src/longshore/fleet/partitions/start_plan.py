@@ -1,4 +1,4 @@
-"""A fleet before it starts: which workers there will be, and which partitions each of them begins with."""
+"""The plan of a fleet before it starts: its workers, and the partitions that each starts with."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from longshore.fleet.partitions.assignment import Assigns, Shares, assign
 from longshore.queue import Count
 
 TRIED = (0, 1)
-"""The workers of a trial."""
+"""The numbers of the workers that a trial starts."""
 
 
 @dataclass(frozen=True)
 class StartPlan:
-    """The workers to start. In a trial only a few of a fleet, each with exactly what it would have in the whole one."""
+    """The workers to start. In a trial only a few of them, each with the partitions it would have in the full fleet."""
 
     size: int
-    """How many workers the whole fleet has."""
+    """The number of workers in the full fleet."""
     shares: Shares
-    """What each worker that is started begins with, by its number."""
+    """The first partitions of each worker that is started, by its number."""
     limits: frozenset[str] | None
-    """The only partitions to be worked on; None is all."""
+    """The only partitions to work on; None means all."""
     partitioned: bool
     trial: bool = False
 
     @property
     def reach(self) -> frozenset[str] | None:
-        """The partitions that any of the workers may ever touch; None is all."""
+        """The partitions that the workers together may ever claim from; None means all."""
         if not self.partitioned:
             return None
         limits = [self.limits_of(number) for number in self.numbers]
@@ -37,15 +37,15 @@ class StartPlan:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The workers that are started."""
+        """The numbers of the workers that are started."""
         return tuple(self.shares)
 
     def limits_of(self, number: int) -> frozenset[str] | None:
-        """The partitions this worker may ever touch; None is all."""
+        """Return the partitions that this worker may ever claim from; None means all."""
         return frozenset(self.shares[number]) if self.trial and self.partitioned else self.limits
 
     def counts(self, counts: Collection[Count]) -> list[Count]:
-        """Of these counts, those of what the workers may work on."""
+        """Return the counts of the partitions that the workers may claim from."""
         reach = self.reach
         return [each for each in counts if reach is None or each.partition in reach]
 
@@ -59,37 +59,37 @@ def start_plan(
     trial: bool = False,
     taken: Collection[int] = (),
 ) -> StartPlan:
-    """A fleet of that size for the known partitions, or for some of them only. `UsageError` for one that is not known.
+    """Return the plan of a fleet for the `known` partitions, or for those in `only`.
 
-    Where nothing is known of partitions, the workers share everything, or what they are limited to. `taken` are the
-    numbers of the workers of other fleets that are on the same run and share its partitions with these.
+    Raise `UsageError` if `only` has a partition that is not known. If no partitions are known, the workers share
+    everything, or the partitions in `only`. `taken` are the numbers of the workers of other fleets that work on the
+    same run and share its partitions with these.
     """
-    if only is not None and known and (strangers := [name for name in only if name not in known]):
+    if only is not None and known and (unknown := [name for name in only if name not in known]):
         raise UsageError(
-            f"There is no partition {', '.join(strangers)} here. There are: {_some(sorted(known))}. "
-            "Correct --partitions."
+            f"There is no partition {', '.join(unknown)} here. There are: {_some(sorted(known))}. Correct --partitions."
         )
     partitions = sorted(known if only is None else only)
     if trial:
-        taken = ()  # what its workers have is theirs for good, whoever else is there
-    places = _places(size, taken)
-    whole = assigns(partitions, {*taken, *places})
-    shares: Shares = {number: whole[place] for number, place in enumerate(places)}
+        taken = ()  # the workers of a trial keep their partitions, whatever other workers there are
+    numbers_in_run = _numbers_in_run(size, taken)
+    all_shares = assigns(partitions, {*taken, *numbers_in_run})
+    shares: Shares = {number: all_shares[number_in_run] for number, number_in_run in enumerate(numbers_in_run)}
     if trial:
         tried = {number: shares[number] for number in TRIED if number < size}
-        # Without anything of its own a worker would have nothing to try.
+        # A worker without partitions would have nothing to do in a trial.
         shares = {number: share for number, share in tried.items() if share or not partitions}
     limits = None if only is None else frozenset(only)
     return StartPlan(size, shares, limits, partitioned=bool(partitions), trial=trial)
 
 
-def _places(size: int, taken: Collection[int]) -> list[int]:
-    """The number that each worker of the fleet will have among all who share: its own, or else the lowest one free."""
-    places: list[int] = []
+def _numbers_in_run(size: int, taken: Collection[int]) -> list[int]:
+    """Return the number of each worker among all of the run: its own, or the lowest free one if that is taken."""
+    numbers_in_run: list[int] = []
     for number in range(size):
-        gone = {*taken, *places}
-        places.append(number if number not in gone else next(free for free in count() if free not in gone))
-    return places
+        used = {*taken, *numbers_in_run}
+        numbers_in_run.append(number if number not in used else next(free for free in count() if free not in used))
+    return numbers_in_run
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The 50 states of the US and the District of Columbia: 51 partitions to begin with."""
+"""The 50 states of the US and the District of Columbia, as a bundled list of 51 partitions."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ US_STATES: Mapping[str, str] = {
     "WV": "West Virginia",
     "WY": "Wyoming",
 }
-"""The name of each, by its postal abbreviation; sorted."""
+"""Names by postal abbreviation; sorted."""

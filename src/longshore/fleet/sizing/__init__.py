@@ -1,1 +1,1 @@
-"""How many workers a fleet has."""
+"""The number of workers in a fleet, and how it follows the work."""

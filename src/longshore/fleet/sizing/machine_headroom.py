@@ -1,7 +1,7 @@
-"""What this machine has to give to workers, read from the system: `longshore.fleet.sizing.autoscale.Machine`.
+"""Reads the resources of this machine from the system: `longshore.fleet.sizing.autoscale.Machine`.
 
-A container or a service is often given less than the machine has; on Linux its control groups (version 2) say how much.
-Where they say nothing, the whole machine is meant.
+A container or a service often gets less than the machine has; on Linux its control groups (version 2) set the limits.
+Without such limits, the whole machine counts.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _OWN_GROUP = Path("/proc/self/cgroup")
 
 
 class MachineHeadroom:
-    """Reads it again and again; how busy the processors are is measured from one reading to the next."""
+    """Reads the resources repeatedly; the use of the processors is measured between two reads."""
 
     def __init__(self) -> None:
         psutil.cpu_percent()
 
     async def read(self, workers: Collection[int]) -> Machine:
-        """What there is now, with these processes as the workers."""
-        busy = psutil.cpu_percent() / 100  # it compares with the last call in the same thread, so not in another
+        """Return the resources now. `workers` are the process ids of the workers."""
+        busy = psutil.cpu_percent() / 100  # not in a thread: it compares with the last call in the same thread
         return await asyncio.to_thread(self._read, busy, workers)
 
     def _read(self, busy: float, workers: Collection[int]) -> Machine:
         groups = list(own_groups())
         available, total = machine.memory()
-        for room, limit in memory_of(groups):
-            available, total = min(available, room), min(total, limit)
+        for free, limit in memory_of(groups):
+            available, total = min(available, free), min(total, limit)
         return Machine(
             available=available,
             total=total,
@@ -48,7 +48,7 @@ class MachineHeadroom:
 
 
 def own_groups(own: Path = _OWN_GROUP, groups: Path = _GROUPS) -> Iterator[Path]:
-    """The control group of this process, and those around it."""
+    """Yield the control group of this process and its parents."""
     with suppress(OSError):
         for line in own.read_text().splitlines():
             if line.startswith("0::/"):
@@ -57,19 +57,19 @@ def own_groups(own: Path = _OWN_GROUP, groups: Path = _GROUPS) -> Iterator[Path]
 
 
 def memory_of(groups: Iterable[Path]) -> Iterator[tuple[int, int]]:
-    """For each group that limits memory: what is left of it, and the limit."""
+    """Yield the free bytes and the limit of each group that limits memory."""
     for group in groups:
-        # No such file, or the word "max": no limit.
+        # There is no limit if the file is missing or contains "max".
         with suppress(OSError, ValueError):
             limit = int((group / "memory.max").read_text())
             used = int((group / "memory.current").read_text())
             stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
-            # Files that were read lately are counted, and are dropped before anybody goes without.
+            # The page cache counts as used, but the kernel drops it before a process runs out of memory.
             yield max(limit - used + int(stat.get("inactive_file", 0)), 0), limit
 
 
 def processors_of(groups: Iterable[Path]) -> Iterator[int]:
-    """For each group that limits the processors' time: how many processors that is."""
+    """Yield the number of processors of each group that limits processor time."""
     for group in groups:
         with suppress(OSError, ValueError):
             quota, period = (int(word) for word in (group / "cpu.max").read_text().split())

@@ -1,4 +1,4 @@
-"""How much memory workers take, with everything they started."""
+"""The memory of workers, including their child processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 
 def footprints(pids: Collection[int]) -> dict[int, int]:
-    """The bytes each of these processes and its descendants use. The process table is gone through once for all."""
+    """Return the bytes that each of these processes and its descendants use. This reads the process table once."""
     children: defaultdict[int, list[psutil.Process]] = defaultdict(list)
     by_pid: dict[int, psutil.Process] = {}
     for process in psutil.process_iter(["ppid"]):

@@ -1,1 +1,1 @@
-"""The supervisor of worker processes, and how it talks to them."""
+"""The supervisor of worker processes, and its communication with them."""

@@ -1,6 +1,6 @@
-"""The partitions a worker may touch, as its supervisor tells it: in a file.
+"""The partitions that a worker may claim from; the supervisor passes them in a file.
 
-A command line has room for some thousands of names at most, and no sign that could not be part of a name.
+A command line would be too short for many thousands of names, and any separator could be part of a name.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from longshore.system.atomic_file import write_atomically
 
 
 def write_limits(path: Path, names: Collection[str]) -> Path:
-    """Write them down. Whoever reads the file meanwhile finds it whole, as it was or as it is now."""
+    """Write the names atomically: a concurrent reader gets the complete old or the complete new file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, msgspec.json.encode(sorted(names)))
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}. The workers learn from it which partitions are "
-            "theirs: make its folder writable."
+            f"{path} cannot be written: {error.strerror or error}. The workers read their partitions from it: "
+            "make its folder writable."
         ) from error
     return path
 
 
 def read_limits(path: Path) -> frozenset[str]:
-    """What `write_limits` wrote."""
+    """Return the names that `write_limits` wrote."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=frozenset[str])
     except (OSError, msgspec.DecodeError) as error:

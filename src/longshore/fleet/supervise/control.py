@@ -1,13 +1,13 @@
-"""How a fleet is found, and stopped, from another terminal: three small files in its folder.
+"""Finds and stops a fleet from another terminal, by three small files in the fleet's folder.
 
-`fleet.lock` is held by the process that supervises the fleet of this folder, as long as it lives: there is one fleet a
-folder, for its logs are there too. Neither a clock that is set nor a number that another process has by now can deceive
-whoever looks.
+`fleet.lock` is locked by the supervisor of this folder's fleet while it lives. A folder has at most one fleet, because
+the logs of the fleet are there too. Unlike a process id or a time stamp, a lock cannot be mistaken for that of another
+process.
 
-`fleet.json` says what fleet that is; it is there while the fleet is. A process that is killed cannot remove it.
+`fleet.json` describes the fleet. It exists while the fleet runs; a supervisor that is killed cannot remove it.
 
-`fleet.stop` is a request to that process, which looks for it again and again. It is a file and not a signal because on
-some systems a signal would kill.
+`fleet.stop` is a request to the supervisor, which polls for it. It is a file and not a signal because on some systems a
+signal would kill the process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOME = Path(".longshore")
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """A fleet, as its file says."""
+    """The description of a running fleet in `fleet.json`."""
 
     pid: Annotated[int, msgspec.Meta(ge=1)]
     run: str | None
@@ -49,7 +49,7 @@ class FleetControl:
 
     @contextmanager
     def held(self, run: str | None, workers: int) -> Iterator[None]:
-        """Be the fleet of this folder. `UsageError` where there is one."""
+        """Hold the lock of this folder's fleet. Raise `UsageError` if another fleet holds it."""
         own = Running(pid=os.getpid(), run=run, workers=workers)
         try:
             self._home.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ class FleetControl:
             self._lock.release()
 
     def check_free(self) -> None:
-        """`UsageError` where this folder has a fleet that runs."""
+        """Raise `UsageError` if a fleet runs in this folder."""
         if self.alive():
             raise self._refusal()
 
@@ -87,28 +87,28 @@ class FleetControl:
                 f"A fleet of {workers} is at work in this folder already, on {run}.",
                 f" (process {there.pid})",
             )
-        return UsageError(f"{what}\n`longshore stop` drains it{process}; a second one needs a folder of its own.")
+        return UsageError(f"{what}\n`longshore stop` drains it{process}; a second fleet needs another folder.")
 
     def requested(self) -> Stop:
-        """What has been asked of the fleet so far."""
+        """Return what the fleet has been asked to do so far."""
         try:
             return Stop[self._request.read_text(encoding="ascii").strip()]
         except (OSError, KeyError, UnicodeDecodeError):
             return Stop.NOT
 
-    # For whoever wants it to stop
+    # For `longshore stop`
 
     def alive(self) -> bool:
-        """Whether a fleet runs in this folder."""
+        """Return whether a fleet runs in this folder."""
         try:
             return self._lock.is_held()
         except OSError as error:
             raise UsageError(
-                f"{self._lock.path} cannot be read: {error.strerror or error}. Do it as who started the fleet."
+                f"{self._lock.path} cannot be read: {error.strerror or error}. Use the account that started it."
             ) from error
 
     def read(self) -> Running | None:
-        """What the file says; None where there is none that makes sense. It may tell of a fleet that was killed."""
+        """Return the description of the fleet, or None if there is no readable one. The fleet may have been killed."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=Running)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
@@ -120,12 +120,12 @@ class FleetControl:
             write_atomically(self._request, stop.name.encode())
         except OSError as error:
             raise UsageError(
-                f"{self._request} cannot be written: {error.strerror or error}. Do it as who started the fleet."
+                f"{self._request} cannot be written: {error.strerror or error}. Use the account that started it."
             ) from error
 
 
 def _not_writable(path: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"{path} cannot be written: {error.strerror or error}. `longshore stop` finds the fleet by it: "
+        f"{path} cannot be written: {error.strerror or error}. `longshore stop` needs it to find the fleet: "
         "make its folder writable."
     )

@@ -1,11 +1,11 @@
-"""The line between a supervisor and its workers: the worker's standard input.
+"""The lifeline: a pipe from the supervisor to a worker's standard input.
 
-Each byte on it asks the worker to stop, as a signal would: the first to drain, the second to give everything back and
-leave. Its end means that the supervisor is gone, however it died, and asks the worker to drain. It is a pipe and not a
-signal because pipes also end when a process is killed, and because they work the same on Windows.
+Each byte asks the worker to stop, as a signal would: the first to drain, the second to release its jobs and exit. The
+end of the pipe means that the supervisor is gone, however it died, and asks the worker to drain. It is a pipe and not a
+signal because a pipe also ends when the supervisor is killed, and because it works the same on Windows.
 
-A worker that has come to its end says goodbye on its standard output. One that ends without has crashed, whatever its
-exit code: a handler may end the process of the worker with any.
+A worker that ends as intended writes a goodbye to its standard output. A worker that ends without one has crashed,
+whatever its exit code is: a handler can end the process with any exit code.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from longshore.system.signals import raise_in_main_thread
 
 STOP = b"."
 GOODBYE = b"goodbye"
-APART = 0.3
-"""Seconds between two requests that are passed on."""
+MIN_SPACING = 0.3
+"""Seconds between two stop requests that are passed on to the worker."""
 
 
 def _raise_stop() -> None:
@@ -29,22 +29,22 @@ def _raise_stop() -> None:
 
 
 def hold_on(stop: Callable[[], None] = _raise_stop) -> None:
-    """In a worker: watch the line, and call `stop` for each request to stop."""
-    line = os.dup(0)
-    # Whatever the worker starts must neither read from the line nor keep it open.
+    """In a worker: watch the lifeline in a thread, and call `stop` for each stop request."""
+    pipe = os.dup(0)
+    # Child processes of the worker must neither read from the lifeline nor keep it open.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    threading.Thread(target=_watch, args=(line, stop), name="lifeline", daemon=True).start()
+    threading.Thread(target=_watch, args=(pipe, stop), name="lifeline", daemon=True).start()
 
 
-def _watch(line: int, stop: Callable[[], None]) -> None:
+def _watch(pipe: int, stop: Callable[[], None]) -> None:
     asked = False
-    # Unbuffered and byte by byte: two requests that arrive together are still two.
-    while os.read(line, 1):
+    # Unbuffered, one byte at a time: two requests that arrive together are still two.
+    while os.read(pipe, 1):
         if asked:
-            # Two signals of one kind become one if the second comes before the first was noticed.
-            time.sleep(APART)
+            # Two signals of the same kind merge into one if the second arrives before the first is handled.
+            time.sleep(MIN_SPACING)
         asked = True
         stop()
     if not asked:

@@ -1,6 +1,6 @@
-"""What workers tell their supervisor: how they stand, one JSON object a line, on their standard output.
+"""Status reports of workers to their supervisor: one JSON object per line, on the worker's standard output.
 
-The queue is not asked, so that a fleet can be watched at no cost to it, and also while it is out of reach.
+They do not use the queue, so watching a fleet costs the queue nothing and works while the queue is out of reach.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from longshore.system.descriptors import set_nonblocking
 from longshore.worker.status.worker_status import WorkerStatus
 
 _PATIENCE = 2.0
-"""Seconds that a supervisor who is too busy to listen is waited for."""
+"""Seconds to wait for a supervisor that is too busy to read."""
 
 
 class Reports:
-    """In a worker: the line on which it tells how it stands. A `longshore.worker.status.worker_status.StatusWatcher`.
+    """In a worker: writes its status to the supervisor. A `longshore.worker.status.worker_status.StatusWatcher`.
 
-    Whatever else writes to standard output from now on writes to standard error, which is the worker's log.
+    All other output to standard output goes to standard error from now on, which is the worker's log.
     """
 
     def __init__(self) -> None:
         sys.stdout.flush()
-        self._line: int | None = os.dup(1)
+        self._pipe: int | None = os.dup(1)
         os.dup2(2, 1)
-        set_nonblocking(self._line)
+        set_nonblocking(self._pipe)
 
-    def __call__(self, standing: WorkerStatus) -> None:
-        """Tell it. A supervisor that is too busy to listen misses it, and one that is gone is told nothing more."""
-        if self._line is None:
+    def __call__(self, status: WorkerStatus) -> None:
+        """Write a report. Drop it if the supervisor is too busy to read; stop reporting if the supervisor is gone."""
+        if self._pipe is None:
             return
         try:
-            # So short that it is written whole or not at all.
-            os.write(self._line, msgspec.json.encode(standing) + b"\n")
+            # A report is so short that the system writes all of it or nothing.
+            os.write(self._pipe, msgspec.json.encode(status) + b"\n")
         except BlockingIOError:
             return
         except OSError:
-            os.close(self._line)
-            self._line = None
+            os.close(self._pipe)
+            self._pipe = None
 
     def goodbye(self) -> None:
-        """Say that the worker has come to its end. Without this, its supervisor takes any end for a crash."""
+        """Report that the worker ends as intended. Without this, the supervisor treats its end as a crash."""
         until = time.monotonic() + _PATIENCE
-        while self._line is not None:
+        while self._pipe is not None:
             try:
-                os.write(self._line, GOODBYE + b"\n")
+                os.write(self._pipe, GOODBYE + b"\n")
             except BlockingIOError:
                 if (left := until - time.monotonic()) <= 0:
                     return
-                select.select((), (self._line,), (), left)
+                select.select((), (self._pipe,), (), left)
             except OSError:
                 return
             else:
@@ -62,7 +62,7 @@ class Reports:
 
 
 def read_report(line: bytes) -> WorkerStatus | None:
-    """What a worker told; None where the line is none of its reports."""
+    """Return the status in a line, or None if the line is not a report."""
     try:
         return msgspec.json.decode(line, type=WorkerStatus)
     except msgspec.DecodeError:

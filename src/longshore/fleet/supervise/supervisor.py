@@ -1,9 +1,9 @@
-"""A supervisor: starts worker processes, starts a crashed one again, and leaves none behind.
+"""The supervisor: starts worker processes, restarts crashed ones, and leaves none behind.
 
-A worker that says goodbye and ends with 0 has done its part. One that ends with 2 at its first start, before it said
-anything, was started wrongly and would end the same way again, and one that the system will not start is given up; the
-others go on. Any other end is a crash. A crashed worker is started again after a growing wait, five times in a row at
-most; a worker that had lived for half a minute has shown that it can work, and its count begins anew.
+A worker that reports its goodbye and exits with 0 is done. A worker that exits with 2 on its first start, before it
+wrote anything, has a wrong command line and would end the same way again; a worker that the system cannot start is
+given up. The other workers continue. Any other end is a crash. A crashed worker is restarted after a growing delay, at
+most five times in a row; a worker that ran for half a minute has shown that it works, and its count starts at zero.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from longshore.system.first_of import first_of
 MAX_RESTARTS = 5
 FIRST_WAIT = 0.5
 """Seconds before the first restart; each further one in a row waits twice as long."""
-LIVED_WELL = 30.0
-"""Seconds after which a crash is not a sign of a broken start."""
+STABLE_SECONDS = 30.0
+"""A crash after this many seconds is no sign of a broken start."""
 GRACE = 10.0
-"""Seconds between asking a worker to give back and leave, and killing it."""
+"""Seconds between the request to release all jobs and exit, and the kill."""
 
-_DONE, _STARTED_WRONGLY = 0, 2
+_EXIT_DONE, _EXIT_USAGE = 0, 2
 
 AT_ONCE = SecondsRange(0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """How to start one worker."""
+    """The command that starts one worker."""
 
     name: str
     arguments: tuple[str, ...]
@@ -47,24 +47,24 @@ class WorkerCommand:
 
 @dataclass
 class WorkerExit:
-    """How one worker ended for good."""
+    """The final end of one worker."""
 
     command: WorkerCommand
     exit_code: int | None = None
-    """None where it never started."""
+    """None if it never started."""
     restarts: int = 0
     done: bool = False
-    """Whether it ended because its work was."""
+    """Whether it ended because its work was done."""
 
 
 class Phase(StrEnum):
-    """Where a worker stands."""
+    """The phase of a worker."""
 
     WAITING = "waiting"
-    """For its turn to be started."""
+    """It has not been started yet."""
     RUNNING = "running"
     RESTARTING = "restarting"
-    """It crashed, and will be started again in a moment."""
+    """It crashed, and will be restarted after a delay."""
     DRAINING = "draining"
     ENDED = "ended"
     GIVEN_UP = "given up"
@@ -72,7 +72,7 @@ class Phase(StrEnum):
 
 
 class Stop(IntEnum):
-    """How much a worker has been asked to stop. A number of requests on its lifeline."""
+    """How far a worker has been asked to stop: the number of requests on its lifeline."""
 
     NOT = 0
     DRAIN = 1
@@ -81,29 +81,29 @@ class Stop(IntEnum):
 
 @dataclass
 class SupervisedWorker:
-    """One worker's place in the fleet, whichever process fills it. Only the fleet changes it."""
+    """One worker of the fleet across all restarts of its process. Only the fleet changes it."""
 
     ending: WorkerExit
     phase: Phase = Phase.WAITING
     process: WorkerProcess | None = None
     wanted: Stop = Stop.NOT
     asked: Stop = Stop.NOT
-    """How much of what is wanted its present process has been told."""
+    """The requests that its present process has got."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     releasing: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def pid(self) -> int | None:
-        """The process that fills it now."""
+        """The id of its present process; None if there is none."""
         return None if self.process is None else self.process.pid
 
     @property
     def over(self) -> bool:
-        """Whether nobody will fill it any more."""
+        """Whether it will not be started again."""
         return self.phase in (Phase.ENDED, Phase.GIVEN_UP)
 
     def stop(self, wanted: Stop) -> None:
-        """Ask whoever fills it to stop, at least so much; nobody is started here after this."""
+        """Ask its process to stop, at least as far as `wanted`. It is not started again after this."""
         self.wanted = max(self.wanted, wanted)
         self.stopping.set()
         if self.wanted is Stop.RELEASE:
@@ -113,7 +113,7 @@ class SupervisedWorker:
             self.pass_on()
 
     def pass_on(self) -> None:
-        """Tell its process what it has not been told yet."""
+        """Send its process the requests that it has not got yet."""
         if self.process is not None:
             for _ in range(self.wanted - self.asked):
                 self.process.ask_to_stop()
@@ -122,18 +122,18 @@ class SupervisedWorker:
 
 @dataclass
 class Fleet:
-    """The workers of one machine. `run` returns when all have ended for good; `stop` makes that soon."""
+    """The workers of one machine. `run` returns when all have ended for good; `stop` asks them to end."""
 
     commands: Sequence[WorkerCommand]
     say: Callable[[str], None]
-    """Told, in a sentence, what a person should know."""
+    """Called with a sentence for the user."""
     clock: Clock = field(default_factory=SystemClock)
     stagger: SecondsRange = AT_ONCE
-    """Seconds between the starts of two workers, drawn anew each time."""
+    """Seconds between the starts of two workers, drawn at random each time."""
     heard: Callable[[str, bytes], None] | None = None
-    """Told each line a worker writes to its standard output, with its name, but for its goodbye.
+    """Called with the worker's name and each line of its standard output, except the goodbye.
 
-    Without it, those go to the log, and a worker need not say goodbye.
+    If it is None, the lines go to the log, and a worker need not report its goodbye.
     """
     posts: dict[str, SupervisedWorker] = field(default_factory=dict, init=False)
     """Every worker by its name, in the order they are started."""
@@ -147,119 +147,119 @@ class Fleet:
 
     @property
     def pids(self) -> list[int]:
-        """The processes that run now."""
-        return [pid for post in self.posts.values() if (pid := post.pid) is not None]
+        """The ids of the processes that run now."""
+        return [pid for worker in self.posts.values() if (pid := worker.pid) is not None]
 
     async def run(self, *beside: Coroutine[Any, Any, None]) -> list[WorkerExit]:
-        """Start all workers and see each to its end. Whatever happens here, no worker is left behind.
+        """Start all workers, and return how each ended. No worker process is left behind, also if this fails.
 
-        What is given to run `beside` them keeps it from returning until that ends too, and may add and drain workers.
+        The coroutines `beside` run at the same time and may add and drain workers; this returns when they end too.
         """
         try:
             async with asyncio.TaskGroup() as self._group:
                 for each in beside:
                     self._group.create_task(each)
                 self._group.create_task(self._start_all(self._group))
-            return [post.ending for post in self.posts.values()]
+            return [worker.ending for worker in self.posts.values()]
         finally:
             self._group = None
-            await self._leave_none_behind()
+            await self._end_leftovers()
 
     def add(self, command: WorkerCommand) -> None:
-        """Start one more worker, now. Only while `run` runs; a name may be used again once its worker has ended."""
+        """Start one more worker now, while `run` runs. A name may be reused when its worker has ended."""
         if self._group is None:
-            raise RuntimeError("a worker is added to a fleet that runs")
+            raise RuntimeError("a worker can only be added while the fleet runs")
         if command.name in self.posts and not self.posts[command.name].over:
-            raise ValueError(f"{command.name} is there already")
-        self.posts[command.name] = post = SupervisedWorker(WorkerExit(command))
+            raise ValueError(f"{command.name} already exists")
+        self.posts[command.name] = worker = SupervisedWorker(WorkerExit(command))
         if self.stopping.is_set():
-            post.stop(self._wanted)
-        self._group.create_task(self._keep(post))
+            worker.stop(self._wanted)
+        self._group.create_task(self._keep(worker))
 
     def drain(self, name: str) -> None:
-        """Ask one worker to finish what it holds and stop. It is not started again."""
+        """Ask one worker to finish the jobs it holds and stop. It is not started again."""
         self.posts[name].stop(Stop.DRAIN)
 
     def stop(self, wanted: Stop | None = None) -> None:
-        """Ask every worker to finish what it holds and stop; the second time, to give it back and leave now.
+        """Ask every worker to finish the jobs it holds and stop; on the second call, to release them and exit now.
 
-        With `wanted`, at least so much of it. None is started again after this.
+        `wanted` asks for at least that. No worker is started again after this.
         """
         further = min(self._wanted + 1, Stop.RELEASE) if wanted is None else max(wanted, self._wanted)
         self._wanted = Stop(further)
         self.stopping.set()
-        for post in self.posts.values():
-            if not post.over:
-                post.stop(self._wanted)
+        for worker in self.posts.values():
+            if not worker.over:
+                worker.stop(self._wanted)
 
     async def _start_all(self, group: asyncio.TaskGroup) -> None:
-        for number, post in enumerate(list(self.posts.values())):
+        for number, worker in enumerate(list(self.posts.values())):
             if number and (wait := self.stagger.draw()):
                 await first_of(self.clock.sleep(wait), self.stopping.wait())
-            group.create_task(self._keep(post))
+            group.create_task(self._keep(worker))
 
-    async def _keep(self, post: SupervisedWorker) -> None:
-        ending, name = post.ending, post.ending.command.name
+    async def _keep(self, worker: SupervisedWorker) -> None:
+        ending, name = worker.ending, worker.ending.command.name
         in_a_row = 0
-        while not post.stopping.is_set():
+        while not worker.stopping.is_set():
             started = self.clock.monotonic()
             try:
-                process = await self._start(post)
+                process = await self._start(worker)
             except OSError as error:
                 how = f"cannot be started: {_cause(error)}"
                 if not ending.restarts:
-                    post.phase = Phase.GIVEN_UP
+                    worker.phase = Phase.GIVEN_UP
                     self.say(f"{name} {how}. It is given up; the others go on.")
                     return
             else:
-                await self._see_to_its_end(post, process)
-                if post.stopping.is_set() or ending.done or self._started_wrongly(ending, process):
+                await self._wait_for_end(worker, process)
+                if worker.stopping.is_set() or ending.done or self._started_wrongly(ending, process):
                     break
                 how = how_it_ended(ending.exit_code)
-                if ending.exit_code == _DONE:
+                if ending.exit_code == _EXIT_DONE:
                     how += " in the middle of its work"
-            if self.clock.monotonic() - started >= LIVED_WELL:
+            if self.clock.monotonic() - started >= STABLE_SECONDS:
                 in_a_row = 0
             if in_a_row == MAX_RESTARTS:
-                post.phase = Phase.GIVEN_UP
+                worker.phase = Phase.GIVEN_UP
                 log = ending.command.log
                 self.say(f"{name} {how}, {in_a_row + 1} times in a row, and is given up; its log: {log}")
                 return
             wait = FIRST_WAIT * 2**in_a_row
             in_a_row += 1
             ending.restarts += 1
-            post.phase = Phase.RESTARTING
-            self.say(f"{name} {how}; starting it again in {wait:g} s. What it held comes back by itself.")
-            await first_of(self.clock.sleep(wait), post.stopping.wait())
-        post.phase = Phase.ENDED
+            worker.phase = Phase.RESTARTING
+            self.say(f"{name} {how}; starting it again in {wait:g} s. Its jobs will be claimed again.")
+            await first_of(self.clock.sleep(wait), worker.stopping.wait())
+        worker.phase = Phase.ENDED
 
-    async def _start(self, post: SupervisedWorker) -> WorkerProcess:
-        command, heard = post.ending.command, self.heard
+    async def _start(self, worker: SupervisedWorker) -> WorkerProcess:
+        command, heard = worker.ending.command, self.heard
         listener = None if heard is None else partial(heard, command.name)
         process = await WorkerProcess.start(command.arguments, command.log, command.environment, listener)
-        post.process, post.asked, post.phase = process, Stop.NOT, Phase.RUNNING
-        if post.stopping.is_set():
-            # What was asked while it was being started.
-            post.stop(post.wanted)
+        worker.process, worker.asked, worker.phase = process, Stop.NOT, Phase.RUNNING
+        if worker.stopping.is_set():
+            # Stop requests that arrived during the start.
+            worker.stop(worker.wanted)
         return process
 
-    async def _see_to_its_end(self, post: SupervisedWorker, process: WorkerProcess) -> None:
-        await _ended(post, process)
+    async def _wait_for_end(self, worker: SupervisedWorker, process: WorkerProcess) -> None:
+        await _ended(worker, process)
         await process.close()
-        post.process = None
-        post.ending.exit_code = process.exit_code
-        # One that was told to stop before it could begin had nothing to say.
-        told_early = post.stopping.is_set() and not process.reported
-        well = self.heard is None or process.said_goodbye or told_early
-        post.ending.done = process.exit_code == _DONE and well
+        worker.process = None
+        worker.ending.exit_code = process.exit_code
+        # A worker that was asked to stop before it could begin has nothing to report.
+        stopped_early = worker.stopping.is_set() and not process.reported
+        as_intended = self.heard is None or process.said_goodbye or stopped_early
+        worker.ending.done = process.exit_code == _EXIT_DONE and as_intended
 
     def _started_wrongly(self, ending: WorkerExit, process: WorkerProcess) -> bool:
-        # One that has been started well before fails for a reason that may pass: a file that is just being edited.
-        return ending.exit_code == _STARTED_WRONGLY and not ending.restarts and not process.reported
+        # After a good start the cause may be temporary, such as a file that is being edited.
+        return ending.exit_code == _EXIT_USAGE and not ending.restarts and not process.reported
 
-    async def _leave_none_behind(self) -> None:
-        """Only has work to do when `run` itself was cancelled or failed."""
-        left = [post.process for post in self.posts.values() if post.process is not None]
+    async def _end_leftovers(self) -> None:
+        """End the processes that are left if `run` was cancelled or failed."""
+        left = [worker.process for worker in self.posts.values() if worker.process is not None]
         if not left:
             return
         self.stop(Stop.RELEASE)
@@ -272,13 +272,13 @@ class Fleet:
         for process in left:
             await process.ended()
             await process.close()
-        for post in self.posts.values():
-            post.process = None
+        for worker in self.posts.values():
+            worker.process = None
 
 
-async def _ended(post: SupervisedWorker, process: WorkerProcess) -> None:
-    """Return when it has ended. A worker that does not leave when it must is killed."""
-    await first_of(process.ended(), post.releasing.wait())
+async def _ended(worker: SupervisedWorker, process: WorkerProcess) -> None:
+    """Return when the process has ended. Kill it if it does not exit within `GRACE` seconds of a release request."""
+    await first_of(process.ended(), worker.releasing.wait())
     try:
         async with asyncio.timeout(GRACE):
             await process.ended()
@@ -293,7 +293,7 @@ def _cause(error: OSError) -> str:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """The end of a process in words."""
+    """Return the end of a process in words."""
     if exit_code is None:
         return "never started"
     if exit_code < 0:

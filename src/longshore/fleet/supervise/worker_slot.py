@@ -1,4 +1,4 @@
-"""A worker's place in its fleet: what the supervisor tells it on its command line, and what follows from it."""
+"""A worker's slot in its fleet: the data that the supervisor passes on the command line."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from longshore.lease import Want, WorkerId
 from longshore.queue import Queue
 from longshore.worker.loop.partition_scope import Everywhere, PartitionScope, Scoping
 
-_AGAIN_SECONDS = 5.0
+_RETRY_SECONDS = 5.0
 
 
 class WorkerSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """Which worker of which fleet, and how it is to share partitions with the others."""
+    """The worker's fleet and number, and how it shares partitions with the other workers."""
 
     fleet: str
     number: int
     size: int
-    """How many workers the fleet starts with."""
+    """The number of workers that the fleet starts with."""
     mode: PartitionMode | None = None
-    """None where partitions are not shared out: there are none, or each worker was given its own for good."""
+    """None if partitions are not assigned: there are none, or each worker keeps the ones it was given."""
     table: str | None = None
     """The file of a fixed table."""
     limits: str | None = None
-    """The file of the only partitions it may touch; None is all."""
+    """The file of the only partitions that it may claim from; None means all."""
 
     def encoded(self) -> str:
-        """As one argument."""
+        """Return the slot as one command-line argument."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def decoded(cls, text: str) -> WorkerSlot:
-        """What `encoded` gave."""
+        """Return the slot that `encoded` made the text of."""
         return msgspec.json.decode(text, type=cls)
 
     def limited_to(self) -> frozenset[str] | None:
-        """The only partitions it may touch; None is all."""
+        """Return the only partitions that the worker may claim from; None means all."""
         return None if self.limits is None else read_limits(Path(self.limits))
 
     def scoping(self, known: Iterable[str], about: Mapping[str, Any] | None = None) -> Scoping:
-        """How the worker finds its work, and is seen by the others, with what else it says `about` itself.
+        """Return how the worker finds its work and registers, with `about` as more data for the registry.
 
-        `known` are the partitions its handlers name.
+        `known` are the partitions that its handlers name.
         """
         about = {**(about or {}), "fleet": {"name": self.fleet, "number": self.number}}
         if self.mode is None:
@@ -71,19 +71,19 @@ class WorkerSlot(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Attendance:
-    """Being on the roll, where the queue keeps one, and nothing else."""
+    """Registers the worker, if the queue has a worker registry, and limits nothing."""
 
     about: Mapping[str, Any]
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> PartitionScope:
-        """The scope of a worker that looks everywhere it was told to."""
+        """Return the scope of a worker that claims from all partitions it may claim from."""
         del busy
         if not queue.traits.keeps_roll:
             return Everywhere(want.partitions)
-        return _Attending(want, cast(WorkerRegistry, queue), clock, {**self.about, "run": want.run})
+        return _Registered(want, cast(WorkerRegistry, queue), clock, {**self.about, "run": want.run})
 
 
-class _Attending(Everywhere):
+class _Registered(Everywhere):
     def __init__(self, want: Want, queue: WorkerRegistry, clock: Clock, about: Mapping[str, Any]) -> None:
         super().__init__(want.partitions)
         self._worker: WorkerId = want.worker
@@ -97,9 +97,9 @@ class _Attending(Everywhere):
             try:
                 await self._queue.sign_in(self._worker, self._lease, self._about)
             except QueueUnavailableError:
-                await self._clock.sleep(_AGAIN_SECONDS)  # whoever claims says so aloud
+                await self._clock.sleep(_RETRY_SECONDS)  # the claimer reports it
             else:
-                return  # renewing its leases keeps a worker on the roll
+                return  # from now on, the renewal of its leases keeps the worker registered
 
     async def close(self) -> None:
         await self._queue.sign_out(self._worker)

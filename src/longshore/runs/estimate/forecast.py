@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError
-from longshore.pacing.store_shared import MachineRateStore, rate_store_for
+from longshore.pacing.choose_store import rate_store_for
 from longshore.queue import Queue
 from longshore.runs.estimate.estimate import HostLoad
 from longshore.runs.estimate.growth import GrowthWatch
@@ -75,18 +76,16 @@ class Forecast(RunWatcher):
         ]
 
     async def _closures(self, at: float) -> dict[str, float]:
-        shelf, closed = rate_store_for(self._queue, self._clock), dict[str, float]()
-        try:
-            for host, _ in self._survey.found.hosts:
-                kept = await shelf.read(host)
-                if kept.standing is not None and kept.standing.closed_until > kept.now:
-                    closed[host] = at + kept.standing.closed_until - kept.now
-        except LongshoreError:
-            # The estimate does without: what hosts allow is a refinement, and their file may be anyone's.
-            return {}
-        finally:
-            if isinstance(shelf, MachineRateStore):
-                shelf.close()
+        closed = dict[str, float]()
+        with closing(rate_store_for(self._queue, self._clock)) as store:
+            try:
+                for host, _ in self._survey.found.hosts:
+                    stored = await store.read(host)
+                    if stored.host_rate is not None and stored.host_rate.closed_until > stored.now:
+                        closed[host] = at + stored.host_rate.closed_until - stored.now
+            except LongshoreError:
+                # The limits of hosts only refine the estimate, and their file may belong to another user.
+                return {}
         return closed
 
 

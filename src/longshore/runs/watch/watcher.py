@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
@@ -196,21 +197,18 @@ class RunWatcher:
     async def _host_loads(self, now: float) -> dict[str, HostLoad]:
         """The hosts with the most work whose rate is known and holds requests back; their jobs are filled in later."""
         # Half of what `status` would import, and a glance has no use for it.
-        from longshore.pacing.store_shared import MachineRateStore, rate_store_for
+        from longshore.pacing.choose_store import rate_store_for
 
-        shelf = rate_store_for(self._queue, self._clock)
         loads = {}
-        try:
-            for host, _ in self._survey.found.hosts:
-                standing = (await shelf.read(host)).standing
-                if standing is not None and (rate := _binding_rate(standing)):
-                    loads[host] = HostLoad(host, 0.0, rate, max(standing.closed_until - now, 0.0))
-        except LongshoreError:
-            # The estimate does without: what hosts allow is a refinement, and their file may be anyone's.
-            return {}
-        finally:
-            if isinstance(shelf, MachineRateStore):
-                shelf.close()
+        with closing(rate_store_for(self._queue, self._clock)) as store:
+            try:
+                for host, _ in self._survey.found.hosts:
+                    known = (await store.read(host)).host_rate
+                    if known is not None and (rate := _binding_rate(known)):
+                        loads[host] = HostLoad(host, 0.0, rate, max(known.closed_until - now, 0.0))
+            except LongshoreError:
+                # The limits of hosts only refine the estimate, and their file may belong to another user.
+                return {}
         return loads
 
     def _evidence(

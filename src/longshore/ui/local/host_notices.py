@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from longshore.clock import Clock
@@ -56,17 +57,13 @@ class HostNews:
         return now + min(it.closed_until for it in closed.values()) - at
 
     async def _standings(self, hosts: list[str]) -> tuple[float, dict[str, HostRate]]:
-        from longshore.pacing.store_shared import MachineRateStore, rate_store_for
+        from longshore.pacing.choose_store import rate_store_for
 
-        shelf = rate_store_for(self._queue, self._clock)
         found, at = {}, self._clock.now()
-        try:
+        with closing(rate_store_for(self._queue, self._clock)) as store:
             for host in hosts:
-                read = await shelf.read(host)
+                read = await store.read(host)
                 at = read.now
-                if read.standing is not None:
-                    found[host] = read.standing
-        finally:
-            if isinstance(shelf, MachineRateStore):
-                shelf.close()
+                if read.host_rate is not None:
+                    found[host] = read.host_rate
         return at, found

@@ -257,7 +257,7 @@ class Claimer:
 
     async def _claim(self, limit: int) -> list[Lease] | None:
         """What was claimed; None where the queue is out of reach, after a wait."""
-        self._want = msgspec.structs.replace(self._want, without_hosts=self._politeness.without())
+        self._want = msgspec.structs.replace(self._want, without_hosts=self._politeness.excluded_hosts())
 
         def take(partitions: Partitions) -> Awaitable[list[Lease]]:
             return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))

@@ -31,12 +31,15 @@ def hosts(json: options.Json = False, queue: options.Queue = None, debug: option
 
 
 async def _look(settings: Settings) -> tuple[float, dict[str, HostRate]]:
+    from contextlib import closing
+
     from longshore.clock import SystemClock
-    from longshore.pacing.store_shared import rate_store_for
+    from longshore.pacing.choose_store import rate_store_for
     from longshore.runs.open_queue import open_existing
 
     async with open_existing(settings) as queue:
-        return await rate_store_for(queue, SystemClock()).all()
+        with closing(rate_store_for(queue, SystemClock())) as store:
+            return await store.all()
 
 
 def _as_json(name: str, standing: HostRate, now: float) -> dict[str, Any]:
