@@ -151,7 +151,7 @@ class TestTheCheck:
         egress = Egress(required=True, check_url=f"http://user:geheim@127.0.0.1:{unused_tcp_port}/")
         fault = await fault_of(egress)
         assert fault is not None
-        assert "cannot be asked" in fault
+        assert "cannot be reached" in fault
         assert "geheim" not in fault
 
     async def test_takes_no_proxy_of_the_environment(

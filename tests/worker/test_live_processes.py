@@ -135,7 +135,7 @@ def test_a_proxy_file_that_could_not_be_read_is_read_when_it_can_be_and_again_wh
     proxies.write_text("127.0.0.1:9\n127.0.0.1:10\n")
     site.wait_for(lambda: site.logs[0].read_text().count("Proxies read: proxies.txt") == 2)
     (site.folder / ".env").unlink()
-    site.wait_for(lambda: "stay as they were: no proxy file is named any more" in site.logs[0].read_text())
+    site.wait_for(lambda: "stay as they were: proxy_file is no longer set" in site.logs[0].read_text())
     assert site.logs[0].read_text().count("stay as they were") == 3
     (site.folder / "go").touch()
     assert site.workers[0].wait() == 0

@@ -49,7 +49,7 @@ class RemoteProxies:
         """As `ProxyPool.acquire`."""
         limit = None if within is None else within.total_seconds()
         try:
-            number, url = await self._client.call("turn", host, session, limit, prefer)
+            number, url = await self._client.call("proxy", host, session, limit, prefer)
         except SnoozeError as error:
             raise NoProxyError(str(error), error.snooze) from error
         return RemoteProxy(self._client, number, Proxy(url))
@@ -65,7 +65,7 @@ class RemoteSyncProxies:
     def turn(self, host: str, *, session: str = "", within: timedelta | None = None) -> Iterator[RemoteProxy]:
         """As `ProxyPool.turn`."""
         limit = None if within is None else within.total_seconds()
-        number, url = self._client.call_blocking("turn", host, session, limit, ())
+        number, url = self._client.call_blocking("proxy", host, session, limit, ())
         turn = RemoteProxy(self._client, number, Proxy(url))
         try:
             yield turn

@@ -90,7 +90,7 @@ class RpcServer:
         match request.name, request.arguments:
             case "slot", (host, identity, patience):
                 return await self._shared.limiter.slot(host, identity, patience=patience)
-            case "turn", (host, session, within, prefer):
+            case "proxy", (host, session, within, prefer):
                 return await self._take_proxy(host, session, within, prefer)
             case "tor", (session,):
                 return await self._shared.own_tor().proxy(session)

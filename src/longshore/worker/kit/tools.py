@@ -95,8 +95,8 @@ class WorkerTools(AttemptTools):
         if config.proxies.file is None and self.config.proxies.file is not None:
             # An emptied or moved .env looks the same as one that removes the setting on purpose.
             raise SettingsError(
-                f"no proxy file is named any more, in place of {self.config.proxies.file}, and without one all would "
-                "go out from this machine's own address. To work without proxies, start the worker anew"
+                f"proxy_file is no longer set (it was {self.config.proxies.file}), and without proxies all requests "
+                "would go out from this machine's own address. To work without proxies, restart the worker"
             )
         waits = ProxyWaitReporter(self._tell)
         self._pool = proxy_pool(config.proxies, self._clock, waits)

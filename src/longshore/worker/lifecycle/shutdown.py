@@ -51,10 +51,10 @@ class Shutdown:
         """Act on the signal `name`, the `count`th that came: drain at the first, leave at once at the second."""
         if count == 1:
             self.stop(f"{name} received; {self._what_is_left}")
-            self._reporter.hint("Once more to give them back and leave at once")
+            self._reporter.hint("Send the signal once more to give these jobs back and leave at once")
         elif not self.at_once.is_set():
             self.code = Exit.INTERRUPTED
-            self.reason = f"{name} received twice; everything in hand is given back"
+            self.reason = f"{name} received twice; all jobs in flight are given back"
             self.stopping.set()
             self.at_once.set()
             self._reporter.stopping(self.reason)

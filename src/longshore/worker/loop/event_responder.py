@@ -1,4 +1,4 @@
-"""What a worker does about each of its events: counts it, logs it, and tells the parts that it concerns."""
+"""The reaction of a worker to each of its events: count it, log it, and inform the parts that it concerns."""
 
 from __future__ import annotations
 

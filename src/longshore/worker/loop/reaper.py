@@ -39,9 +39,8 @@ class Reaper:
         try:
             reaped = await self._queue.reap()
         except QueueUnavailableError as error:
-            log.debug(
-                "Queue unavailable while bringing back jobs", error=str(error)
-            )  # the claimer logs it as a warning
+            # Not a warning: the claimer logs one.
+            log.debug("Queue unavailable while bringing back jobs", error=str(error))
             return 0
         if reaped.returned or reaped.failed:
             self._reporter.reaped(reaped.returned, reaped.failed)
