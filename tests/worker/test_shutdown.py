@@ -1,4 +1,4 @@
-"""A worker that cannot go on says so as an error and ends with code 1, whichever part of it learns that first."""
+"""A worker that cannot go on logs why as an error and ends with code 1, no matter which part learns it first."""
 
 from __future__ import annotations
 
