@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 _POST_SECONDS = 2.0
 
-_decode_emitted = msgspec.json.Decoder(Emitted | None).decode
+_decode_emitted = msgspec.json.Decoder(Emitted).decode
 
 
 class WorkerTools(AttemptTools):
@@ -153,17 +153,13 @@ class WorkerTools(AttemptTools):
         """Keep the traces of an attempt in this process that is over."""
         if kit.trail is None and kit.emission is None and error is None and not isinstance(outcome, Failed):
             return
-        self.take(kit.job, self.finish(kit, outcome, error))
+        if (emitted := self.finish(kit, outcome, error)) is not None:
+            self.records.take(kit.job, emitted)
 
     def take_encoded(self, job: Job, records: msgspec.Raw) -> None:
         """Take the records of an attempt in a child process, as JSON."""
         if records != b"null":
-            self.take(job, _decode_emitted(records))
-
-    def take(self, job: Job, emitted: Emitted | None) -> None:
-        """Take the records of an attempt. They are made durable before its settlement is sent."""
-        if emitted is not None:
-            self.records.take(job, emitted)
+            self.records.take(job, _decode_emitted(records))
 
     async def close(self) -> None:
         """Close all tools. If the last records cannot be marked, that is logged, not raised."""
