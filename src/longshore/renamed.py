@@ -1,4 +1,4 @@
-"""Old names of modules that the documentation once showed: they can still be imported, with a warning that says the new name.
+"""Old names of modules that the documentation once showed. They can still be imported, with a warning that names the new one.
 
 An import that finds no module of that name comes here last, so the table costs nothing until an old name is used.
 """

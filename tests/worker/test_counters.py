@@ -69,7 +69,7 @@ def test_lost_leases_are_counted(stale: int, said: str) -> None:
     assert f", {said}, " in report(None, stale).summary
 
 
-async def test_a_queue_that_hangs_keeps_nobody_from_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_that_hangs_does_not_keep_a_worker_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hanging(Racing):
         async def claim_success_rate(self) -> float:
             await asyncio.Event().wait()

@@ -147,11 +147,11 @@ class TestTheCheck:
         assert fault.endswith(why)
         assert check_site.asked == 2  # once more, before it counts
 
-    async def test_fails_where_nobody_answers(self, unused_tcp_port: int) -> None:
+    async def test_fails_if_nothing_answers(self, unused_tcp_port: int) -> None:
         egress = Egress(required=True, check_url=f"http://user:geheim@127.0.0.1:{unused_tcp_port}/")
         fault = await fault_of(egress)
         assert fault is not None
-        assert "cannot be asked" in fault
+        assert "cannot be reached" in fault
         assert "geheim" not in fault
 
     async def test_takes_no_proxy_of_the_environment(
@@ -217,7 +217,7 @@ class TestTheSettings:
         assert [await gate.closed(), await gate.closed()] == [None, None]
         assert said.getvalue().count("WARNING A VPN is required") == 1
 
-    async def test_a_vpn_that_nobody_asked_for_is_one_short_line_and_no_warning(
+    async def test_a_vpn_required_only_by_default_is_one_short_line_and_no_warning(
         self, tmp_path: Path, said: io.StringIO
     ) -> None:
         gate = guard(self.settings(tmp_path))
@@ -257,7 +257,7 @@ class TestTheWorker:
         assert said.getvalue().count("PAUSED: the VPN check fails: the public address is 203.0.113.7") == 1
         assert said.getvalue().count("RESUMED") == 1
 
-    async def test_finishes_what_is_under_way_and_gives_back_the_rest_when_the_vpn_drops(
+    async def test_finishes_attempts_under_way_and_gives_back_the_rest_when_the_vpn_drops(
         self, begin: Begin, some_jobs: Any, check_site: CheckSite, clock: ManualClock
     ) -> None:
         may_end = asyncio.Event()

@@ -26,7 +26,7 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_without_a_mark_nothing_is_looked_for() -> None:
     # Never tried for real: it would be the end of every process of this user.
-    with pytest.raises(ValueError, match="without a mark"):
+    with pytest.raises(ValueError, match="The mark is empty"):
         guardian._marked("")
 
 
@@ -83,7 +83,7 @@ def test_on_windows_which_has_no_groups_the_processes_are_killed_one_by_one(
     assert stranger.wait(timeout=60) < 0
 
 
-def test_a_worker_that_dies_before_its_first_word_costs_nobody_else_anything(
+def test_a_worker_that_dies_before_its_first_line_harms_no_other_process(
     stranger: subprocess.Popen[bytes],
 ) -> None:
     command = [sys.executable, "-P", str(Path(guardian.__file__)), "worker-y"]

@@ -1,4 +1,4 @@
-"""The machine does not go to sleep while work runs; where that cannot be had, it is said once (A7)."""
+"""The machine does not go to sleep while a worker runs; if that is impossible, it is logged once (A7)."""
 
 from __future__ import annotations
 

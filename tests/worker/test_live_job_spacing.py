@@ -86,7 +86,7 @@ class Yard:
                 await _a_moment()
 
     async def until_states(self, state: State, count: int) -> None:
-        """The same, until so many jobs are in that state."""
+        """The same, until this many jobs are in that state."""
         async with asyncio.timeout(60):
             while (await self.states())[state] != count:
                 await _a_moment()
@@ -123,7 +123,7 @@ async def test_the_pause_is_one_for_the_whole_worker_however_many_it_runs_at_onc
     task = yard.work(concurrency=3, min_delay_seconds=10.0)
     await yard.until(lambda: len(yard.begun) == 1)
     for begun in (2, 3):
-        # Whoever waits has looked at the clock before he sleeps by it.
+        # A waiting executor has read the clock before it sleeps.
         for _ in range(20):
             await _a_moment()
         yard.clock.advance(10.0)
@@ -148,7 +148,7 @@ async def test_the_pause_counts_from_the_end_of_a_job(yard: Yard, some_jobs: Any
     yard.clock.advance(1.0)
     await yard.until(lambda: yard.begun == [0, 110])
     report = await asyncio.wait_for(task, 60)
-    assert (report.completed, report.reason) == (2, "every run is finished")  # and nobody waits for a last pause
+    assert (report.completed, report.reason) == (2, "every run is finished")  # without waiting for a last pause
 
 
 async def test_nothing_is_held_during_a_pause(yard: Yard, some_jobs: Any) -> None:
@@ -231,7 +231,7 @@ async def test_fewer_at_once_let_those_under_way_finish_and_lose_nothing(
     assert len(yard.begun) == 20
 
 
-async def test_a_runner_that_was_to_go_is_kept_when_it_is_wanted_again(
+async def test_a_retired_executor_is_used_again_when_concurrency_rises(
     yard: Yard, some_jobs: Any, advance: Any
 ) -> None:
     yard.hold(*range(6))
@@ -264,7 +264,7 @@ async def test_an_idle_worker_takes_on_a_change_and_the_work_that_follows(
     assert all(after - before >= 10 for before, after in pairwise(yard.begun))
 
 
-async def test_a_worker_whose_tempo_changes_all_the_time_does_every_job_once(
+async def test_a_worker_whose_spacing_changes_all_the_time_does_every_job_once(
     yard: Yard, some_jobs: Any, advance: Any
 ) -> None:
     await yard.queue.submit(some_jobs("job", 600))

@@ -93,7 +93,7 @@ def test_sighup_has_the_settings_read_again(site: Any, start: Start) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
-def test_a_worker_whose_terminal_is_closed_finishes_what_is_under_way_and_stops(site: Any, start: Start) -> None:
+def test_a_worker_whose_terminal_is_closed_finishes_its_attempts_and_stops(site: Any, start: Start) -> None:
     mine, its = pty.openpty()
     name = os.ttyname(its)
 
@@ -110,7 +110,7 @@ def test_a_worker_whose_terminal_is_closed_finishes_what_is_under_way_and_stops(
     assert sorted(job.state for job in site.jobs()) == [State.COMPLETED] + [State.PENDING] * 9
 
 
-def test_handlers_are_told_what_the_profile_says_of_the_database(site: Any, start: Start) -> None:
+def test_handlers_get_the_database_settings_of_the_profile(site: Any, start: Start) -> None:
     (site.folder / "go").write_text("now")
     worker = start("--profile", "development", "--concurrency", "1")
     assert site.ended(worker) == 0
@@ -135,7 +135,7 @@ def test_a_proxy_file_that_could_not_be_read_is_read_when_it_can_be_and_again_wh
     proxies.write_text("127.0.0.1:9\n127.0.0.1:10\n")
     site.wait_for(lambda: site.logs[0].read_text().count("Proxies read: proxies.txt") == 2)
     (site.folder / ".env").unlink()
-    site.wait_for(lambda: "stay as they were: no proxy file is named any more" in site.logs[0].read_text())
+    site.wait_for(lambda: "stay as they were: proxy_file is no longer set" in site.logs[0].read_text())
     assert site.logs[0].read_text().count("stay as they were") == 3
     (site.folder / "go").touch()
     assert site.workers[0].wait() == 0

@@ -200,7 +200,7 @@ async def test_who_asks_is_answered_at_once_and_told_when_nothing_has_changed(wa
 
 
 async def test_a_change_while_the_worker_starts_is_not_missed(watch: Callable[..., Watched]) -> None:
-    """It comes after the settings were read, and before anybody looks at the files."""
+    """It comes after the settings were read, and before the first look at the files."""
     watched = watch(DELAYS)
     watched.write("")
     await watched.seconds(2)

@@ -1,4 +1,4 @@
-"""What a worker says: a line a job while that can be read, counts when it cannot (A12)."""
+"""The log of a worker: a line for each job while that is readable, counts when it is not (A12)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_failure_says_what_went_wrong_and_what_comes_next(reporter: LogReporte
     assert "exception" not in final  # one that the handler foresaw
 
 
-def test_an_error_nobody_foresaw_is_named_with_its_class_place_and_traceback(
+def test_an_unexpected_error_is_named_with_its_class_place_and_traceback(
     reporter: LogReporter, said: io.StringIO, clock: ManualClock
 ) -> None:
     try:
@@ -133,7 +133,7 @@ def test_an_error_nobody_foresaw_is_named_with_its_class_place_and_traceback(
     for entry in (first, folded):
         assert entry["error_type"] == "unknown"
         assert entry["error"].startswith("JSONDecodeError: Expecting property name")
-        assert entry["at"].endswith(f"test_reporter.py:{traceback.tb_lineno}")  # not the library's innermost line
+        assert entry["at"].endswith(f"test_log_reporter.py:{traceback.tb_lineno}")  # not the library's innermost line
         assert entry["exception"].startswith("Traceback")
     assert folded["jobs"] == 30
 

@@ -1,4 +1,4 @@
-"""What a worker says while its queue hangs: that it is alive, what waits, and what is wrong (A12)."""
+"""The log of a worker whose queue hangs: it is alive, how many outcomes wait, and what is wrong (A12)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_a_queue_that_hangs_keeps_no_progress_line_back_and_is_named_in_ea
     assert (await advance(task, clock)).completed == 3
 
 
-async def test_whoever_stops_a_worker_whose_queue_hangs_is_told_what_waits_to_be_written(
+async def test_stopping_a_worker_whose_queue_hangs_logs_how_many_outcomes_wait(
     run_worker: Any, advance: Any, clock: ManualClock, some_jobs: Any, said: Any
 ) -> None:
     queue = Hanging(clock)
@@ -97,7 +97,7 @@ async def test_whoever_stops_a_worker_whose_queue_hangs_is_told_what_waits_to_be
     assert (report.completed, report.exit_code) == (3, 0)
 
 
-async def test_whoever_watches_the_worker_is_told_that_the_queue_does_not_answer(
+async def test_the_status_says_that_the_queue_does_not_answer(
     clock: ManualClock, some_jobs: Any, advance: Any, tmp_path: Any
 ) -> None:
     from longshore.worker import RunFinished, WorkerConfig, work
@@ -112,13 +112,13 @@ async def test_whoever_watches_the_worker_is_told_that_the_queue_does_not_answer
     task = asyncio.create_task(working)
     await queue.asked.wait()
     await pass_time(clock, 30)
-    assert {standing.trouble for standing in shown} == {"", "the queue does not answer"}
+    assert {status.trouble for status in shown} == {"", "the queue does not answer"}
     queue.go.set()
     await advance(task, clock)
     assert shown[-1].trouble == ""
 
 
-async def test_only_what_is_asked_and_not_answered_counts_as_silence(clock: ManualClock) -> None:
+async def test_only_unanswered_calls_count_as_silence(clock: ManualClock) -> None:
     queue = Hanging(clock)
     attended = TimedQueue(queue, clock)
     first = asyncio.create_task(attended.stats())

@@ -1,4 +1,4 @@
-"""What renewal learns from the queue's answer, and what the worker does about it (F2)."""
+"""Renewal: what the queue's answer means, and what the worker does about it (F2)."""
 
 from __future__ import annotations
 
@@ -131,20 +131,20 @@ async def test_what_lay_ready_in_a_worker_that_slept_past_its_lease_is_not_begun
     assert report.stale == len(theirs) > 20
 
 
-async def test_what_is_still_ours_after_a_sleep_is_begun_once_the_queue_has_said_so(clock: Any) -> None:
+async def test_ready_jobs_begin_after_a_sleep_once_the_queue_has_renewed_them(clock: Any) -> None:
     queue = MemoryQueue(clock)
     await queue.submit([new_job("turns", {})])
     lease = timedelta(seconds=30)
-    hand = HeldLeases(clock, lease)
-    hand.take_in(await queue.claim(Want(worker=WorkerId.new("me"), lease=lease)), clock.monotonic())
+    leases = HeldLeases(clock, lease)
+    leases.take_in(await queue.claim(Want(worker=WorkerId.new("me"), lease=lease)), clock.monotonic())
     asked_before = clock.monotonic()
     clock.advance(31)
-    waiting = asyncio.create_task(hand.next())
+    waiting = asyncio.create_task(leases.next())
     await turns_of_the_loop()
-    hand.renewed(asked_before)
+    leases.renewed(asked_before)
     await turns_of_the_loop()
     assert not waiting.done()
-    hand.renewed(clock.monotonic())
+    leases.renewed(clock.monotonic())
     assert await waiting is not None
 
 

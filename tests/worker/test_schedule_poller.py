@@ -17,7 +17,7 @@ from longshore.worker.loop.schedule_poller import SchedulePoller
 
 
 class Looks:
-    """Who is asked to look: what happens each time is said before."""
+    """Starts runs as scripted: each look returns or raises the next item."""
 
     def __init__(self, *answers: float | Exception) -> None:
         self.answers = list(answers)
@@ -68,12 +68,12 @@ async def test_a_queue_out_of_reach_is_not_its_to_report() -> None:
     assert await looked(Looks(QueueUnavailableError("gone"), QueueUnavailableError("gone"), 1.0), 3) == []
 
 
-async def test_other_trouble_is_said_once_and_stops_nobody() -> None:
+async def test_any_other_error_is_logged_once_and_does_not_stop_the_worker() -> None:
     wrong = UsageError("that cannot be")
     assert await looked(Looks(wrong, wrong, 1.0), 3) == ["Schedules cannot be looked at: that cannot be"]
 
 
-async def test_code_of_others_that_breaks_stops_nobody() -> None:
+async def test_user_code_that_breaks_does_not_stop_the_worker() -> None:
     assert await looked(Looks(KeyError("x"), 1.0), 2) == ["A run of a schedule could not be started"]
 
 

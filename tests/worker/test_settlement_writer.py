@@ -1,4 +1,4 @@
-"""Records are durable before their attempt is settled as completed, whoever settles and in whichever event loop."""
+"""Records are durable before their attempt is settled as completed, from every caller and in every event loop."""
 
 from __future__ import annotations
 

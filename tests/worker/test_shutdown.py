@@ -1,4 +1,4 @@
-"""A worker that cannot go on says so as an error and ends with code 1, whichever part of it learns that first."""
+"""A worker that cannot go on logs why as an error and ends with code 1, no matter which part learns it first."""
 
 from __future__ import annotations
 
@@ -87,5 +87,5 @@ async def test_a_queue_that_is_lost_while_it_stops_for_another_reason_is_an_erro
     go.set()
     report = await advance(task, clock, limit=2000)
     assert (report.exit_code, report.reason) == (1, "told so")
-    assert errors(said)[0] == f"The worker cannot end as it should: {FULL}"
+    assert errors(said)[0] == f"The worker cannot shut down cleanly: {FULL}"
     assert len(errors(said)) == 2  # said once, however often it was tried; and how many outcomes were lost

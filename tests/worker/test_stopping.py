@@ -66,7 +66,7 @@ async def test_consecutive_empty_polls_stop_it(run_worker: Any, advance: Any, cl
     assert "No work available (poll 3 of 5, idle " in said.getvalue()
 
 
-async def test_work_starts_the_count_of_empty_polls_anew(run_worker: Any, advance: Any, clock: Any) -> None:
+async def test_work_resets_the_count_of_empty_polls(run_worker: Any, advance: Any, clock: Any) -> None:
     queue = MemoryQueue(clock)
     soon = clock.now() + 2
     await queue.submit([new_job("echo", {}, not_before=soon)])
@@ -152,7 +152,7 @@ async def test_the_longer_it_waits_for_its_run_the_more_rarely_it_asks(
     assert sum(50 <= moment < 100 for moment in asked) <= 40
 
 
-async def test_jobs_of_a_kind_nobody_works_on_keep_it_for_a_lease_length_and_no_longer(
+async def test_jobs_of_an_unhandled_kind_keep_it_for_a_lease_length_and_no_longer(
     run_worker: Any, advance: Any, clock: Any
 ) -> None:
     queue = MemoryQueue(clock)

@@ -125,7 +125,7 @@ async def test_an_attempt_that_swallows_its_cancellation_counts_as_timed_out(
     assert (first.failure.error_type, second.state) == ("timeout", State.COMPLETED)
 
 
-async def test_a_runner_keeps_time_for_each_attempt_anew(memory: MemoryQueue, run_worker: Any) -> None:
+async def test_an_executor_times_each_attempt_separately(memory: MemoryQueue, run_worker: Any) -> None:
     """Its timer, set for an attempt that ended long ago, must neither end a later one early nor miss its end."""
 
     @handler("brief", timeout=0.2, retries=0)
@@ -193,7 +193,7 @@ async def test_a_snoozed_job_costs_no_attempt(memory: MemoryQueue, run_worker: A
     assert (seen, report.snoozed, report.completed) == ([1, 1, 1], 2, 1)
 
 
-async def test_a_kind_that_nobody_handles_cannot_be_asked_for(memory: MemoryQueue, run_worker: Any) -> None:
+async def test_a_kind_without_a_handler_cannot_be_asked_for(memory: MemoryQueue, run_worker: Any) -> None:
     with pytest.raises(UnknownKindError, match=r"no handler for pictures .* It has: echo"):
         await run_worker(memory, echo, kinds=frozenset({"pictures"}))
 
@@ -357,7 +357,7 @@ class SpeechlessError(Exception):
 @pytest.mark.parametrize(
     "error", [Odd("odd"), GeneratorExit(), KeyboardInterrupt(), SpeechlessError(), ValueError("caf\udce9")]
 )
-async def test_whatever_a_handler_raises_is_a_failure_and_the_worker_goes_on(
+async def test_anything_a_handler_raises_is_a_failure_and_the_worker_goes_on(
     memory: MemoryQueue, run_worker: Any, error: BaseException
 ) -> None:
     @handler("strange", retries=0)

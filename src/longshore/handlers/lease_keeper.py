@@ -1,14 +1,13 @@
 """The queue as a `Worker` class needs it: plain calls, with the leases kept alive behind them.
 
 One thread with one event loop makes every call to the queue, so nothing the class does in its own thread can starve the
-renewals, and no medium needs to be opened twice. Every third of a lease length it renews what is held and brings back
-what dead workers held. All calls go through the wrappers that every worker uses: pause and run limits hold here too.
+renewals, and no medium needs to be opened twice. Every third of a lease length it renews the held leases and brings
+back the jobs of dead workers. All calls go through the wrappers that every worker uses: pause and run limits hold too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Coroutine
 from contextlib import suppress
 from datetime import timedelta
@@ -21,13 +20,14 @@ from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
 from longshore.settlement.orphaned_leases import OrphanedLeases
 from longshore.settlement.repair import reconsidered, unstorable
+from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.system.loop_thread import LoopThread
 from longshore.wrappers.worker_queue import worker_queue
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
-"""Seconds between tries to settle while the queue does not answer."""
+"""The first and the longest wait between two tries to settle, in seconds, while the queue does not answer."""
 
 
 class LeaseKeeper:
@@ -52,37 +52,37 @@ class LeaseKeeper:
         self._services = self._thread.call(self._begin())
 
     def ping(self) -> None:
-        """Raise where the queue does not answer."""
+        """Raise if the queue does not answer."""
         self._thread.call(self._queue.stats())
 
     def claim(self) -> Lease | None:
-        """The next job, or None. Where there is none, what dead workers held is brought back first."""
+        """Return the lease of the next job, or None. If there is none, jobs of dead workers are brought back first."""
         return self._thread.call(self._claim())
 
     def settle(self, lease: Lease, outcome: Outcome, seconds: float | None) -> Outcome | None:
-        """Write the outcome and return it: a failure in its place when the medium cannot store it; None, when it was
-        refused because the lease is lost.
+        """Write the outcome and return it; None if the queue refused it because the lease is lost.
 
-        While the queue does not answer it is tried again for as long as a lease lasts, then the error is raised.
+        If the medium cannot store the outcome, a failure is written and returned in its place. While the queue does not
+        answer, it is tried again for a lease length; then the error is raised.
         """
         return self._thread.call(self._settle(Settlement(lease, outcome, seconds)))
 
     def lost(self, lease: Lease) -> bool:
-        """Whether a renewal found that the job was cancelled or went to another worker."""
+        """Return whether a renewal found that the job was cancelled or went to another worker."""
         return lease.held in self._lost
 
     def wait(self, timeout: timedelta) -> None:
-        """Until there may be work, `wake` is called, or the time is over."""
+        """Wait until there may be work, `wake` is called, or `timeout` is over."""
         self._thread.call(self._wait(timeout))
 
     def wake(self) -> None:
-        """End a `wait`, the present one or the next. Safe in a signal handler."""
-        # A loop that closes meanwhile has no one waiting.
+        """End the present `wait`, or else the next. Safe in a signal handler."""
+        # If the loop closes meanwhile, nothing waits in it.
         with suppress(RuntimeError):
             self._thread.loop.call_soon_threadsafe(self._wake.set)
 
     def close(self) -> None:
-        """Give back what is still held and close the queue."""
+        """Give back the held jobs and close the queue."""
         try:
             self._thread.call(self._let_go())
         finally:
@@ -107,18 +107,18 @@ class LeaseKeeper:
     async def _settle(self, settlement: Settlement) -> Outcome | None:
         now = asyncio.get_running_loop().time
         give_up = now() + self._want.lease.total_seconds()
-        pause, tries = FIRST_PAUSE, 0
+        backoff, tries = Backoff(FIRST_PAUSE, LONGEST_PAUSE), 0
         while True:
             tries += 1
             try:
                 accepted = await self._queue.settle([settlement])
                 break
             except QueueUnavailableError as error:
-                if now() + pause > give_up:
+                wait = backoff.next()
+                if now() + wait > give_up:
                     raise
                 self._log.warning("The queue does not answer; settling again soon", error=str(error))
-                await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 (no secret hangs on it)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(wait)
             except QueueError:
                 raise
             except Exception as error:  # noqa: BLE001 (recorded as the failure of the very job it belongs to)
@@ -141,11 +141,11 @@ class LeaseKeeper:
             try:
                 await self._renew()
                 await self._queue.reap()
-            except Exception as error:  # noqa: BLE001 (said here; the next may succeed, and if none does, settling says so)
+            except Exception as error:  # noqa: BLE001 (logged here; if no renewal succeeds, settling fails)
                 self._log.warning("Leases could not be renewed", error=str(error))
 
     async def _renew(self) -> None:
-        # Only what was held before the question counts: a claim or a settlement may come in between.
+        # Only leases held before the call count: a claim or a settlement may come in between.
         asked, claiming = list(self._held), self._claiming
         still = set(await self._queue.renew(self._want.worker, self._want.lease))
         for held in asked:
@@ -164,6 +164,8 @@ class LeaseKeeper:
                 await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
             await self._limits.tell()
         except QueueError as error:
-            self._log.warning("What was held comes back when its lease has expired", error=str(error))
+            self._log.warning(
+                "The held jobs could not be given back; they come back when their lease expires", error=str(error)
+            )
         finally:
             await self._queue.close()

@@ -11,8 +11,10 @@
 `run` claims one task at a time and handles it in this process. Leases are renewed by a thread of their own, so
 `process_task` may take as long as it likes.
 
-About `timeout`: `run` ends an async `process_task` at its timeout, and cannot end a plain one, because nothing can end
-a function from within its own process. `longshore work` runs a plain one in a child process and kills that.
+About `timeout`: `run` ends an async `process_task` at its timeout. It cannot end a plain one, because a process cannot
+end one of its own functions. `longshore work` runs a plain one in a child process, which it kills at the timeout.
+
+Why `run` has a claim loop of its own: docs/decisions/0011-the-worker-class-has-a-loop.md.
 """
 
 from __future__ import annotations
@@ -91,23 +93,23 @@ class Task(msgspec.Struct, Generic[KitT_co], frozen=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker has done since it was made. Times are in seconds."""
+    """The counts of a worker since it was made. Times are in seconds."""
 
     claimed: int
     completed: int
     failed: int
     """Attempts that failed, whether the task will be tried again or not."""
     success_rate: float
-    """Completed among those that completed or failed, from 0 to 1; 0 before the first."""
+    """The share of completed attempts among those that completed or failed, from 0 to 1; 0 before the first."""
     uptime: float
     average_processing_time: float
 
 
 class Worker:
-    """One worker in one process. See the module for what it does with a timeout."""
+    """One worker in one process. The module describes how a timeout works."""
 
     kinds: ClassVar[str | Collection[str] | None] = None
-    """The kinds of job it handles. None: all, which only `run` allows."""
+    """The kinds of job it handles; None for all, which only `run` allows."""
     timeout: ClassVar[float | timedelta] = DEFAULT_TIMEOUT
     retries: ClassVar[int | None] = None
     backoff: ClassVar[float] = DEFAULT_BACKOFF
@@ -118,8 +120,8 @@ class Worker:
         """`api_url` is the URL of any queue; nothing is opened yet.
 
         `config` may hold `poll_interval` (seconds to wait when there is no work, 10), `max_runs` (tasks until it stops,
-        0 for no limit), `lease_seconds` (300), and whatever is your own. Under `longshore work` the command does the
-        claiming: the class is then made with an empty `api_url`, and only `process_task` is called.
+        0 for no limit), `lease_seconds` (300), and entries of your own. Under `longshore work` the command claims the
+        jobs: the class is then made with an empty `api_url`, and only `process_task` is called.
         """
         self.api_url = api_url
         self.config: dict[str, object] = dict(config or {})
@@ -130,7 +132,7 @@ class Worker:
         self.worker_id = self._worker.label
         self._keeper: LeaseKeeper | None = None
         self._leases: dict[str, tuple[Lease, float]] = {}
-        """What is held, by task id, and since when."""
+        """The held leases by task id, each with the time of its claim."""
         self._handlers: dict[str, Handler] = {}
         self._stop = threading.Event()
         self._loop: asyncio.Runner | None = None
@@ -141,12 +143,12 @@ class Worker:
     def process_task(self, task: Task[Any]) -> object:
         """Do the work of one task; override it, as a plain or an async method.
 
-        What it may return and raise is the same as for a handler function.
+        It may return and raise the same as a handler function.
         """
         raise NotImplementedError(f"{type(self).__name__} has no process_task(self, task)")
 
     def health_check(self) -> bool:
-        """Whether work can begin: by default, whether the queue answers. `run` asks once, before the first claim."""
+        """Return whether work can begin: by default, whether the queue answers. `run` asks once, before it claims."""
         try:
             self._open().ping()
         except LongshoreError as error:
@@ -155,9 +157,9 @@ class Worker:
         return True
 
     def claim_task(self) -> Task | None:
-        """Take the next task, or return None when there is none now. Tasks of paused runs are passed over.
+        """Claim the next task; None if there is none now. Tasks of paused runs are skipped.
 
-        Tasks of dead workers are brought back on the way.
+        Also brings back tasks of dead workers.
         """
         lease = self._open().claim()
         if lease is None:
@@ -167,30 +169,30 @@ class Worker:
         return Task(lease.job.id, lease.job.kind, lease.job.payload)
 
     def complete_task(self, task: Task, result: object) -> bool:
-        """Settle a task with what `process_task` returned. False where the lease was lost and nothing was written."""
+        """Settle a task with the result of `process_task`. Returns False if the lease was lost: nothing is written."""
         job = self._held(task).job
         return self._settle(task, outcome_of(self._handler(job.kind), job, result))
 
     def fail_task(self, task: Task, error: BaseException | str) -> bool:
-        """Settle a task as failed; it is tried again where the error and the attempts left allow it.
+        """Settle a task as failed; it is tried again if the error is retryable and attempts are left.
 
-        False where the lease was lost and nothing was written.
+        Returns False if the lease was lost and nothing was written.
         """
         job = self._held(task).job
         raised = ProcessingError(error) if isinstance(error, str) else error
         return self._settle(task, outcome_of_error(self._handler(job.kind), job, raised))
 
     def lost_lease(self, task: Task) -> bool:
-        """Whether the task was cancelled or went to another worker: what is settled for it will be refused."""
+        """Return whether the task was cancelled or went to another worker: its settlement would be refused."""
         return self._open().lost(self._held(task))
 
     def run(self) -> int:
         """Work until `should_stop`, `max_runs` or a signal. Returns the exit code.
 
-        0 after a normal stop, 1 when the health check fails or the queue is lost for good. SIGINT and SIGTERM let the
-        task in hand finish first; a second one does what it does by default.
+        0 after a normal stop, 1 if the health check fails or the queue cannot be used any more. The first SIGINT or
+        SIGTERM lets the present task finish; a second one has its default effect.
         """
-        # A program that has set up its logs keeps them as they are.
+        # A program that has configured its logs keeps its configuration.
         if not structlog.is_configured():
             configure()
         self.log.info(f"Worker {self.worker_id} initialized", queue=mask_url(self.api_url))
@@ -202,16 +204,16 @@ class Worker:
                 reason = self._work()
         except QueueError as error:
             self.log.error("STOPPING: the queue is lost", error=str(error))  # noqa: TRY400 (the message says it all)
-            self._say_final()
+            self._log_final()
             return 1
         finally:
             self.close()
         self.log.info(f"STOPPING: {reason}")
-        self._say_final()
+        self._log_final()
         return 0
 
     def close(self) -> None:
-        """Give back what is still held, and let go of the queue. The next call to it opens it again."""
+        """Give back the held tasks and close the queue. The next call that needs the queue opens it again."""
         keeper, self._keeper = self._keeper, None
         loop, self._loop = self._loop, None
         self._leases.clear()
@@ -228,7 +230,7 @@ class Worker:
 
     @property
     def should_stop(self) -> bool:
-        """Set it, from any thread, to stop after the task in hand. `process_task` may look at it, too."""
+        """Set it, from any thread, to stop after the present task. `process_task` may read it, too."""
         return self._stop.is_set()
 
     @should_stop.setter
@@ -243,7 +245,7 @@ class Worker:
 
     @property
     def stats(self) -> Stats:
-        """What it has done so far."""
+        """The counts up to now."""
         settled = self._completed + self._failed
         return Stats(
             claimed=self._claimed,
@@ -256,11 +258,11 @@ class Worker:
 
     @classmethod
     def for_command_line(cls) -> Worker:
-        """The instance `longshore work` uses: one in each process, made when its first task comes."""
+        """Return the instance for `longshore work`: one in each process, made when its first task comes."""
         return cls("")
 
     async def open_queue(self) -> Queue:
-        """Open the queue at `api_url`. Override it to work on a queue of your own making, as tests do."""
+        """Open the queue at `api_url`. Override it to work on another queue, as tests do."""
         return await open_queue(self.api_url)
 
     def _open(self) -> LeaseKeeper:
@@ -272,12 +274,12 @@ class Worker:
     def _healthy(self) -> bool:
         try:
             return self.health_check()
-        except Exception:  # a health check of the user's own may raise anything, and is then not passed
+        except Exception:  # an overridden health check may raise anything, and has then failed
             self.log.exception("The health check raised an error")
             return False
 
     def _work(self) -> str:
-        """Until there is a reason to stop; returns it."""
+        """Work until there is a reason to stop, and return that."""
         handled = 0
         while not self.should_stop:
             try:
@@ -296,7 +298,7 @@ class Worker:
                 return f"max_runs reached ({handled})"
         return "asked to stop"
 
-    def _say_final(self) -> None:
+    def _log_final(self) -> None:
         summary = final_statistics(
             completed=self._completed,
             failed=self._failed - self._retried,
@@ -314,7 +316,7 @@ class Worker:
             value = handler.invoke(job, kit)
             if handler.is_async:
                 value = self._finish(value, handler.timeout)
-        except Exception as error:  # noqa: BLE001 (whatever the task raises is its outcome)
+        except Exception as error:  # noqa: BLE001 (anything the task raises is its outcome)
             self.log.warning("Failed work", job_id=task.id, **said_of(Failure.of(error)))
             self.fail_task(task, error)
         else:
@@ -322,7 +324,7 @@ class Worker:
                 self.log.info("Completed work", job_id=task.id)
 
     def _finish(self, value: Awaitable[object], timeout: timedelta) -> object:
-        """Await an async `process_task` in a loop that is kept, so that what it opens there can be used again."""
+        """Await an async `process_task`. All share one event loop, so that a task can use what another one opened."""
 
         async def bounded() -> object:
             try:
@@ -340,7 +342,7 @@ class Worker:
     def _held(self, task: Task) -> Lease:
         found = self._leases.get(task.id)
         if found is None:
-            raise UsageError(f"Task {task.id} is not held by this worker: it was settled already, or never claimed.")
+            raise UsageError(f"Task {task.id} is not held by this worker: it was already settled, or never claimed.")
         return found[0]
 
     def _settle(self, task: Task, outcome: Outcome) -> bool:
@@ -349,7 +351,7 @@ class Worker:
         written = self._open().settle(lease, outcome, seconds)
         del self._leases[task.id]
         if written is None:
-            self.log.warning("lost lease: what was done for the task is discarded", job_id=task.id)
+            self.log.warning("lost lease: the outcome of the task is discarded", job_id=task.id)
             return False
         self._busy_seconds += seconds
         self._completed += isinstance(written, Completed)
@@ -366,7 +368,7 @@ class Worker:
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        # Python lets only the main thread listen to signals.
+        # Only the main thread can set signal handlers.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -390,7 +392,7 @@ class Worker:
 
 
 def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str, Handler]:
-    """A handler for each kind the class declares; all share the one instance `make` returns, made at the first task."""
+    """Return a handler for each kind of the class. All share one instance, which `make` returns at the first task."""
     made = functools.cache(make)
     return {kind: _handler(worker, kind, made) for kind in sorted(_kinds(worker))}
 

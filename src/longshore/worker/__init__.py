@@ -36,7 +36,7 @@ __all__ = [
     "work",
 ]
 
-if not TYPE_CHECKING:  # a type checker is to know each name
+if not TYPE_CHECKING:  # a type checker must see each name
     __getattr__ = lazy_exports(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""What a worker is told before it starts."""
+"""The configuration of a worker."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from longshore.worker.loop.stop_conditions import StopCondition
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker: which queue, which handlers, how much at once, and when to stop."""
+    """The configuration of one worker: which queue, which handlers, how many jobs at once, when to stop."""
 
     queue_url: str
     handler_file: Path
     worker: WorkerId = msgspec.field(default_factory=WorkerId.new)
     lease: timedelta = DEFAULT_LEASE
     run: str | None = None
-    """Only this run's jobs; absent, those of every run."""
+    """Claim only jobs of this run; None for every run."""
     kinds: frozenset[str] | None = None
-    """Only these kinds, of those the handler file handles; absent, all it handles."""
+    """Claim only jobs of these kinds; None for all kinds that the handler file handles."""
     partitions: frozenset[str] | None = None
-    """Only jobs of these partitions; absent, those of all and those without one."""
+    """Claim only jobs of these partitions; None for all jobs, with or without a partition."""
     scope: Scoping | None = None
-    """How partitions are shared with other workers; absent, not at all."""
+    """How partitions are divided among workers; None if they are not."""
     concurrency: int = 8
-    """How many attempts are under way at once."""
+    """The most attempts under way at once."""
     delay: SecondsRange = SecondsRange(0.0, 0.0)
-    """The pause between two attempts, drawn anew each time."""
+    """The pause between two attempts, drawn each time."""
     batch_size: int = 100
-    """How many jobs one claim takes at most. Fewer are taken when jobs are slow, so that none lies waiting here."""
+    """The most jobs in one claim. A worker with slow jobs claims fewer, so that none waits here for an executor."""
     poll_interval: timedelta = timedelta(seconds=10)
-    """The longest wait between two looks for work. New work ends a wait at once where the queue can tell."""
+    """The longest wait between two looks for work. New work ends a wait at once if the queue can notify."""
     stop: tuple[StopCondition, ...] = ()
     kit: KitConfig = KitConfig()
-    """What the tools of its handlers are like."""
+    """The configuration of its handlers' tools."""
     keep_awake: bool = True
     """Keep the machine from going to sleep while the worker runs."""
     log_level: str = "info"
-    """What child processes pass on; the worker's own lines are bounded where the log is configured."""
+    """The lowest log level of child processes. That of the worker itself is set with its log."""
 
     def __post_init__(self) -> None:
-        # Shorter than what a person may set is fine: a program knows what it does. Longer ends in an overflow.
+        # A program may go below the smallest value of a setting, but not above the largest: that ends in an overflow.
         for name, value, setting in (
             ("lease", self.lease.total_seconds(), "lease_seconds"),
             ("concurrency", self.concurrency, "concurrency"),

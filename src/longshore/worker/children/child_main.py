@@ -2,8 +2,8 @@
 
     python -m longshore.worker.children.child_main PARENT_PID LEVEL HANDLER_FILE
 
-Frames come on standard input and go on standard output (see `frames`); both are put out of the handler's reach first.
-What the handler prints goes to standard error, which the parent reads line by line into its log.
+Frames come on standard input and go to standard output (see `wire`); the handler can reach neither of them.
+The handler's prints go to standard error, which the parent reads line by line into its log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from longshore.observe.logs import configure_relay, enter_job
 from longshore.outcome import Outcome
 from longshore.system.descriptors import set_binary
 from longshore.system.processes import die_with_parent
-from longshore.worker.children.child_rpc import WorkerConnection
+from longshore.worker.children.rpc_client import RpcClient
 from longshore.worker.children.wire import (
     HEAD,
     BrokenHandlerFile,
@@ -48,32 +48,32 @@ from longshore.worker.children.wire import (
     pack,
     read_from_parent,
 )
-from longshore.worker.kit.tools import ChildTools
+from longshore.worker.kit.child_tools import ChildTools
 
 
 def main(arguments: list[str]) -> int:
     """Serve until the parent closes the pipe."""
     parent, level, handler_file = int(arguments[0]), arguments[1], Path(arguments[2])
-    # A terminal's Ctrl-C is for the worker, which decides when this process ends.
+    # Ctrl-C in a terminal is for the worker, which decides when this process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # On Linux; elsewhere the guardian kills this process, or the pipe ends.
     die_with_parent(parent)
     inbox, outbox = _take_pipes()
     send = _Sender(outbox)
     configure_relay(lambda entry: send(LogLine(entry)), level=level)
-    # Last, where it can hide nothing: handlers started from their project's folder may import from it.
+    # Last, so that it hides no other module: handlers started from their project's folder may import from it.
     sys.path.append(str(Path.cwd()))
     try:
         handlers = load_handlers(handler_file)
     except HandlerFileError as error:
         send(BrokenHandlerFile(str(error)))
         return error.exit_code
-    line = WorkerConnection(send)
-    frames = _Frames(inbox, line)
+    client = RpcClient(send)
+    frames = _Frames(inbox, client)
     setup = frames.next()
     if not isinstance(setup, Setup):
         return 0
-    tools = ChildTools(setup.tools, line)
+    tools = ChildTools(setup.tools, client)
     log = structlog.get_logger()
     send(Ready())
     while isinstance(frame := frames.next(), RunJob):
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
         enter_job(job)
         kit = SyncKit(log, tools, job, handler, started + handler.timeout.total_seconds())
         outcome, raised = _attempt(handler, job, kit)
-        emitted = tools.over(kit, outcome, raised)
+        emitted = tools.finish(kit, outcome, raised)
         with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
             sys.stdout.flush()
         send(done(outcome, time.monotonic() - started, emitted))
@@ -90,7 +90,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _attempt(handler: Handler, job: Job, kit: SyncKit) -> tuple[Outcome, BaseException | None]:
-    """The outcome, and what the handler raised."""
+    """Return the outcome, and the exception that the handler raised."""
     try:
         value = handler.invoke(job, kit)
         if inspect.isawaitable(value):
@@ -98,7 +98,7 @@ def _attempt(handler: Handler, job: Job, kit: SyncKit) -> tuple[Outcome, BaseExc
         return outcome_of(handler, job, value), None
     except SystemExit as error:
         return outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({error.code!r})")), error
-    except BaseException as error:  # noqa: BLE001  the handler's verdict, whatever it is
+    except BaseException as error:  # noqa: BLE001  anything a handler raises is its outcome
         return outcome_of_error(handler, job, error), error
 
 
@@ -107,23 +107,23 @@ async def _awaited(value: Awaitable[object]) -> object:
 
 
 class _Frames:
-    """What comes from the worker. Read by a thread, for replies come while a handler runs."""
+    """The frames from the worker. A thread reads them, because replies come while a handler runs."""
 
-    def __init__(self, inbox: BinaryIO, line: WorkerConnection) -> None:
+    def __init__(self, inbox: BinaryIO, client: RpcClient) -> None:
         self._inbox = inbox
-        self._line = line
+        self._client = client
         self._waiting: queue.SimpleQueue[Setup | RunJob | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, name="longshore-frames", daemon=True).start()
 
     def next(self) -> Setup | RunJob | None:
-        """The next thing to do; None at the end."""
+        """Return the next frame that is not a reply; None at the end of the pipe."""
         return self._waiting.get()
 
     def _read(self) -> None:
         while head := self._inbox.read(HEAD):
             frame = read_from_parent(self._inbox.read(length_in(head)))
             if isinstance(frame, ChildReply):
-                self._line.replied(frame)
+                self._client.replied(frame)
             else:
                 self._waiting.put(frame)
         self._waiting.put(None)
@@ -143,9 +143,10 @@ class _Sender:
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Keep the parent's pipes to ourselves: the handler, and what it starts, get nothing to read and our log to write.
+    """Return the pipes to the parent, and give the handler an empty standard input and the log as standard output.
 
-    Duplicates are not inherited by processes the handler starts, so the parent sees the pipe end when we do.
+    Processes that the handler starts do not inherit the returned pipes, so the parent sees the pipe end when this
+    process ends.
     """
     inbox = os.fdopen(os.dup(0), "rb")
     outbox = os.fdopen(os.dup(1), "wb")
@@ -163,7 +164,7 @@ if __name__ == "__main__":
         code = main(sys.argv[1:])
     except (BrokenPipeError, LongshoreError):
         code = 1
-    # Threads a handler left behind do not keep the process.
+    # At once: threads that a handler left running must not keep the process.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()

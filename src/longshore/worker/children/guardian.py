@@ -1,15 +1,15 @@
 """The guardian: a small process that outlives its worker by a moment, and takes the worker's children with it.
 
-A worker that is killed with -9 cannot clean up, so somebody else must. The guardian is started with the mark that the
-worker's processes carry in their environment, and reads the worker's pipe:
+A worker that is killed with -9 cannot clean up, so another process must. The guardian is started with the mark that the
+worker's processes have in their environment, and reads the worker's pipe:
 
     + PID         a child was started, in a process group of its own
     - PID         that child has been ended
-    beat SECONDS  the worker is alive; if it says nothing for this long, it is beyond help: kill it
-    bye           all is ended and nothing needs to be looked for
+    beat SECONDS  the worker is alive; kill it if the next line takes longer than SECONDS
+    bye           all children have been ended; do not search for processes
 
-At the pipe's end, however it came, everything still registered is killed, down to processes that left their group or
-their parent: they are known by the mark. It is run as a file and imports nothing of Longshore, so that it stays small.
+At the end of the pipe, for any reason, everything still registered is killed, also processes that left their group or
+their parent: these are found by the mark. It is run as a file and imports nothing of Longshore, so that it stays small.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ import psutil
 MARK = "LONGSHORE_CHILD_OF"
 """The environment variable that names the worker a process descends from, as `worker/child`."""
 STARTING_SECONDS = 0.5
-"""How long a process of a busy machine may take until its environment can be read."""
+"""How long it may take on a busy machine until the environment of a new process can be read."""
 
 
 def end_tree(roots: Iterable[int], mark: str) -> None:
     """Kill these processes, their groups, their descendants, and every process that carries `mark` or one below it.
 
-    Returns when none is left (zombies are their parent's affair). Looks again after each round, because a process may
-    have started another between the look and the kill.
+    Returns when none is left, except zombies, which their parent must collect. Searches again after each round, because
+    a process may have started another one before it was killed.
     """
     roots = set(roots)
     for _ in range(20):
@@ -48,7 +48,7 @@ def end_tree(roots: Iterable[int], mark: str) -> None:
         for process in doomed:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        # Looked at rather than waited for: waiting would take a child's exit status from whoever started it.
+        # Polled, not waited for: waiting would take the exit status of a child from the process that started it.
         until = time.monotonic() + 0.5
         while any(_lives(process) for process in doomed) and time.monotonic() < until:
             time.sleep(0.005)
@@ -64,12 +64,12 @@ def _family(root: int) -> list[psutil.Process]:
 
 def _marked(mark: str) -> list[psutil.Process]:
     if not mark:
-        raise ValueError("without a mark every process of the machine would be ours")
+        raise ValueError("The mark is empty: every process of the machine would match.")
     found = []
     for process in psutil.process_iter():
         # Another user's processes cannot be read, and are not ours.
         with contextlib.suppress(psutil.Error, OSError):
-            # Looked at anew: psutil may remember an earlier process of the same number, and would not kill this one.
+            # Looked up again: psutil may remember an earlier process with the same number, and would not kill this one.
             if _carries(process, mark) and _carries(now := psutil.Process(process.pid), mark):
                 found.append(now)
     return found
@@ -108,7 +108,7 @@ def _kill_group(leader: int) -> None:
 
 
 def _stopped(worker: int) -> bool:
-    """Whether somebody has paused the worker (Ctrl-Z, a debugger) and may let it go on."""
+    """Return whether the worker is stopped (Ctrl-Z, a debugger), and so may go on later."""
     try:
         return bool(psutil.Process(worker).status() in {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP})
     except psutil.Error:
@@ -122,7 +122,7 @@ def _read(lines: queue.SimpleQueue[str]) -> None:
 
 
 def main(mark: str) -> None:
-    """Watch until the pipe ends; see the module's own words."""
+    """Watch until the pipe ends, then kill (see the module)."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
     worker = os.getppid()
@@ -153,7 +153,7 @@ def main(mark: str) -> None:
             return
         elif not verb:
             break
-    # The children's own death signal may be on its way; what they started is found by group and mark all the same.
+    # The children may be dying already from their own death signal; their descendants are found by group and mark.
     end_tree(children, mark)
     time.sleep(0.05)
     end_tree(children, mark)

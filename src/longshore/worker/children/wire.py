@@ -1,6 +1,6 @@
-"""What a worker and its child processes say to each other: a length, then that many bytes of JSON.
+"""The frames between a worker and its child processes: a length, then that many bytes of JSON.
 
-JSON rather than something denser, because a result is encoded once, in the child, and travels on as it is.
+JSON rather than a denser format, because a result is encoded once, in the child, and stored as it is.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ HEAD = _LENGTH.size
 
 
 class Setup(msgspec.Struct, tag="setup"):
-    """To the child, before all else: what its tools are to be like."""
+    """To the child, first of all: the configuration of its tools."""
 
     tools: KitConfig
 
 
 class RunJob(msgspec.Struct, tag="run"):
-    """To the child: work on this job."""
+    """To the child: run this job."""
 
     job: Job
 
 
 class ChildReply(msgspec.Struct, tag="reply"):
-    """To the child: what came of a call."""
+    """To the child: the answer to a request."""
 
     number: int
     value: Any = None
     error: str = ""
-    """Why nothing came of it."""
+    """Why the request failed; empty if it succeeded."""
     retryable: bool = True
     """Whether another attempt may help."""
     snooze: float | None = None
-    """Seconds after which the job is worth another try, where the error is that it is too soon."""
+    """Seconds after which the job should be tried again, if the error is that it is too soon."""
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -48,27 +48,27 @@ class Ready(msgspec.Struct, tag="ready"):
 
 
 class BrokenHandlerFile(msgspec.Struct, tag="broken"):
-    """From the child: the handler file cannot be used here, and why."""
+    """From the child: why the handler file cannot be used."""
 
     message: str
 
 
-class LogLine(msgspec.Struct, tag="said"):
+class LogLine(msgspec.Struct, tag="log"):
     """From the child: a log entry."""
 
     entry: dict[str, Any]
 
 
-class ChildRequest(msgspec.Struct, tag="call"):
-    """From the child: it needs something that the worker has; a reply of the same number says what."""
+class ChildRequest(msgspec.Struct, tag="request"):
+    """From the child: a call to the worker. The reply has the same number."""
 
     number: int
     name: str
     arguments: tuple[Any, ...]
 
 
-class ChildNotice(msgspec.Struct, tag="tell"):
-    """From the child: something the worker should know."""
+class ChildNotice(msgspec.Struct, tag="notice"):
+    """From the child: information for the worker, without a reply."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -80,11 +80,11 @@ class Done(msgspec.Struct, tag="done"):
     outcome: _Verdict
     seconds: float
     records: msgspec.Raw = msgspec.Raw(b"null")
-    """What it emitted, as JSON; null where it emitted nothing."""
+    """Its records, as JSON; null if there are none."""
 
 
 class _Finished(msgspec.Struct, tag="completed"):
-    """`Completed` as it travels: the result stays encoded."""
+    """`Completed` in a frame: the result stays encoded."""
 
     result: msgspec.Raw
     jobs: tuple[NewJob, ...] = ()
@@ -100,13 +100,13 @@ _to_child: msgspec.json.Decoder[ToChild] = msgspec.json.Decoder(ToChild)
 
 
 def pack(frame: ToChild | FromChild) -> bytes:
-    """The frame as bytes, its length first."""
+    """Return the frame as bytes, its length first."""
     body = _encoder.encode(frame)
     return _LENGTH.pack(len(body)) + body
 
 
 def done(outcome: Outcome, seconds: float, emitted: object = None) -> Done:
-    """The frame for an outcome, and for what was emitted on the way."""
+    """Return the frame for an outcome and the records of the attempt."""
     records = msgspec.Raw(_encoder.encode(emitted))
     if isinstance(outcome, Completed):
         result = outcome.result
@@ -116,7 +116,7 @@ def done(outcome: Outcome, seconds: float, emitted: object = None) -> Done:
 
 
 def outcome_in(frame: Done) -> Outcome:
-    """The outcome of a frame."""
+    """Return the outcome of a frame."""
     verdict = frame.outcome
     if isinstance(verdict, _Finished):
         # A copy, or the result would keep the whole frame alive.
@@ -125,16 +125,16 @@ def outcome_in(frame: Done) -> Outcome:
 
 
 def length_in(head: bytes) -> int:
-    """How many bytes follow."""
+    """Return how many bytes follow the head."""
     (length,) = _LENGTH.unpack(head)
     return int(length)
 
 
 def read_from_child(body: bytes) -> FromChild:
-    """What the child said. Raises `msgspec.MsgspecError` where it is no frame."""
+    """Decode a frame from the child. Raises `msgspec.MsgspecError` if it is none."""
     return _from_child.decode(body)
 
 
 def read_from_parent(body: bytes) -> ToChild:
-    """What the parent said."""
+    """Decode a frame from the worker."""
     return _to_child.decode(body)

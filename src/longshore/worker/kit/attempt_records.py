@@ -1,8 +1,8 @@
 """The records of a worker's attempts, from the end of an attempt until its settlement is accepted.
 
-take(job, emitted)     a completed attempt; its records wait in memory
-keep()                 they are durable; only now may the attempt be settled
-settled(...)           the queue accepted it; its records are marked, and count without a question to the queue
+take(job, emitted)     an attempt completed; its records wait in memory
+keep()                 the records are made durable; only now may the attempt be settled
+settled(...)           the queue accepted the settlement; the records are marked, so that readers need not ask the queue
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AttemptRecords:
         """Return the same records for the event loop that runs now. Call it from any thread.
 
         Files can be written from any thread. A database connection belongs to one event loop, so another loop gets a
-        connection of its own and all that is not known to be kept; keeping a record twice changes nothing.
+        connection of its own and all records not known to be durable; keeping a record twice changes nothing.
         """
         if self._database is None or self._loop is asyncio.get_running_loop():
             return self
@@ -55,18 +55,18 @@ class AttemptRecords:
 
     @property
     def unkept(self) -> frozenset[AttemptName]:
-        """The attempts whose records are not known to be kept. From any thread."""
+        """The attempts whose records are not known to be durable. From any thread."""
         return frozenset(list(self._unkept))
 
     def take(self, job: Job, emitted: Emitted) -> None:
-        """Take the records of an attempt, before its settlement is handed on."""
+        """Take the records of an attempt, before its settlement is handed to the settler."""
         name = job.id, job.epoch
         self._unkept[name] = job, emitted
         self._unmarked.add(name)
         self._sink.put(job, emitted)
 
     async def keep(self) -> None:
-        """Return when everything taken so far is durable.
+        """Return when all records taken before this call are durable.
 
         Raises `QueueError` when it cannot be written; nothing is lost by that, and the next call tries again.
         """

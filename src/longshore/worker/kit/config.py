@@ -1,4 +1,4 @@
-"""What the tools of a worker's handlers are to be like, as the settings say. Children are told it as they start."""
+"""The configuration of the tools of a worker's handlers, from the settings. Child processes get it when they start."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Which proxies, and how they are used."""
 
     file: str | None = None
-    """None is none."""
+    """None for no proxies."""
     stamp: tuple[int, int, int] | None = None
-    """By which a change of the file is seen."""
+    """Changes when the file changes."""
     rotation: bool = True
-    """Every request may take any of them; otherwise the worker keeps to its own share."""
+    """Whether every request may take any of them; if not, the worker uses only its own share."""
     strategy: str = "round_robin"
     threshold: int = 10
-    """Failures in a row after which one rests."""
+    """Failures in a row after which a proxy rests."""
     rest_minutes: float = 60.0
     number: int = 0
     """The worker's number in its fleet."""
@@ -30,38 +30,38 @@ class ProxyConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker's tools."""
+    """The configuration of one worker's tools."""
 
     folder: str = ".longshore"
     """Where records, pages and failure bundles are kept."""
     records_database: str | None = None
-    """Where records go in place of the folder."""
+    """The database for records; None keeps them in the folder."""
     contact: str = ""
-    """Whom a site's owner may write to; part of the user agent."""
+    """The address that the owner of a site may write to; part of the user agent."""
     user_agent: str = ""
-    """In place of our own."""
+    """Replaces Longshore's own user agent; empty keeps it."""
     robots: bool = True
-    """Whether robots.txt is obeyed, where a handler does not say otherwise."""
+    """Whether robots.txt is obeyed, unless a handler says otherwise."""
     transport: str = "aiohttp"
     cache_hours: float = 0.0
-    """How long an answer may be taken from the cache; 0 is no cache."""
+    """How long an answer may be taken from the cache; 0 for no cache."""
     host_delay: SecondsRange = SecondsRange(0.0, 0.0)
-    """Seconds between two requests to one host, for the whole fleet, drawn anew each time; 0 learns the rate."""
+    """Seconds between two requests to one host, for the whole fleet, drawn each time; 0 learns the rate."""
     host_first_rate: float = 1.0
-    """Requests a second to a host of which nothing is known."""
+    """Requests a second to a host that was never asked before."""
     host_rate: float = 1000.0
     """The most requests a second to one host, for the whole fleet."""
     proxies: ProxyConfig = ProxyConfig()
     browser: str = "playwright"
     targets_per_browser: int = 100
     browser_blocked: tuple[str, ...] = ()
-    """Types of resources that browsers do not load."""
+    """Resource types that browsers do not load."""
     tor: bool = False
-    """Whether requests go through a Tor of the worker's own."""
+    """Whether requests go through the worker's own Tor."""
     tor_config: str | None = None
     keep_pages: bool = False
     bundles: int = 1
-    """How many failures of each kind are kept whole, for `replay`."""
+    """How many failures of each kind are kept as a bundle, for `replay`."""
     worker: str = ""
     """The worker's label."""
     settings: dict[str, str] = {}
@@ -69,7 +69,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Settings, worker: WorkerId, *, number: int = 0, workers: int = 1) -> KitConfig:
-        """As the settings say, for the worker of this number among so many."""
+        """Return the configuration from the settings, for worker `number` of a fleet of `workers`."""
         return cls(
             folder=settings.data_folder,
             records_database=settings.records_database,
@@ -103,9 +103,9 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def blocked_types(said: str | None) -> tuple[str, ...]:
-    """The types that a text names, separated by commas."""
-    return tuple(word for word in (part.strip() for part in (said or "").split(",")) if word)
+def blocked_types(text: str | None) -> tuple[str, ...]:
+    """Return the resource types in a comma-separated text."""
+    return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
 
 
 def _stamp(file: str | None) -> tuple[int, int, int] | None:
@@ -113,5 +113,5 @@ def _stamp(file: str | None) -> tuple[int, int, int] | None:
         found = None if file is None else Path(file).stat()
     except OSError:
         return None
-    # Not when it was written: one that may be read at last was not written anew.
+    # The time of the last change, not of the last write: new permissions make a file readable without a write.
     return None if found is None else (found.st_ctime_ns, found.st_size, found.st_ino)

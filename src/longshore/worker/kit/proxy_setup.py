@@ -1,4 +1,4 @@
-"""The proxies of a worker, as its settings say, and what is told of them."""
+"""The proxies of a worker, made from its settings, and the log of their changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = Path("logs/proxies.log")
 
 
 def check_tools(settings: Settings) -> None:
-    """Refuse, before anything begins, settings whose files are not what they must be. Raises `UsageError`."""
+    """Raise `UsageError` if settings name files that cannot be used. Called before anything begins."""
     if Path(settings.data_folder).exists() and not Path(settings.data_folder).is_dir():
         raise SettingsError(f"data_folder is {settings.data_folder}, which is a file. Name a folder.")
     if settings.proxy_file is not None:
@@ -37,7 +37,10 @@ def check_tools(settings: Settings) -> None:
 def proxy_pool(
     config: ProxyConfig, clock: Clock, tell: Callable[[ProxyChange], None] | None = None
 ) -> ProxyPool | None:
-    """The pool, which tells its changes; None without a file. Raises `InputFileError` where that cannot be read."""
+    """Return the proxy pool; None without a file. Raises `InputFileError` if the file cannot be read.
+
+    `tell` is called with each change of a proxy.
+    """
     proxies = own_proxies(config)
     if not proxies:
         return None
@@ -46,16 +49,16 @@ def proxy_pool(
 
 
 class ProxyWaitReporter:
-    """What becomes of the proxies. Every change is a line in `logs/proxies.log`; some are for people at once."""
+    """Writes every change of a proxy to `logs/proxies.log`, and reports when requests have to wait for one."""
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
-        """`tell` is told that requests have to wait for a proxy, and that they go on."""
+        """`tell` is called with a sentence when requests have to wait for a proxy, and when they go on."""
         self._write = ChangeLog(LOG)
         self._tell = tell
         self._waits: dict[str, ProxyChange] = {}
 
     def __call__(self, change: ProxyChange) -> None:
-        """Something has changed."""
+        """Take note of a change."""
         self._write(change)
         if change.what is ProxyEvent.WAITS:
             self._waits[change.host] = change
@@ -67,11 +70,11 @@ class ProxyWaitReporter:
             self._tell(str(change))
 
     @property
-    def waits(self) -> str:
-        """Where every proxy rests, as far as that kept requests waiting; empty where one serves."""
+    def summary(self) -> str:
+        """The hosts for which requests wait because every proxy rests; empty if none wait."""
         if not self._waits:
             return ""
-        # Where the proxies themselves are gone, no host has any.
+        # The empty host means that no proxy is left for any host.
         worst = self._waits.get("") or next(iter(self._waits.values()))
         more = len(self._waits) - 1 if worst.host else 0
         others = f" and {more:,} other host{'s' * (more > 1)}" if more else ""
@@ -82,7 +85,7 @@ class ProxyWaitReporter:
 
 
 def own_proxies(config: ProxyConfig) -> list[Proxy]:
-    """The proxies a worker may use: all of them, or its own share."""
+    """Return the proxies that a worker may use: all of them, or its own share."""
     if config.file is None:
         return []
     proxies = read_proxies(Path(config.file))
@@ -90,7 +93,7 @@ def own_proxies(config: ProxyConfig) -> list[Proxy]:
 
 
 class TorProxySource:
-    """Tor in the place of proxies: a session has a circuit of its own, and another after it was turned away."""
+    """Tor as a source of proxies: each session has its own circuit, and gets a new one when a site refuses it."""
 
     def __init__(self, tor: Tor) -> None:
         self._tor = tor
@@ -98,14 +101,14 @@ class TorProxySource:
     async def acquire(
         self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
     ) -> TorProxy:
-        """A turn by way of Tor. `within` does not count: Tor is there, or says why it is not. A session has one way."""
+        """Return a proxy through Tor. `within` and `prefer` are ignored: a session has one circuit."""
         del within, prefer
         session = session or host
         return TorProxy(self._tor, session, Proxy(await self._tor.proxy(session)))
 
 
 class TorProxy:
-    """One request's turn by way of Tor."""
+    """The way through Tor for one request."""
 
     def __init__(self, tor: Tor, session: str, proxy: Proxy) -> None:
         self._tor = tor
@@ -113,7 +116,7 @@ class TorProxy:
         self.proxy = proxy
 
     def answered(self, status: int) -> None:
-        """A site that turns this exit away may let the next one in."""
+        """Take another exit if the site refused this one."""
         if blame_for_status(status) is not None:
             self._renew()
 
@@ -123,10 +126,10 @@ class TorProxy:
         self._renew()
 
     def succeeded(self) -> None:
-        """Stay with this exit."""
+        """Keep this exit."""
 
     def failed(self, error: BaseException) -> None:
-        """An exit that leads nowhere is left."""
+        """Take another exit if the error is the exit's."""
         if status_of(error) is not None or blame_of(error) is not None:
             self._renew()
 
@@ -136,7 +139,7 @@ class TorProxy:
         self.blocked(why)
 
     def give_back(self) -> None:
-        """Stay with this exit."""
+        """Keep this exit."""
 
     def _renew(self) -> None:
         self._tor.renew(self._session)

@@ -1,9 +1,9 @@
-"""What a worker holds: leases that wait for a runner, and leases under way.
+"""The leases that a worker holds: those that wait for an executor, and those under way.
 
-Changed only in the event loop; read by the renewal thread too, for which each single step leaves it true.
+Only the event loop changes them. The renewal thread reads them too; each single change leaves them consistent for it.
 
-A worker that was stopped or asleep for longer than its lease may hold nothing any more, and somebody else may be at
-work on it. Until the queue has said what is still its own, nothing that lay ready is begun.
+A worker that was stopped or asleep for longer than its lease may hold nothing any more, and another worker may be
+working on the same jobs. Until the queue has said which leases are still valid, no ready job is begun.
 """
 
 from __future__ import annotations
@@ -18,40 +18,41 @@ from longshore.lease import Lease
 
 
 class HeldLeases:
-    """The worker's leases until their outcome is known."""
+    """The worker's leases until the outcome of each is known."""
 
     def __init__(self, clock: Clock, lease: timedelta) -> None:
         self.now = clock.monotonic
         self._lease = lease.total_seconds()
         self.sure_until = float("-inf")
-        """Until then, what is held is ours for certain."""
+        """Until this moment (`now`) the leases are valid for certain."""
         self.ready: deque[Lease] = deque()
         """Claimed, not begun."""
         self.held: dict[str, Lease] = {}
         """By job id: ready and under way."""
         self.claiming = False
-        """A claim is on its way, so the queue may hold leases for us that we have not heard of."""
+        """Whether a claim is on its way: the queue may have given us leases that we do not know of."""
         self.need = asyncio.Event()
-        """Set when there may be room for more."""
+        """Set when it may be time to claim more."""
         self.low = 0
-        """So few ready ones, and it is time to claim more."""
+        """With this many ready leases or fewer, it is time to claim more."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._recalls = 0
         self.closed = False
-        """There will be no more."""
+        """Whether there will be no more leases."""
 
     @property
     def under_way(self) -> int:
+        """The number of attempts under way."""
         return len(self.held) - len(self.ready)
 
     @property
     def unsure(self) -> bool:
-        """Whether the leases may have lapsed, for all that is known here."""
+        """Whether the leases may have expired."""
         return self.now() > self.sure_until
 
     def take_in(self, leases: Sequence[Lease], asked_at: float) -> None:
-        """Add what was claimed, and wake as many runners as there is work for."""
-        # A claim says nothing of what had lapsed before it.
+        """Add claimed leases, and wake as many executors as there are jobs for."""
+        # A claim does not tell whether older leases had expired before it.
         if not self.ready or not self.unsure:
             self._sure(asked_at)
         for lease in leases:
@@ -60,17 +61,17 @@ class HeldLeases:
         self._wake_for_ready()
 
     def renewed(self, asked_at: float) -> None:
-        """The queue has said what is ours, to a question of that moment; what is not has been taken out."""
+        """Begin ready jobs again: a renewal sent at `asked_at` succeeded, and lost leases have been removed."""
         self._sure(asked_at)
         self._wake_for_ready()
 
     @property
     def waiting(self) -> int:
-        """How many runners wait for a job."""
+        """The number of executors that wait for a job."""
         return len(self._waiting)
 
     async def next(self) -> Lease | None:
-        """The next lease to work on; None when there will be no more, or when all who wait are recalled."""
+        """Return the next lease to work on; None if there will be no more, or after `recall`."""
         recalls = self._recalls
         while not self.ready or self.unsure:
             if self.closed or self._recalls != recalls:
@@ -84,17 +85,17 @@ class HeldLeases:
         return self.ready.popleft()
 
     def take_back(self) -> list[Lease]:
-        """What was ready and is not to be begun here after all. It stays held until its release is being written."""
+        """Remove and return the ready leases. They stay held until their release is handed to the settler."""
         ready = list(self.ready)
         self.ready.clear()
         return ready
 
     def let_go(self, lease: Lease) -> None:
-        """Its outcome is known, or it is lost: no longer ours to work on."""
+        """Forget a lease whose outcome is known, or that is lost."""
         del self.held[lease.job.id]
 
     def close(self) -> list[Lease]:
-        """No runner gets anything from now on. Returns what was ready; it is no longer held here."""
+        """Give no executor a lease from now on. Returns the ready leases, which are no longer held."""
         self.closed = True
         given_back = list(self.ready)
         self.ready.clear()
@@ -104,7 +105,7 @@ class HeldLeases:
         return given_back
 
     def recall(self) -> None:
-        """Send everyone who waits for a job back to see what has changed."""
+        """Let every waiting call of `next` return None, so that the executors see what has changed."""
         self._recalls += 1
         while self._waiting:
             _wake(self._waiting.popleft())

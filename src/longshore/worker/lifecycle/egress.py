@@ -1,8 +1,8 @@
-"""The egress guard: whether this machine goes out to the internet the way it must, most often through a VPN.
+"""The egress guard: checks that this machine reaches the internet the required way, most often through a VPN.
 
-Three things can be asked for, and each that is must hold: a network interface that is up, a public address within
-allowed ranges, a public address outside of forbidden ones (the line at home). The public address is what a check URL
-answers. A check that cannot be made counts as failed: a guard that lets work begin when in doubt guards nothing.
+The settings can require three things: a network interface that is up, a public address within allowed ranges, a public
+address outside of forbidden ranges (such as the home line). All that are set must hold. The public address is the
+answer of a check URL. A check that cannot be made counts as failed: a guard must not allow work when in doubt.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 DEADLINE = timedelta(seconds=5)
-"""For one question to the check URL. It is asked twice before the check counts as failed."""
+"""The time limit of one request to the check URL. It is asked twice before the check counts as failed."""
 NO_CHECK = (
     "A VPN is required (vpn), and nothing says how to check for it: it is not checked.",
     "Set egress_interface, or egress_check_url with egress_allowed or egress_forbidden; or set vpn to false.",
 )
-"""What there is to say, and what to do about it, where a required VPN cannot be checked."""
-NOBODY_ASKED = "No VPN is checked for: no egress setting says how."
-"""All there is to say where it is required by default only."""
+"""The message and the fix if a required VPN cannot be checked."""
+NO_CHECK_BY_DEFAULT = "No VPN is checked for: no egress setting says how."
+"""The message if the VPN is required only by default."""
 _LONGEST_ANSWER = 4096
 
 log = structlog.get_logger()
 
 
 class Egress(msgspec.Struct, frozen=True, kw_only=True):
-    """What is required of the way out. Nothing is, unless a VPN is required."""
+    """The requirements on the way to the internet. There are none unless a VPN is required."""
 
     required: bool
     chosen: bool = True
-    """Whether a person chose that, by `vpn` or by a profile, rather than left it at what it is by default."""
+    """Whether the user required it, by `vpn` or by a profile; False if it is only the default."""
     interface: str = ""
     """The interface that must be up."""
     allowed: tuple[Network, ...] = ()
-    """Where the public address must be; anywhere where this is empty."""
+    """The ranges that the public address must be in; empty allows any address."""
     forbidden: tuple[Network, ...] = ()
-    """Where it must not be."""
+    """The ranges that it must not be in."""
     check_url: str = ""
-    """Answers with the public address it sees, as text or as JSON with an `ip`."""
+    """Answers with the caller's public address, as text or as JSON with an `ip`."""
     every: timedelta = timedelta(seconds=60)
 
     @classmethod
     def of(cls, settings: Settings) -> Egress:
-        """What the settings ask for. `SettingsError` where a VPN is required and they cannot be meant as they stand."""
+        """Return the requirements of the settings. Raises `SettingsError` if a VPN is required and they contradict."""
         if not settings.vpn:
             return cls(required=False)
         allowed = networks("egress_allowed", settings.egress_allowed)
@@ -82,19 +82,19 @@ class Egress(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def checkable(self) -> bool:
-        """Whether anything says how to check."""
+        """Whether the settings say how to check."""
         return bool(self.interface or self.check_url)
 
 
 class EgressGuard:
-    """The gate that is closed while the machine's way out is not as it must be.
+    """The start gate that is closed while the requirements on the way to the internet do not hold.
 
-    Where nothing says how to check that, it says so once and stays open; it warns where the VPN was asked for.
+    If the settings do not say how to check, it stays open and logs that once; as a warning if the user chose the VPN.
     """
 
     def __init__(self, egress: Egress) -> None:
         self._egress = egress
-        self._said = False
+        self._logged = False
 
     @property
     def every(self) -> timedelta:
@@ -102,24 +102,24 @@ class EgressGuard:
 
     async def closed(self) -> str | None:
         if not self._egress.checkable:
-            if not self._said and self._egress.chosen:
+            if not self._logged and self._egress.chosen:
                 log.warning(" ".join(NO_CHECK))
-            elif not self._said:
-                log.info(NOBODY_ASKED)
-            self._said = True
+            elif not self._logged:
+                log.info(NO_CHECK_BY_DEFAULT)
+            self._logged = True
             return None
         fault = await fault_of(self._egress)
         return None if fault is None else f"the VPN check fails: {fault}"
 
 
 def guard(settings: Settings) -> EgressGuard | None:
-    """The guard that the settings ask for; None where they require no VPN."""
+    """Return the guard for these settings; None if they require no VPN."""
     egress = Egress.of(settings)
     return EgressGuard(egress) if egress.required else None
 
 
 async def fault_of(egress: Egress) -> str | None:
-    """What is wrong with the way out now, or None. Everything that is asked for is checked, nothing else."""
+    """Return the first requirement that does not hold now, in words; None if all hold."""
     if egress.interface and (fault := _interface_fault(egress.interface)):
         return fault
     if not egress.check_url:
@@ -136,16 +136,16 @@ async def fault_of(egress: Egress) -> str | None:
 
 
 async def public_address(url: str) -> Address:
-    """The address that the check URL sees us under."""
+    """Return the public address that the check URL answers with."""
     try:
         return await _ask(url)
     except _CheckError:
-        # One lost packet is no lost VPN.
+        # A second try: one lost packet does not mean that the VPN is down.
         return await _ask(url)
 
 
 def networks(name: str, text: str | None) -> tuple[Network, ...]:
-    """The ranges of a comma-separated setting; a lone address is a range of one. `SettingsError` names the setting."""
+    """Return the ranges of a comma-separated setting; an address is a range of one. Raises `SettingsError`."""
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     try:
         return tuple(ipaddress.ip_network(part, strict=False) for part in parts)
@@ -156,17 +156,17 @@ def networks(name: str, text: str | None) -> tuple[Network, ...]:
 
 
 class _CheckError(Exception):
-    """The check URL did not do its part."""
+    """The check URL gave no usable answer."""
 
 
 async def _ask(url: str) -> Address:
-    # A session of its own each time, closed at once: a connection kept from before would still go the old way.
+    # A new session each time: an open connection would still use the old route.
     import aiohttp
 
     shown = mask_url(url)
     timeout = aiohttp.ClientTimeout(total=DEADLINE.total_seconds())
     try:
-        # Without `trust_env` no proxy of the environment comes in between.
+        # Without `trust_env`, so that proxies of the environment are not used.
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
             status, body = response.status, b""
             async for piece in response.content.iter_any():
@@ -176,7 +176,7 @@ async def _ask(url: str) -> Address:
     except TimeoutError as error:
         raise _CheckError(f"{shown} did not answer within {DEADLINE.total_seconds():.0f} s") from error
     except (aiohttp.ClientError, ValueError) as error:
-        raise _CheckError(f"{shown} cannot be asked: {mask_urls(str(error)) or type(error).__name__}") from error
+        raise _CheckError(f"{shown} cannot be reached: {mask_urls(str(error)) or type(error).__name__}") from error
     if status >= 400:
         raise _CheckError(f"{shown} answered {status} instead of an address")
     return _address_in(body, shown)

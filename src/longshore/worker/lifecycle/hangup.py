@@ -1,4 +1,4 @@
-"""SIGHUP: "read your settings again" where somebody sends it, "your terminal is gone" where the system does."""
+"""SIGHUP: "read your settings again" if a user or the fleet sends it, "your terminal is gone" if the system does."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from longshore.system.terminal import has_terminal
 
 
 class Hangup:
-    """While entered, tells the event loop of each SIGHUP which of the two it meant.
+    """While entered, calls `asked` or `terminal_gone` in the event loop at each SIGHUP.
 
-    Where there is no such signal, where it is ignored already (`nohup`) and outside the main thread, nothing is caught.
+    Nothing is caught if the system has no such signal (Windows), if it is ignored already (`nohup`), and outside the
+    main thread.
     """
 
     def __init__(self, *, asked: Callable[[], None], terminal_gone: Callable[[], None]) -> None:
         self._asked = asked
         self._terminal_gone = terminal_gone
-        # It arrives in any context, even that of an attempt; what is said of it is the worker's.
+        # It arrives in any context, even that of an attempt; its log lines must have the context of the worker.
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._had_terminal = False

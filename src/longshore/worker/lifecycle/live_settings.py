@@ -1,8 +1,7 @@
 """Settings that change while a worker runs: `.env` and `longshore.toml` are read again when they change, or on SIGHUP.
 
-Those marked `live` in the table take effect; of the others it is said that they need a restart. A file with a value
-that cannot be used, or that is not finished, changes nothing at all. What the command line said stays on
-top, as at the start.
+Settings marked `live` in the table take effect; for the others the log says that they need a restart. A file with an
+invalid value, or one that is not completely written, changes nothing. Command line options still take precedence.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from longshore.system.first_of import first_of
 
 _LOOK_SECONDS = 1.0
 _LOOKS = 5
-"""Looks after which a file is read that has changed at each of them."""
+"""After this many looks a file is read even if it has changed at each of them."""
 
 log = structlog.get_logger()
 
@@ -28,30 +27,30 @@ Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class LiveSettings:
-    """The settings a worker runs with, and how to read them again."""
+    """The settings of a running worker, and how to read them again."""
 
     def __init__(self, read: Callable[[], Settings], folder: Path | None = None) -> None:
-        """`read` resolves the settings, now and each time anew, from the files in `folder` and all else.
+        """`read` resolves the settings from the files in `folder` and all other sources, now and after each change.
 
-        Raises `SettingsError` where they cannot be used even now.
+        Raises `SettingsError` if they are invalid now.
         """
         self._read = read
         self._files = tuple((folder or Path()) / name for name in (DOTENV, TOML))
-        # Before they are read: a change in between is then seen as one.
+        # Before the files are read, so that a change in between is noticed.
         self._known = self._seen = self._stamp()
         self.settings = read()
-        """What counts now."""
-        self._told: dict[str, object] = {}
+        """The settings in effect."""
+        self._logged: dict[str, object] = {}
         self._refused = ""
         self._changing = 0
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """Read them again now, changed or not."""
+        """Read the settings again now, changed or not."""
         self._asked.set()
 
     async def watch(self, clock: Clock, apply: Callable[[Settings], None]) -> None:
-        """Look at the files every second, as long as the worker lives; `apply` takes what has changed."""
+        """Look at the files every second, until cancelled. `apply` is called with changed settings."""
         while True:
             await first_of(clock.sleep(_LOOK_SECONDS), self._asked.wait())
             if self._asked.is_set():
@@ -65,10 +64,10 @@ class LiveSettings:
                 self._reread(apply)
 
     def _have_changed(self) -> bool:
-        """Whether the files differ from those last read, and nobody is writing them just now.
+        """Return whether the files differ from those last read, and are not being written just now.
 
-        An editor empties a file before it fills it. What looks the same at two looks in a row is finished; and what
-        never does is read all the same after a while.
+        An editor empties a file before it fills it. A file that is the same at two looks in a row counts as complete;
+        one that changes at every look is read after `_LOOKS` looks.
         """
         stamp, before = self._stamp(), self._seen
         self._seen = stamp
@@ -94,7 +93,7 @@ class LiveSettings:
         return tuple(stamps)
 
     def _reread(self, apply: Callable[[Settings], None]) -> bool:
-        """Whether there was anything to say."""
+        """Return whether anything was logged."""
         try:
             check_finished(self._files[0])
             new = self._read()
@@ -106,14 +105,14 @@ class LiveSettings:
         self._refused = ""
         changed = [name for name in TABLE if getattr(new, name) != getattr(self.settings, name)]
         live = [name for name in changed if TABLE[name].live]
-        late = [name for name in changed if not TABLE[name].live and self._told.get(name) != getattr(new, name)]
+        late = [name for name in changed if not TABLE[name].live and self._logged.get(name) != getattr(new, name)]
         if live:
             log.info(f"Settings changed: {', '.join(self._change(name, new) for name in live)}")
             self.settings = self.settings.with_changes(new, live)
             apply(self.settings)
         if late:
             log.warning(f"Needs a restart: {', '.join(self._change(name, new) for name in late)}")
-        self._told = {name: getattr(new, name) for name in changed if not TABLE[name].live}
+        self._logged = {name: getattr(new, name) for name in changed if not TABLE[name].live}
         return bool(live or late)
 
     def _change(self, name: str, new: Settings) -> str:

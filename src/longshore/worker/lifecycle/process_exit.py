@@ -1,4 +1,4 @@
-"""The end of a worker's process, which no thread that a handler left behind may put off."""
+"""The end of a worker's process. Threads that a handler left running cannot delay it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 _LAST_SECONDS = 2.0
-"""What threads that are about to end anyway are given."""
+"""How long to wait for threads that are about to end anyway."""
 
 
 class HasExitCode(Protocol):
-    """What has come to its end, and says with which code the process ends."""
+    """A result that has the exit code of the process."""
 
     @property
     def exit_code(self) -> int: ...
 
 
 def run_and_exit(working: Coroutine[Any, Any, HasExitCode]) -> int:
-    """Run it and return its exit code; or end the process with that, where threads would keep it.
+    """Run `working` and return its exit code; if threads still run then, end the process with that code.
 
-    Python waits for every thread before it exits, and nobody can end a thread from outside.
+    Python waits for every thread before it exits, and a thread cannot be ended from outside.
     """
     return asyncio.run(_run(working))
 

@@ -1,90 +1,88 @@
-"""Why the worker ends, how soon, and with which code.
+"""Why the worker ends, how soon, and with which exit code.
 
-The first reason counts: it drains the worker. A failure on top of it changes the code, and is said aloud too.
+The first reason counts: it drains the worker. A failure that comes later changes the exit code, and is logged too.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
 
-from longshore.worker.leases.held_leases import HeldLeases
-from longshore.worker.loop.settler import Settler
+from longshore.worker.context import WorkerContext
 from longshore.worker.status.counters import Exit
-from longshore.worker.status.log_reporter import LogReporter
 
 LEAVE_SECONDS = 5.0
-"""What anything may still take when the worker leaves at once."""
+"""The time limit of each step when the worker leaves at once."""
 
 
 class Shutdown:
-    """The one who decides that it ends."""
+    """The decision to end one worker: its reason, its urgency and its exit code."""
 
-    def __init__(
-        self, stopping: asyncio.Event, reporter: LogReporter, hand: HeldLeases, settler: Settler, lease: timedelta
-    ) -> None:
-        """`stopping` is set when nothing more is to be claimed."""
-        self._stopping = stopping
-        self._reporter = reporter
-        self._hand = hand
-        self._settler = settler
-        self._lease = lease
+    def __init__(self, context: WorkerContext) -> None:
+        self._reporter = context.reporter
+        self._in_flight = context.in_flight
+        self._lease_seconds = context.config.lease.total_seconds()
         self._failure = ""
         self.reason = ""
         self.code = Exit.OK
+        self.stopping = asyncio.Event()
+        """Set when nothing more is to be claimed."""
         self.at_once = asyncio.Event()
-        """Set by the second signal: what is under way is ended too."""
+        """Set by the second signal: attempts under way are ended too."""
 
     def stop(self, reason: str) -> None:
         """Drain, for this reason."""
         self._stop(reason, self._reporter.stopping)
 
     def fail(self, reason: str) -> None:
-        """Drain, because it cannot go on."""
+        """Drain, because the worker cannot go on."""
         if self.code is Exit.OK:
             self.code = Exit.FAILED
         if reason == self._failure:
             return
         self._failure = reason
-        if self._stopping.is_set():
-            # It stops for another reason, and ends with a code that this one explains.
+        if self.stopping.is_set():
+            # The worker stops for another reason already; this one explains its exit code.
             self._reporter.failed_while_stopping(reason)
         else:
             self._stop(reason, self._reporter.stopping_in_failure)
 
     def signalled(self, name: str, count: int) -> None:
-        """A signal came, the `count`th."""
+        """Act on the signal `name`, the `count`th that came: drain at the first, leave at once at the second."""
         if count == 1:
             self.stop(f"{name} received; {self._what_is_left}")
-            self._reporter.hint("Once more to give them back and leave at once")
+            self._reporter.hint("Send the signal once more to give these jobs back and leave at once")
         elif not self.at_once.is_set():
             self.code = Exit.INTERRUPTED
-            self.reason = f"{name} received twice; everything in hand is given back"
-            self._stopping.set()
+            self.reason = f"{name} received twice; all jobs in flight are given back"
+            self.stopping.set()
             self.at_once.set()
             self._reporter.stopping(self.reason)
 
     def terminal_gone(self) -> None:
-        """The terminal that it ran in was closed."""
+        """Drain, because the terminal of the worker was closed."""
         self.stop(f"the terminal was closed; {self._what_is_left}")
 
     @property
     def patience(self) -> float | None:
-        """Seconds of trouble: while there is work, any; when stopping, what a lease lasts; when leaving, hardly any."""
-        if not self._stopping.is_set():
-            return None
-        return LEAVE_SECONDS if self.at_once.is_set() else self._lease.total_seconds()
+        """How many seconds an outage of the queue may last before outcomes are given up.
 
-    def _stop(self, reason: str, say: Callable[[str], None]) -> None:
-        if not self._stopping.is_set():
+        None (any time) while the worker runs, a lease length while it drains, `LEAVE_SECONDS` when it leaves at once.
+        """
+        if not self.stopping.is_set():
+            return None
+        return LEAVE_SECONDS if self.at_once.is_set() else self._lease_seconds
+
+    def _stop(self, reason: str, report: Callable[[str], None]) -> None:
+        if not self.stopping.is_set():
             self.reason = reason
-            # First the deed, then the word: a log that cannot be written must not keep the worker from stopping.
-            self._stopping.set()
-            say(reason)
+            # Before the log line: a log that cannot be written must not keep the worker from stopping.
+            self.stopping.set()
+            report(reason)
 
     @property
     def _what_is_left(self) -> str:
-        waiting = self._settler.busy
+        waiting = self._in_flight.pending.count
         outcomes = "1 outcome waits" if waiting == 1 else f"{waiting:,} outcomes wait"
-        return f"finishing {self._hand.under_way} jobs under way" + (f", {outcomes} to be written" if waiting else "")
+        under_way = self._in_flight.leases.under_way
+        return f"finishing {under_way} jobs under way" + (f", {outcomes} to be written" if waiting else "")

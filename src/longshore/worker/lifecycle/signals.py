@@ -19,14 +19,14 @@ class Signals:
     """While entered, counts SIGINT and SIGTERM (and Ctrl-Break) and tells the event loop.
 
     Plain signal handlers rather than the loop's own, which do not exist on Windows. They run in the main thread, when
-    it next runs Python code. If a handler blocks that thread, `received` still counts, for the interpreter writes each
+    it next runs Python code. If a handler blocks that thread, `received` still counts: the interpreter writes each
     signal into a pipe the moment it arrives (not on Windows). Outside the main thread no signal is caught.
     """
 
     def __init__(self, notify: Callable[[str, int], None]) -> None:
-        """`notify(name, count)` is called in the event loop, in the context of whoever made this."""
+        """`notify(name, count)` is called in the event loop, in the context of the caller of this constructor."""
         self._notify = notify
-        # A signal arrives in any context or none, even that of an attempt; what is said of it is the worker's.
+        # A signal arrives in any context, even that of an attempt; its log lines must have the context of the worker.
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
@@ -51,7 +51,7 @@ class Signals:
             signal.signal(caught, before)
 
     def received(self) -> int:
-        """How many have come so far. For one thread at a time, and not necessarily the main one."""
+        """Return how many signals have come. For one thread at a time, which need not be the main one."""
         if self._pipe is not None:
             with contextlib.suppress(BlockingIOError):
                 self._arrived += sum(number in self._before for number in os.read(self._pipe[0], 64))

@@ -1,7 +1,7 @@
-"""A runner: one of the places where attempts are made, one after another.
+"""An executor: makes attempts, one after another.
 
-Runners live as long as the worker, because a task for each job would cost more than many a job. So does each runner's
-timer: it is set anew only when it rings and finds that another attempt has begun since.
+Executors live as long as the worker, because a task for each job would cost more than a quick job does. So does the
+timer of each executor: it is set again only when it fires and another attempt has begun since.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from longshore.worker.loop.job_spacing import JobSpacing
 
 # An attempt that swallows its cancellation is cancelled again this often.
 _INSIST_SECONDS = 1.0
-# Handlers that never wait would keep everybody else from running; after this long the others get a turn.
+# Handlers that never wait would keep all other tasks from running; after this long the others get a turn.
 _TURN_SECONDS = 0.01
 
 
@@ -42,47 +42,47 @@ class Interruption(Enum):
 
 
 class Executor:
-    """Takes leases from the hand, makes the attempts, and passes the settlements on."""
+    """Takes ready leases, makes the attempts, and hands the settlements on."""
 
     def __init__(
         self,
-        hand: HeldLeases,
+        leases: HeldLeases,
         handlers: Mapping[str, Handler],
         children: ChildPool,
         tools: WorkerTools,
         settle: Callable[[Settlement], None],
-        tempo: JobSpacing,
+        spacing: JobSpacing,
     ) -> None:
-        self._hand = hand
+        self._leases = leases
         self._handlers = handlers
         self._children = children
         self._tools = tools
         self._settle = settle
-        self._tempo = tempo
+        self._spacing = spacing
         self._log = structlog.get_logger()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[Any] | None = None
         self.started = 0.0
-        """When what is under way here began, by the event loop's clock."""
+        """When the attempt under way began, by the event loop's clock."""
         self.lease: Lease | None = None
-        """What is under way here."""
+        """The lease of the attempt under way."""
         self.deadline: float | None = None
-        """When it must be over (`time.monotonic`)."""
+        """When the attempt must be over (`time.monotonic`)."""
         self.interruption: Interruption | None = None
         self.retired = False
         """Set from outside: take no more jobs."""
 
     async def run(self) -> None:
-        """Work until the hand closes, or until retired."""
+        """Make attempts until there will be no more leases, or until retired."""
         self._task = asyncio.current_task()
-        hand, ready, now, tempo = self._hand, self._hand.ready, self._loop.time, self._tempo
+        leases, ready, now, spacing = self._leases, self._leases.ready, self._loop.time, self._spacing
         turn = now()
         while not self.retired:
-            if not ready or len(ready) <= hand.low or tempo.pauses or hand.now() > hand.sure_until:
-                lease = await (tempo.next(hand, self) if tempo.pauses else hand.next())
+            if not ready or len(ready) <= leases.low or spacing.pauses or leases.now() > leases.sure_until:
+                lease = await (spacing.next(leases, self) if spacing.pauses else leases.next())
                 if lease is None:
-                    if hand.closed:
+                    if leases.closed:
                         break
                     continue
                 turn = now()
@@ -91,8 +91,8 @@ class Executor:
             self.started = now()
             outcome = await self._attempt(lease)
             ended = now()
-            if tempo.pauses:
-                tempo.ended(hand)
+            if spacing.pauses:
+                spacing.ended(leases)
             if outcome is not None:
                 self._settle(Settlement(lease, outcome, ended - self.started))
             if ended - turn > _TURN_SECONDS:
@@ -102,19 +102,19 @@ class Executor:
             self._timer.cancel()
 
     def interrupt(self, why: Interruption) -> None:
-        """End the attempt that is under way. Has no effect when none is, or when it is being ended already."""
+        """End the attempt under way. Does nothing if there is none, or if it is being ended already."""
         if self.lease is not None and self.interruption is None and self._task is not None:
             self.interruption = why
             self._task.cancel()
 
     @property
     def handler(self) -> Handler | None:
-        """The handler of what is under way."""
+        """The handler of the attempt under way."""
         lease = self.lease
         return None if lease is None else self._handlers[lease.job.kind]
 
     async def _attempt(self, lease: Lease) -> Outcome | None:
-        """The outcome; None where it would count for nothing, the lease being lost."""
+        """Return the outcome; None if the lease is lost, because the queue would refuse it."""
         job = lease.job
         handler = self._handlers[job.kind]
         if handler.retries is not None and job.attempt > handler.retries + 1:
@@ -139,7 +139,7 @@ class Executor:
                 caught = ProcessingError("the attempt cancelled itself (asyncio.CancelledError)")
         except SystemExit as exit_:
             caught = CrashedError(f"the handler called sys.exit({exit_.code!r})")
-        except BaseException as error:  # noqa: BLE001  whatever a handler raises is its verdict, and is recorded as such
+        except BaseException as error:  # noqa: BLE001  anything a handler raises is its outcome, and is recorded as such
             caught = error
         finally:
             self.lease = None
@@ -154,7 +154,7 @@ class Executor:
             self._tools.ended(kit, outcome, caught)
         elif interrupted and isinstance(outcome, Failed):
             self._tools.failed(job, handler, outcome, None)
-        # Its traceback leads back here: a cycle that would keep what the attempt held, pages and all, for long.
+        # Its traceback refers to this frame: the cycle would keep the attempt's objects, such as pages, alive for long.
         del caught
         return outcome
 
@@ -175,7 +175,7 @@ class Executor:
             child = await self._children.take()
         except WorkerError as error:
             return outcome_of_error(handler, job, error)
-        # The time starts now: importing the handler file is not the job's fault.
+        # The timeout starts now: the time to import the handler file is not the job's.
         self.started = self._loop.time()
         self._arm(handler)
         try:
@@ -183,14 +183,14 @@ class Executor:
         except BaseException as error:
             await self._children.end(child)
             if isinstance(error, WorkerError):
-                return self._failed_without_a_word(handler, job, error)
+                return self._failed_in_child(handler, job, error)
             raise
         self._children.put(child)
         self._tools.take_encoded(job, records)
         return outcome
 
-    def _failed_without_a_word(self, handler: Handler, job: Job, error: WorkerError) -> Outcome:
-        """The child died of the job, and left nothing but the fact."""
+    def _failed_in_child(self, handler: Handler, job: Job, error: WorkerError) -> Outcome:
+        """Return the outcome of an attempt whose child process died or gave no outcome."""
         outcome = outcome_of_error(handler, job, error)
         if isinstance(outcome, Failed):
             self._tools.failed(job, handler, outcome, None)
@@ -202,25 +202,25 @@ class Executor:
         if timer is None or timer.when() > deadline:
             if timer is not None:
                 timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._ring)
+            self._timer = self._loop.call_at(deadline, self._timer_fired)
 
-    def _ring(self) -> None:
+    def _timer_fired(self) -> None:
         self._timer = None
         deadline, handler = self.deadline, self.handler
         if deadline is None or handler is None:
             return
         if self._loop.time() < deadline:
-            self._timer = self._loop.call_at(deadline, self._ring)
+            self._timer = self._loop.call_at(deadline, self._timer_fired)
         elif self.interruption is None:
             self.interrupt(Interruption.TIMEOUT)
-            self._timer = self._loop.call_later(_INSIST_SECONDS, self._ring)
+            self._timer = self._loop.call_later(_INSIST_SECONDS, self._timer_fired)
         elif handler.is_async and self._task is not None:
             self._task.cancel()
-            self._timer = self._loop.call_later(_INSIST_SECONDS, self._ring)
+            self._timer = self._loop.call_later(_INSIST_SECONDS, self._timer_fired)
 
 
 def timed_out(handler: Handler) -> TimedOutError:
-    """The error of an attempt that was ended at its timeout."""
+    """Return the error of an attempt that was ended at its timeout."""
     return TimedOutError(f"it took longer than its {handler.timeout.total_seconds():g} s and was ended")
 
 

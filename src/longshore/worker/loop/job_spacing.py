@@ -1,8 +1,8 @@
-"""The tempo of a worker: how many jobs at once, and how long a pause between two. Both may change while it runs.
+"""Job spacing: how many jobs at once, and how long a pause between two. Both may change while the worker runs.
 
-A job begins no sooner than a pause after the last one of this worker began or ended, whichever came later; where jobs
-are run one at a time, that is the time between the end of one and the beginning of the next. While there are pauses,
-runners take turns, and a job is claimed only when its turn has come: until then it is anybody's.
+A job begins no sooner than a pause after the last job of this worker began or ended, the later of the two. With a
+concurrency of 1, that is the time between the end of one job and the beginning of the next. While there are pauses,
+executors take turns, and a job is claimed only when its turn has come: until then any worker may claim it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from longshore.worker.leases.held_leases import HeldLeases
 
 
 class Retirable(Protocol):
-    """Who takes turns."""
+    """An executor, as far as job spacing needs to know it."""
 
     retired: bool
-    """It is to take no more jobs."""
+    """Whether it takes no more jobs."""
 
 
 class JobSpacing:
-    """What the claimer and the runners go by."""
+    """The concurrency and the pauses of one worker."""
 
     def __init__(self, concurrency: int, delay: SecondsRange, clock: Clock) -> None:
         self.concurrency = concurrency
@@ -38,41 +38,41 @@ class JobSpacing:
         self._changed = asyncio.Event()
 
     def change(self, concurrency: int, delay: SecondsRange) -> None:
-        """From now on, so many at once and such pauses; one that is under way is drawn anew."""
+        """Use this concurrency and this delay from now on. A pause under way is drawn again."""
         if not self.pauses:
-            # When a job last began or ended was of no interest until now.
+            # Without pauses, nothing recorded when a job last began or ended.
             self._last = self._clock.monotonic()
         self.concurrency = concurrency
         self.delay = delay
         self.pauses = delay.high > 0
-        self.look_up()
+        self.wake()
 
-    def look_up(self) -> None:
-        """Something has changed: whoever waits for a pause to end looks around first."""
+    def wake(self) -> None:
+        """Let every executor that waits for the end of a pause check what has changed."""
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def next(self, hand: HeldLeases, runner: Retirable) -> Lease | None:
-        """The next job for this runner, when its turn has come and the pause is over.
+    async def next(self, leases: HeldLeases, executor: Retirable) -> Lease | None:
+        """Return the next job for this executor, when its turn has come and the pause is over.
 
-        None where it should look around first: the tempo has changed, the runner is retired, or the hand is closed.
+        None if something has changed first: the spacing, the executor is retired, or `leases` is closed.
         """
         async with self._turn:
-            if runner.retired or hand.closed or not self.pauses or not await self._pause_is_over():
+            if executor.retired or leases.closed or not self.pauses or not await self._pause_is_over():
                 return None
-            lease = await hand.next()
+            lease = await leases.next()
             if lease is not None:
                 self._last = self._clock.monotonic()
             return lease
 
-    def ended(self, hand: HeldLeases) -> None:
-        """A job has ended: the pause counts from here, also for whoever waits already, for its end or for a job."""
+    def ended(self, leases: HeldLeases) -> None:
+        """Start the pause from now, because a job has ended. Executors that wait already wait longer."""
         self._last = self._clock.monotonic()
-        self.look_up()
-        hand.recall()
+        self.wake()
+        leases.recall()
 
     async def _pause_is_over(self) -> bool:
-        """True once it is; False where something changed before."""
+        """Return True at the end of the pause, False as soon as something has changed."""
         seconds = self._last + self.delay.draw() - self._clock.monotonic()
         if seconds <= 0:
             return True

@@ -1,7 +1,7 @@
-"""Where a worker looks for work: which partitions each of its claims asks for, and in which order.
+"""The partitions that a worker claims jobs from, and in which order.
 
-A worker that has no scope of its own looks everywhere it was told to (`Everywhere`). A fleet gives its workers one that
-shares the partitions out among them.
+A worker on its own claims from all partitions of its configuration at once (`Everywhere`). A fleet gives its workers a
+scope that divides the partitions among them.
 """
 
 from __future__ import annotations
@@ -15,46 +15,46 @@ from longshore.lease import Lease, Want
 from longshore.queue import Queue
 
 Partitions = frozenset[str] | None
-"""Which partitions; None is all there are."""
+"""Some partitions; None means all."""
 Take = Callable[[Partitions], Awaitable[list[Lease]]]
-"""Claim from these partitions. Never called with none at all."""
+"""Claims from these partitions. Never called with an empty set."""
 
 
 class PartitionScope(Protocol):
-    """Decides, claim by claim, which partitions a worker takes jobs from. All of it happens in one event loop."""
+    """Decides for each claim which partitions a worker takes jobs from. Used in one event loop only."""
 
     @property
     def reach(self) -> Partitions:
-        """Where work for this worker may appear: what it waits for when there is none."""
+        """The partitions in which jobs for this worker may appear; it waits for these when there is no work."""
 
     async def claim(self, take: Take) -> list[Lease]:
-        """Try the partitions in order of preference until `take` brings something.
+        """Try the partitions in order of preference until `take` returns leases.
 
-        Whatever `take` or the queue raises comes through, and the next call begins anew.
+        Raises what `take` or the queue raises; the next call then starts again from the first.
         """
 
     async def changed(self) -> None:
         """Return when `reach` has changed since this was last awaited."""
 
     async def keep(self) -> None:
-        """Do what has to be done now and then, until cancelled."""
+        """Do the periodic work of the scope, until cancelled."""
 
     def retire(self) -> None:
-        """The worker claims nothing any more; what it holds it still works on."""
+        """Note that the worker claims nothing more. It still finishes the jobs it holds."""
 
     async def close(self) -> None:
-        """The worker is done. Raises what the queue raises."""
+        """Leave the scope, at the end of the worker. Raises what the queue raises."""
 
 
 class Scoping(Protocol):
-    """What a worker is told before it starts, and makes its scope of when it does."""
+    """Makes the scope of a worker when it starts."""
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> PartitionScope:
-        """The scope of the worker that wants this. `busy` says which partitions it holds jobs of."""
+        """Return the scope of the worker with this `want`. `busy` returns the partitions of the jobs it holds."""
 
 
 class Everywhere:
-    """The scope of a worker on its own: the partitions it was told to look in, all at once."""
+    """The scope of a worker on its own: all partitions of its configuration, at once."""
 
     def __init__(self, partitions: Partitions) -> None:
         self.reach = partitions

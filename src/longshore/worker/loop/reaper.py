@@ -1,4 +1,4 @@
-"""The reaper: brings back what silent workers held, now and then and whenever there is nothing to claim."""
+"""The reaper: brings back the jobs of silent workers, at intervals and when there is nothing to claim."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import random
 
 import structlog
 
-from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
-from longshore.queue import Queue
-from longshore.worker.config import WorkerConfig
-from longshore.worker.status.log_reporter import LogReporter
+from longshore.worker.context import WorkerContext
 
 _AT_MOST_EVERY = 1.0
 
@@ -18,23 +15,23 @@ log = structlog.get_logger()
 
 
 class Reaper:
-    """Every worker is one, so recovery needs nobody in particular to be alive."""
+    """The reaper of one worker. Every worker has one, so recovery depends on no particular process."""
 
-    def __init__(self, config: WorkerConfig, queue: Queue, clock: Clock, reporter: LogReporter) -> None:
-        self._interval = max(_AT_MOST_EVERY, config.lease.total_seconds() / 3)
-        self._queue = queue
-        self._clock = clock
-        self._reporter = reporter
+    def __init__(self, context: WorkerContext) -> None:
+        self._interval = max(_AT_MOST_EVERY, context.config.lease.total_seconds() / 3)
+        self._queue = context.queue
+        self._clock = context.clock
+        self._reporter = context.reporter
         self._last = float("-inf")
 
     async def run(self) -> None:
-        """Reap about three times a lease, until cancelled. By chance a little sooner or later than other workers."""
+        """Reap about three times a lease, until cancelled; with jitter, so that workers do not all reap at once."""
         while True:
             await self._clock.sleep(self._interval * random.uniform(0.75, 1.25))  # noqa: S311  no secret hangs on it
             await self.reap()
 
     async def reap(self) -> int:
-        """How many jobs came back. Does nothing where it was done a moment ago."""
+        """Return how many jobs were brought back. Does nothing within a second of the last call."""
         now = self._clock.monotonic()
         if now - self._last < _AT_MOST_EVERY:
             return 0
@@ -42,7 +39,8 @@ class Reaper:
         try:
             reaped = await self._queue.reap()
         except QueueUnavailableError as error:
-            log.debug("Queue unavailable while bringing back jobs", error=str(error))  # whoever claims says so aloud
+            # Not a warning: the claimer logs one.
+            log.debug("Queue unavailable while bringing back jobs", error=str(error))
             return 0
         if reaped.returned or reaped.failed:
             self._reporter.reaped(reaped.returned, reaped.failed)

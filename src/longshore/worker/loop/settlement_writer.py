@@ -1,4 +1,4 @@
-"""The one way in which a worker settles: first the records of completed attempts, then their outcomes.
+"""The only way in which a worker settles: first the records of completed attempts, then their outcomes.
 
 Invariant: no attempt is settled as completed before its records are durable. A completed job is never run again, so its
 records would be lost. `settle` raises when the records cannot be kept. `settle_last`, after which the process ends,
@@ -19,7 +19,7 @@ from longshore.worker.kit.attempt_records import AttemptName, AttemptRecords
 from longshore.wrappers.worker_queue import WorkerQueue
 
 _RECORDS_SECONDS = 4.0
-"""The time that the records get in `settle_last`. Shorter than the guardian's patience with a silent worker."""
+"""The time limit for the records in `settle_last`. Shorter than the time after which the guardian kills the worker."""
 
 log = structlog.get_logger()
 
@@ -42,11 +42,11 @@ class SettlementWriter:
         return await self.queue.settle(settlements)
 
     def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> None:
-        """Mark the records of what `settle` has settled."""
+        """Mark the records of the attempts that `settle` has settled."""
         self._records.settled(settlements, accepted)
 
     async def settle_last(self, settlements: Sequence[Settlement]) -> None:
-        """Settle right before the process ends, from the event loop of any thread. There is no second try.
+        """Settle right before the process ends, from the event loop of any thread, without a second try.
 
         Completed attempts whose records cannot be kept are given back. Raises `QueueError` when nothing can be settled.
         """
@@ -72,7 +72,7 @@ class SettlementWriter:
             async with asyncio.timeout(_RECORDS_SECONDS):
                 records = await self._records.in_this_loop()
                 await records.keep()
-        except Exception as error:  # noqa: BLE001 (said here, and what to do about it does not depend on the cause)
+        except Exception as error:  # noqa: BLE001 (logged here; the remedy is the same for every cause)
             jobs = len(self._records.unkept)
             cause = str(error) or type(error).__name__
             log.warning("The last records could not be kept; their jobs are given back", jobs=jobs, error=cause)

@@ -1,21 +1,22 @@
-"""The settler: writes outcomes in batches, by size or after a few milliseconds, while the runners go on.
+"""The settler: writes outcomes in batches, by size or after a few milliseconds, while the executors go on.
 
-Nothing is lost on the way. A queue that is out of reach is tried again, for as long as the leases can last once the
-worker is stopping. An outcome that the medium cannot store (and nothing but that) becomes a failure that says so.
+No outcome is lost on the way. If the queue is out of reach the settler tries again, without limit while the worker runs
+and for a lease length while it drains. An outcome that the medium cannot store (and only that one) becomes a failure
+that says so.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 from longshore.clock import Clock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.outcome import Settlement
 from longshore.settlement.repair import reconsidered, unstorable
 from longshore.system.backoff import Backoff
-from longshore.worker.leases.held_leases import HeldLeases
+from longshore.worker.leases.pending_settlements import PendingSettlements
+from longshore.worker.loop.events import WorkerEvents
 from longshore.worker.loop.settlement_writer import SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
@@ -23,94 +24,48 @@ _GATHER_SECONDS = 0.005
 _TRIES_WHEN_REFUSED = 3
 
 
-class SettleEvents(Protocol):
-    """Who wants to know how the writing goes."""
-
-    def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
-        """These were written, or refused because their lease is gone."""
-
-    def rested(self) -> None:
-        """Nothing is left to write."""
-
-    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
-        """The queue is out of reach; it is tried again after `wait` seconds."""
-
-    def fatal(self, error: QueueError) -> None:
-        """The queue cannot be written to at all."""
-
-
 class Settler:
-    """The one who writes."""
+    """The loop that writes the pending settlements of one worker."""
 
     def __init__(
         self,
         writer: SettlementWriter,
-        hand: HeldLeases,
+        pending: PendingSettlements,
         clock: Clock,
-        size: int,
-        listener: SettleEvents,
+        events: WorkerEvents,
         patience: Callable[[], float | None],
     ) -> None:
-        """`patience` says for how many seconds a queue may be out of reach; None for any."""
+        """`patience` returns how many seconds an outage of the queue may last; None for any time."""
         self._writer = writer
-        self._hand = hand
+        self._pending = pending
         self._clock = clock
-        self._size = size
-        self._listener = listener
+        self._events = events
         self._patience = patience
-        self._waiting: list[Settlement] = []
-        self._writing: list[Settlement] = []
-        self._some = asyncio.Event()
-        self._enough = asyncio.Event()
         self._closing = False
         self.unwritten = 0
         """Outcomes that had to be given up; their jobs come back when the lease expires."""
 
-    @property
-    def outstanding(self) -> list[Settlement]:
-        """What is not written yet, or not known to be. From any thread."""
-        return [*self._writing, *self._waiting]
-
-    @property
-    def busy(self) -> int:
-        """How many are not written yet."""
-        return len(self._writing) + len(self._waiting)
-
-    def put(self, settlement: Settlement) -> None:
-        """Take an outcome. From here on the lease is the settler's affair."""
-        waiting, hand = self._waiting, self._hand
-        # In this order: the renewal thread may look in between, and must find the lease in one place at least.
-        waiting.append(settlement)
-        hand.held.pop(settlement.lease.job.id, None)
-        if len(waiting) == 1:
-            self._some.set()
-        # Nothing under way means that nothing would join the batch.
-        if len(waiting) >= self._size or not hand.held:
-            self._enough.set()
-
     async def run(self) -> None:
         """Write until `close`."""
-        loop = asyncio.get_running_loop()
-        while not (self._closing and not self._waiting):
-            await self._some.wait()
-            if not self._closing and not self._enough.is_set():
-                timer = loop.call_later(_GATHER_SECONDS, self._enough.set)
-                await self._enough.wait()
+        loop, pending = asyncio.get_running_loop(), self._pending
+        some, enough = pending.some, pending.enough
+        while not (self._closing and not pending.waiting):
+            await some.wait()
+            if not self._closing and not enough.is_set():
+                timer = loop.call_later(_GATHER_SECONDS, enough.set)
+                await enough.wait()
                 timer.cancel()
-            self._some.clear()
-            self._enough.clear()
-            self._writing, self._waiting = self._waiting, []
-            if self._writing:
-                await self._write(self._writing)
-                self._writing = []
-                if not self._waiting:
-                    self._listener.rested()
+            if batch := pending.begin_batch():
+                await self._write(batch)
+                pending.end_batch()
+                if not pending.waiting:
+                    self._events.rested()
 
     def close(self) -> None:
         """Let `run` end when everything is written."""
         self._closing = True
-        self._some.set()
-        self._enough.set()
+        self._pending.some.set()
+        self._pending.enough.set()
 
     async def _write(self, batch: list[Settlement]) -> None:
         backoff = Backoff(0.5, 30.0)
@@ -127,12 +82,12 @@ class Settler:
                     left = began + patience - self._clock.monotonic()
                     if left <= 0:
                         self.unwritten += len(batch)
-                        self._listener.fatal(error)
+                        self._events.fatal(error)
                         return
                     wait = min(wait, left)
-                self._listener.unavailable("writing outcomes", error, wait)
+                self._events.unavailable("writing outcomes", error, wait)
             except QueueError as error:
-                self._listener.fatal(error)
+                self._events.fatal(error)
                 if tries == _TRIES_WHEN_REFUSED:
                     self.unwritten += len(batch)
                     return
@@ -144,10 +99,10 @@ class Settler:
         if tries > 1:
             accepted = await reconsidered(self._writer.queue, batch, accepted)
         self._writer.settled(batch, accepted)
-        self._listener.settled(batch, accepted)
+        self._events.settled(batch, accepted)
 
     async def _write_singly(self, batch: list[Settlement], error: Exception) -> None:
-        """One outcome of the batch cannot be stored. Find it, and keep it from spoiling the others."""
+        """Find the outcome of the batch that cannot be stored, and write the others."""
         if len(batch) > 1:
             for settlement in batch:
                 await self._write([settlement])

@@ -1,11 +1,11 @@
-"""When a worker ends by itself. A stop condition looks at a snapshot of the worker and gives a reason, or None.
+"""Stop conditions: when a worker ends by itself. Each looks at a snapshot of the worker and returns a reason, or None.
 
     @stop_condition
     def enough_failures(snapshot):
         if snapshot.failed > 100:
             return "more than 100 attempts failed"
 
-in the handler file adds a condition of the user's own.
+in the handler file adds a condition of the user.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     failed: int = 0
     """Attempts that failed, whether their job is tried again or not."""
     in_hand: int = 0
-    """Jobs that are held: waiting here, under way, or not yet settled."""
+    """Jobs in flight: ready, under way, or not yet settled."""
     errors_in_a_row: int = 0
     empty_polls: int = 0
-    """Looks for work in a row that found none, while nothing was in hand."""
+    """Looks for work in a row that found none, while nothing was in flight."""
     idle: timedelta = timedelta(0)
-    """How long nothing has been in hand."""
+    """How long nothing has been in flight."""
     uptime: timedelta = timedelta(0)
     remaining: int | None = None
-    """Jobs that are unfinished and could still come to this worker; None while that is not known."""
+    """Unfinished jobs that could still come to this worker; None if that is not known."""
     left_to_others: int = 0
     """Unfinished jobs of the run that this worker has no handler for, or that are not of its partitions."""
 
     @property
     def ended(self) -> int:
-        """Attempts that came to a verdict."""
+        """Attempts that completed or failed."""
         return self.completed + self.failed
 
     @cached_property
     def memory_percent(self) -> float:
-        """How much of the machine's memory is in use. Measured when first asked for."""
+        """The percentage of the machine's memory in use. Measured at the first access."""
         return health.memory_percent()
 
 
 class StopCondition(Protocol):
-    """Anything with this method is a stop condition."""
+    """A reason to stop a worker; any object with this method is one."""
 
     def check(self, snapshot: Snapshot) -> str | None:
-        """The reason to stop, in words a person understands, or None to go on."""
+        """Return the reason to stop, in words a person understands, or None to go on."""
 
 
 class MaxWork(msgspec.Struct, frozen=True):
-    """Stop after so many attempts with a verdict. Exact: the worker never claims more than it may still finish."""
+    """Stop after exactly `limit` attempts that completed or failed: no job is claimed beyond that."""
 
     limit: int
 
@@ -70,13 +70,13 @@ class MaxWork(msgspec.Struct, frozen=True):
             return f"reached the limit of {self.limit:,} jobs"
         return None
 
-    def room(self, snapshot: Snapshot) -> int:
-        """How many more jobs may be claimed."""
+    def left(self, snapshot: Snapshot) -> int:
+        """Return how many more jobs may be claimed."""
         return max(0, self.limit - snapshot.ended - snapshot.in_hand)
 
 
 class MaxEmptyPolls(msgspec.Struct, frozen=True):
-    """Stop after so many looks in a row that found nothing."""
+    """Stop after `limit` looks for work in a row that found none."""
 
     limit: int
 
@@ -87,7 +87,7 @@ class MaxEmptyPolls(msgspec.Struct, frozen=True):
 
 
 class MaxIdle(msgspec.Struct, frozen=True):
-    """Stop after so long without work."""
+    """Stop after `limit` without work."""
 
     limit: timedelta
 
@@ -98,10 +98,11 @@ class MaxIdle(msgspec.Struct, frozen=True):
 
 
 class RunFinished(msgspec.Struct, frozen=True):
-    """Stop when nothing is left to come: of the run, or, without one, of the whole queue.
+    """Stop when no job is left for this worker in the run; without a run, in the whole queue.
 
-    Jobs held by other workers count, for they may come back or bring follow-on jobs. Pending jobs of other partitions
-    do not keep it; nor do those of kinds it has no handler for, once nobody has touched them for a lease length.
+    Jobs held by other workers count, because they may come back or bring follow-on jobs. Pending jobs of other
+    partitions do not count. Pending jobs of kinds without a handler here count until their number has not changed for a
+    lease length.
     """
 
     run: str | None = None
@@ -116,7 +117,7 @@ class RunFinished(msgspec.Struct, frozen=True):
 
 
 class MaxMemory(msgspec.Struct, frozen=True):
-    """Stop when more than this share of the machine's memory is in use."""
+    """Stop when more than `percent` of the machine's memory is in use."""
 
     percent: float
 
@@ -127,7 +128,7 @@ class MaxMemory(msgspec.Struct, frozen=True):
 
 
 class UserStop:
-    """A function of the user's own, made a stop condition by `@stop_condition`."""
+    """A function that `@stop_condition` made a stop condition."""
 
     def __init__(self, function: Callable[[Snapshot], str | None]) -> None:
         self.function = function
@@ -140,17 +141,17 @@ class UserStop:
         reason: object = self.function(snapshot)
         if not reason:
             return None
-        # People return True as well; then the function's name is all that can be said.
+        # People also return True; then the reason can only name the function.
         return reason if isinstance(reason, str) else f"{getattr(self.function, '__name__', 'a condition')} says so"
 
 
 def stop_condition(function: Callable[[Snapshot], str | None]) -> UserStop:
-    """Make a function in the handler file a stop condition: it is given a `Snapshot` and returns a reason, or None."""
+    """Make a function in the handler file a stop condition. It takes a `Snapshot` and returns a reason, or None."""
     return UserStop(function)
 
 
 def stop_conditions_in(handler_file: Path) -> tuple[StopCondition, ...]:
-    """The stop conditions a handler file declares. It must have been loaded."""
+    """Return the stop conditions that a handler file declares. The file must have been loaded."""
     origin = str(handler_file.resolve())
     found: list[Any] = []
     for module in list(sys.modules.values()):
@@ -160,7 +161,7 @@ def stop_conditions_in(handler_file: Path) -> tuple[StopCondition, ...]:
 
 
 def spans(*values: timedelta) -> str:
-    """Spans as people say them, the last one deciding the unit: `0.1 of 2.0 h`, `4 of 60 s`."""
+    """Return durations as text; the last one decides the unit: `0.1 of 2.0 h`, `4 of 60 s`."""
     unit, seconds = ("h", 3600) if values[-1] >= timedelta(minutes=6) else ("s", 1)
     digits = 1 if unit == "h" else 0
     return " of ".join(f"{value.total_seconds() / seconds:.{digits}f}" for value in values) + f" {unit}"

@@ -1,1 +1,1 @@
-"""What a worker counts, logs and reports about itself."""
+"""The counts, log lines, status and final report of a worker."""

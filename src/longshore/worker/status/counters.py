@@ -1,4 +1,4 @@
-"""What a worker did, and why it ended."""
+"""The counts of a worker, its exit codes and its final report."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Queue
 
 _ANSWER_SECONDS = 2.0
-"""What the queue is given to tell the claim success rate: nobody waits for it in order to leave."""
+"""How long the queue may take to return the claim success rate: the worker does not wait longer to end."""
 
 log = structlog.get_logger()
 
 
 class Exit(IntEnum):
-    """How a worker's process ends."""
+    """The exit codes of a worker."""
 
     OK = 0
     """A limit was reached, the run is finished, or a signal drained it."""
     FAILED = 1
-    """The queue is lost for good, or the system failed."""
+    """The queue cannot be used any more, or the system failed."""
     USAGE = 2
-    """What was asked cannot be done as asked."""
+    """The command or its settings cannot be carried out."""
     BLOCKED = 3
     """An async handler blocked the event loop past its timeout, and the worker had to leave."""
     INTERRUPTED = 130
-    """A second Ctrl-C: everything was given back."""
+    """A second Ctrl-C: all jobs in flight were given back."""
 
 
 class Verdicts(msgspec.Struct):
-    """One written batch, sorted."""
+    """The settlements of one batch, by outcome."""
 
     completed: list[Settlement] = []
     failed: list[tuple[Settlement, bool]] = []
-    """With whether the job is tried again."""
+    """Each with whether the job will be tried again."""
     refused: list[Settlement] = []
     """Their lease was gone."""
     seconds: float = 0.0
-    """What the attempts took together."""
+    """The total time of the attempts."""
 
 
 class WorkerCounters(msgspec.Struct):
@@ -69,11 +69,11 @@ class WorkerCounters(msgspec.Struct):
 
     @property
     def ended(self) -> int:
-        """Attempts that came to a verdict."""
+        """Attempts that completed or failed."""
         return self.completed + self.failed + self.retried
 
     def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
-        """Add a written batch, and say what it was."""
+        """Add a settled batch, and return it sorted by outcome."""
         verdicts = Verdicts()
         for settlement, ok in zip(settlements, accepted, strict=True):
             outcome = settlement.outcome
@@ -101,7 +101,7 @@ class WorkerCounters(msgspec.Struct):
         return verdicts
 
     def vitals(self, uptime: float, queue_error: str, queue_silence: float) -> Vitals:
-        """How the worker is now, with a queue that refused with this error, or has not answered for so long."""
+        """Return the present health of the worker. `queue_silence` is in seconds, 0 while the queue answers."""
         return Vitals(
             uptime=uptime,
             claimed=self.claimed,
@@ -119,7 +119,7 @@ class WorkerCounters(msgspec.Struct):
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's whole life in figures."""
+    """The final report of a worker."""
 
     worker: str
     claimed: int
@@ -130,9 +130,9 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that failed and whose job is tried again."""
     snoozed: int
     released: int
-    """Jobs given back untouched."""
+    """Jobs given back without an outcome."""
     stale: int
-    """Jobs whose lease was lost: what came of them here counted for nothing."""
+    """Jobs whose lease was lost: their outcomes here were discarded."""
     lost_races: int
     """How often there was work and another worker was faster."""
     started: float
@@ -143,18 +143,18 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     exit_code: int
     target: int | None = None
-    """How many attempts it was to make, where that was said."""
+    """The number of attempts after which it was to stop; None without a limit."""
     claim_success_rate: float | None = None
-    """That of the whole queue when the worker ended, where the queue counts it."""
+    """The rate of the whole queue when the worker ended; None if the queue does not count it."""
 
     @property
     def per_hour(self) -> float:
-        """Jobs done with, completed or failed for good, in an hour."""
+        """Jobs per hour that completed or failed for good."""
         return per_hour(self.completed + self.failed, self.seconds)
 
     @property
     def share(self) -> float | None:
-        """How much of the target was reached, 1 being all of it. Every attempt counts, as it does for the target."""
+        """The reached share of the target, from 0 to 1. Every attempt counts, as it does for the target."""
         return (self.completed + self.failed + self.retried) / self.target if self.target else None
 
     @property
@@ -170,7 +170,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_success_rate(queue: Queue) -> float | None:
-    """That of the queue; None where it does not count races, or does not answer (soon) any more."""
+    """Return the claim success rate of the queue; None if it does not count races, or does not answer in time."""
     if not queue.traits.counts_races:
         return None
     try:

@@ -1,8 +1,8 @@
-"""The reporter: what a worker says. The phrases are stable, for those who search logs for them.
+"""The log lines of a worker. Their phrases are stable, because people search logs for them.
 
-A line for each job while that is readable; past twenty lines a second they are folded into counts, once a second, so
-that ten thousand jobs a second cost no more to report than ten. Failures are always named: in a flood, one line for
-each sort of failure, with an example.
+Each job has a line of its own up to twenty lines a second. Beyond that, lines are folded into counts once a second, so
+that ten thousand jobs a second cost no more to log than ten. Failures are always named: in a flood, one line for each
+sort of failure, with an example.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from longshore.worker.status.counters import WorkerReport
 
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
-_SAY_AGAIN_SECONDS = 60.0
+_LOG_AGAIN_SECONDS = 60.0
 _FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
-"""Seconds between two lines about a queue that is out of reach: at first, and when it has been so for long."""
+"""Seconds between two lines about a queue that is out of reach: at first, and at most."""
 
 
 class LogReporter:
-    """Says what happens, to the log."""
+    """Writes the log lines of one worker."""
 
     def __init__(self, config: WorkerConfig, clock: Clock) -> None:
         self._config = config
@@ -72,7 +72,7 @@ class LogReporter:
         self._log.info("Looking for work")
 
     def claimed(self, leases: Sequence[Lease]) -> None:
-        if not self._may_say(1):
+        if not self._may_log(1):
             self._claimed += len(leases)
         elif len(leases) == 1:
             self._log.info("Claimed work", **_named(leases[0]))
@@ -80,40 +80,40 @@ class LogReporter:
             self._log.info("Claimed work", jobs=len(leases))
 
     def completed(self, settlements: Sequence[Settlement], ended: int) -> None:
-        """These were settled as completed, the last of them as the `ended`th attempt that came to a verdict."""
+        """Log completed attempts. `ended` is how many attempts have ended, the last of these included."""
         self._finished += len(settlements)
-        if not self._may_say(len(settlements)):
+        if not self._may_log(len(settlements)):
             self._completed += len(settlements)
             return
         for number, settlement in enumerate(settlements, ended - len(settlements) + 1):
-            said = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
-            self._log.info("Completed work", **said)
+            fields = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
+            self._log.info("Completed work", **fields)
 
     def failed(self, settlement: Settlement, ended: int, *, again: bool) -> None:
-        """This was settled as failed, as the `ended`th attempt that came to a verdict."""
+        """Log a failed attempt. `ended` is how many attempts have ended, this one included."""
         outcome = settlement.outcome
         if not isinstance(outcome, Failed):
             return
         self._finished += not again
-        if not self._may_say(1):
+        if not self._may_log(1):
             sort = _sort(settlement, outcome)
             fold = self._failures.setdefault(sort, _Fold(settlement.lease, outcome))
             fold.count += 1
             return
-        say = self._log.warning if again else self._log.error
+        write = self._log.warning if again else self._log.error
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
         plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
         plan |= self._share(ended)
-        say("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
+        write("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
-        if self._may_say(1):
+        if self._may_log(1):
             self._log.warning("lost lease", **_named(lease), consequence=what)
         else:
             self._lost += 1
 
     def lost_race(self) -> None:
-        if self._may_say(1):
+        if self._may_log(1):
             self._log.info("lost claim race")
 
     def reaped(self, returned: int, failed: int) -> None:
@@ -130,54 +130,54 @@ class LogReporter:
                 parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
         if snapshot.remaining:
             parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
-            # That is likely to last, and a line for every look would drown all others.
+            # This is likely to last, and a line for every look would hide all others.
             now = self._clock.monotonic()
             if now < self._no_work_again:
                 return
-            self._no_work_again = now + _SAY_AGAIN_SECONDS
+            self._no_work_again = now + _LOG_AGAIN_SECONDS
         self._log.info(f"No work available ({', '.join(parts)}); next look in {wait:.1f} s")
 
     def hosts_closed(self, hosts: frozenset[str]) -> None:
-        """Nothing is left but, perhaps, jobs of hosts that must not be asked now; said when it begins."""
+        """Log, when it begins, that jobs may be left only of hosts that take no requests now."""
         if hosts and not self._closed_hosts:
             names = ", ".join(sorted(hosts)[:3]) + (f" and {len(hosts) - 3:,} more" if len(hosts) > 3 else "")
-            self._log.info(f"Nothing to do but for hosts that take no requests now: {names} (see `longshore hosts`)")
+            self._log.info(f"No work except for hosts that take no requests now: {names} (see `longshore hosts`)")
         self._closed_hosts = hosts
 
     def proxies_wait(self, change: str) -> None:
-        """Requests wait for a proxy, or go on."""
+        """Log that requests wait for a proxy, or go on."""
         self._log.warning(f"Proxies: {change}")
 
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
-        """The queue is out of reach. Every cause is said in full once; that it lasts, more and more rarely."""
+        """Log that the queue is out of reach: each cause in full once, then short lines at growing intervals."""
         now, cause = self._clock.monotonic(), short(str(error))
         outage = self._outage = self._outage or _Outage(now)
         if now < outage.next_line:
             return
         since = f"for {spans(timedelta(seconds=now - outage.began))} now" if outage.causes else f"while {doing}"
         full = {} if cause in outage.causes else {"error": cause}
-        outage.said(now, cause)
+        outage.logged(now, cause)
         self._log.warning(f"Queue unavailable {since}; next try in {wait:.1f} s", **full)
 
     def available(self) -> None:
-        """The queue answers; says so where it did not before."""
+        """Log that the queue answers again, if it was out of reach."""
         if self._outage is not None:
             lasted = timedelta(seconds=self._clock.monotonic() - self._outage.began)
             self._outage = None
             self._log.info(f"The queue answers again, after {spans(lasted)}")
 
     def paused(self, reason: str) -> None:
-        self._log.warning(f"PAUSED: {reason}. Nothing new begins; work goes on by itself once this is put right")
+        self._log.warning(f"PAUSED: {reason}. Nothing new begins; work goes on by itself once this is fixed")
 
     def resumed(self) -> None:
-        self._log.info("RESUMED: what stood against beginning work is put right")
+        self._log.info("RESUMED: jobs may begin again")
 
     def may_sleep(self) -> None:
-        self._log.info("The machine may go to sleep: nothing here can prevent it")
+        self._log.info("The machine may go to sleep: this system offers no way to prevent it")
 
     def progress(self, vitals: Vitals, under_way: int, unwritten: int, remaining: int | None) -> None:
-        """How far it is. `unwritten` outcomes wait; `remaining` jobs of its run (of all runs, without one) are
-        unfinished, where that is known."""
+        """Log the progress. `unwritten` outcomes wait to be written. `remaining` jobs of its run (without one, of all
+        runs) are unfinished; None if that is not known."""
         known: dict[str, Any] = {"retried": vitals.retried} if vitals.retried else {}
         known |= {"unwritten": unwritten} if unwritten else {}
         known |= {} if remaining is None else {"remaining": remaining}
@@ -199,13 +199,13 @@ class LogReporter:
         self._log.info(f"STOPPING: {reason}")
 
     def stopping_in_failure(self, reason: str) -> None:
-        """It stops because it cannot go on, which someone has to see to."""
+        """Log, as an error, that the worker stops because it cannot go on."""
         self.flush()
         self._log.error(f"STOPPING: {reason}")
 
     def failed_while_stopping(self, reason: str) -> None:
-        """It was stopping for another reason when this came on top."""
-        self._log.error(f"The worker cannot end as it should: {reason}")
+        """Log an error that came while the worker was stopping for another reason."""
+        self._log.error(f"The worker cannot shut down cleanly: {reason}")
 
     def hint(self, text: str) -> None:
         self._log.info(text)
@@ -221,7 +221,7 @@ class LogReporter:
         self._log.info(f"Final statistics: {report.summary}")
 
     def flush(self) -> None:
-        """Say what was folded since the last time."""
+        """Log what was folded since the last call."""
         now = self._clock.monotonic()
         seconds = max(now - self._second, 0.001)
         self._flood = self._lines > _LINES_A_SECOND
@@ -248,7 +248,7 @@ class LogReporter:
     def _share(self, ended: int) -> dict[str, str]:
         return {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
 
-    def _may_say(self, lines: int) -> bool:
+    def _may_log(self, lines: int) -> bool:
         if self._clock.monotonic() - self._second >= 1.0:
             self.flush()
         self._lines += lines
@@ -256,7 +256,7 @@ class LogReporter:
 
 
 class _Fold:
-    """Failures of one sort within a second, and the first of them."""
+    """The failures of one sort within a second: their number, and the first of them."""
 
     __slots__ = ("count", "lease", "outcome")
 
@@ -267,7 +267,7 @@ class _Fold:
 
 
 class _Outage:
-    """One time of a queue out of reach: what has been said of it, and when there is to be a line again."""
+    """One outage of the queue: which causes were logged, and when the next line is due."""
 
     __slots__ = ("_gap", "began", "causes", "next_line")
 
@@ -276,8 +276,8 @@ class _Outage:
         self.causes: set[str] = set()
         self._gap = _FIRST_GAP
 
-    def said(self, now: float, cause: str) -> None:
-        """There has been a line of this cause."""
+    def logged(self, now: float, cause: str) -> None:
+        """Note that a line with this cause was logged."""
         self.causes.add(cause)
         self.next_line = now + self._gap
         self._gap = min(2 * self._gap, _LONGEST_GAP)
@@ -296,6 +296,6 @@ def _named(lease: Lease) -> dict[str, Any]:
 
 def _sort(settlement: Settlement, outcome: Failed) -> tuple[str, ...]:
     failure = outcome.failure
-    # Numbers and URLs differ from job to job; what is left tells one sort of failure from another.
+    # Numbers and URLs differ from job to job; the rest of the message identifies the sort of failure.
     text = re.sub(r"\S+://\S+|\d+", "#", failure.message[:200])
     return settlement.lease.job.kind, failure.error_type, failure.exception, text

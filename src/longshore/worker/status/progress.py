@@ -1,73 +1,57 @@
-"""How far the worker is: said every half minute, and shown every second to whoever watches it."""
+"""The progress of a worker: logged every half minute, and given every second to the watcher of its status."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from longshore.clock import Clock
 from longshore.errors import QueueError
-from longshore.queue import Queue
 from longshore.system.first_of import first_of
-from longshore.worker.config import WorkerConfig
-from longshore.worker.leases.held_leases import HeldLeases
+from longshore.worker.context import WorkerContext
 from longshore.worker.loop.executor_pool import ExecutorPool
 from longshore.worker.loop.partition_scope import PartitionScope
-from longshore.worker.loop.settler import Settler
-from longshore.worker.status.counters import WorkerCounters
-from longshore.worker.status.log_reporter import LogReporter
+from longshore.worker.status.blockage import Blockage
 from longshore.worker.status.worker_status import StatusWatcher, worker_status
-from longshore.wrappers.call_timer import TimedQueue
 
 _PROGRESS_SECONDS = 30.0
-_MOMENT = 1.0
-"""What the queue is given to say how much remains. Whoever waits for the line does not care why there is none."""
+_ANSWER_SECONDS = 1.0
+"""How long the queue may take to say how many jobs remain. Without an answer the line is logged without the number."""
 _SILENT_SECONDS = 20.0
-"""After this long without an answer, the queue counts as one that does not answer."""
+"""After this time without an answer, the queue counts as not answering."""
 
 
 class Progress:
-    """Knows how the worker stands. What is wrong at the moment it is told."""
+    """Logs and shows the progress of one worker."""
 
     def __init__(
         self,
-        config: WorkerConfig,
-        clock: Clock,
-        attended: TimedQueue,
-        queue: Queue,
-        reporter: LogReporter,
-        tally: WorkerCounters,
-        hand: HeldLeases,
-        settler: Settler,
-        crew: ExecutorPool,
+        context: WorkerContext,
+        executors: ExecutorPool,
         scope: PartitionScope,
+        blockage: Blockage,
+        proxies_wait: Callable[[], str],
         watcher: StatusWatcher | None,
-        proxies_rest: Callable[[], str],
     ) -> None:
-        """`attended` knows of every call to the `queue`, `proxies_rest` where requests wait for a proxy."""
-        self._config = config
-        self._clock = clock
-        self._attended = attended
-        self._queue = queue
-        self._reporter = reporter
-        self._tally = tally
-        self._hand = hand
-        self._settler = settler
-        self._crew = crew
+        """`proxies_wait` returns where requests wait for a proxy, empty if they do not."""
+        self._config = context.config
+        self._clock = context.clock
+        self._timer = context.wrapped.timer
+        self._queue = context.queue
+        self._reporter = context.reporter
+        self._counters = context.counters
+        self._in_flight = context.in_flight
+        self._executors = executors
         self._scope = scope
+        self._blockage = blockage
+        self._proxies_wait = proxies_wait
         self._watcher = watcher
-        self._proxies_rest = proxies_rest
-        self._started = clock.monotonic()
+        self._started = self._clock.monotonic()
         self._asking: asyncio.Task[int | None] | None = None
-        self.queue_error = ""
-        """What the queue refused with last; empty once it has answered."""
-        self.pause_reason = ""
-        """Why nothing may begin; empty while it may."""
 
     async def run(self) -> None:
-        """Say and show it until cancelled."""
-        said_at, ended = self._clock.monotonic(), 0
-        # At once: whoever watches knows by it that the worker was started well.
+        """Log and show it until cancelled."""
+        logged_at, ended = self._clock.monotonic(), 0
+        # At once: the first status tells the watcher that the worker has started.
         self.show()
         try:
             while True:
@@ -75,55 +59,55 @@ class Progress:
                 self._reporter.flush()
                 self.show()
                 now = self._clock.monotonic()
-                if now - said_at < _PROGRESS_SECONDS:
+                if now - logged_at < _PROGRESS_SECONDS:
                     continue
-                said_at = now
-                if self._tally.ended == ended and not (self._hand.held or self._settler.busy or self._silence):
-                    continue  # idle, which has lines of its own
-                ended = self._tally.ended
+                logged_at = now
+                if self._counters.ended == ended and not (self._in_flight.count or self._silence):
+                    continue  # an idle worker has log lines of its own
+                ended = self._counters.ended
                 remaining = await self._remaining()
-                uptime, cause = self._clock.monotonic() - self._started, self.queue_error.partition(" Fix: ")[0]
-                vitals = self._tally.vitals(uptime, cause, self._silence)
-                self._reporter.progress(vitals, self._hand.under_way, self._settler.busy, remaining)
+                uptime, cause = self._clock.monotonic() - self._started, self._blockage.queue_error
+                vitals = self._counters.vitals(uptime, cause.partition(" Fix: ")[0], self._silence)
+                self._reporter.progress(
+                    vitals, self._in_flight.leases.under_way, self._in_flight.pending.count, remaining
+                )
         finally:
             if self._asking is not None:
                 self._asking.cancel()
 
     def show(self) -> None:
-        """Tell the watcher, where there is one."""
+        """Give the watcher, if there is one, the present status."""
         if self._watcher is None:
             return
-        under_way = sorted((r for r in self._crew.runners if r.lease is not None), key=lambda r: r.started)
-        leases = [runner.lease for runner in under_way if runner.lease is not None]
+        busy = sorted((each for each in self._executors.executors if each.lease is not None), key=lambda e: e.started)
+        leases = [executor.lease for executor in busy if executor.lease is not None]
         silent = "the queue does not answer" if self._silence else ""
-        trouble = self.pause_reason or self.queue_error or silent
-        limits = self._config.partitions
         self._watcher(
             worker_status(
-                self._tally,
+                self._counters,
                 self._scope,
                 leases,
-                trouble=trouble,
-                proxies_rest=self._proxies_rest(),
-                limited_to=limits,
+                trouble=self._blockage.pause_reason or self._blockage.queue_error or silent,
+                proxies_rest=self._proxies_wait(),
+                limited_to=self._config.partitions,
             )
         )
 
     @property
     def _silence(self) -> float:
-        """For how long the queue has not answered; 0 while that is nothing to speak of."""
-        silence = self._attended.silence
+        """Seconds since the queue last answered; 0 while that is short."""
+        silence = self._timer.silence
         return silence if silence > _SILENT_SECONDS else 0.0
 
     async def _remaining(self) -> int | None:
-        """How many jobs of its run are unfinished; None where the queue does not say so within a moment."""
-        # A question that hangs is not asked a second time beside the first.
+        """Return how many jobs of the worker's run are unfinished; None if the queue does not answer soon."""
+        # If the last question still waits for its answer, no second one is sent.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
-        return await first_of(asyncio.shield(self._asking), self._clock.sleep(_MOMENT))
+        return await first_of(asyncio.shield(self._asking), self._clock.sleep(_ANSWER_SECONDS))
 
     async def _ask(self) -> int | None:
         try:
             return sum(count.remaining for count in await self._queue.stats(self._config.run))
         except QueueError:
-            return None  # whoever claims says so aloud
+            return None  # the claimer logs that the queue is out of reach

@@ -1,4 +1,4 @@
-"""How a worker stands at one moment, for whoever watches it: the supervisor of its fleet."""
+"""The status of a worker at one moment, for the supervisor of its fleet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MADE_KEY = 64
 
 
 class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker's figures since it started, and what it does now. Short: it fits into one write to a pipe."""
+    """The counts of a worker since it started, and its present state. Short enough for one write to a pipe."""
 
     completed: int = 0
     failed: int = 0
@@ -29,21 +29,21 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     """The job that has been under way longest."""
     partitions: tuple[str, ...] = ()
-    """The first of the partitions that are its own now."""
+    """The names of the first partitions that it owns now."""
     owned: int | None = None
-    """How many partitions are its own; None where partitions are not shared out."""
+    """How many partitions it owns; None if partitions are not divided among workers."""
     trouble: str = ""
-    """Why nothing goes on; empty while it does."""
+    """Why there is no progress; empty while there is."""
     proxies_rest: str = ""
-    """Where requests wait because every proxy rests; empty while they do not."""
+    """The hosts for which requests wait because every proxy rests; empty if none wait."""
 
 
 StatusWatcher = Callable[[WorkerStatus], None]
-"""Told every second, and once more at the end. It must not raise, and not take long."""
+"""Called with the status every second, and once more at the end. It must not raise, and must be quick."""
 
 
 def worker_status(
-    tally: WorkerCounters,
+    counters: WorkerCounters,
     scope: PartitionScope,
     under_way: Iterable[Lease],
     *,
@@ -51,13 +51,13 @@ def worker_status(
     proxies_rest: str = "",
     limited_to: frozenset[str] | None,
 ) -> WorkerStatus:
-    """What there is to say of a worker with these figures, which may have been limited to certain partitions."""
+    """Return the status of a worker. `limited_to` are the partitions of its configuration, None for all."""
     leases: Sequence[Lease] = list(under_way)
     own: frozenset[str] | None = getattr(scope, "own", limited_to)
     return WorkerStatus(
-        completed=tally.completed,
-        failed=tally.failed,
-        retried=tally.retried,
+        completed=counters.completed,
+        failed=counters.failed,
+        retried=counters.retried,
         under_way=len(leases),
         job=_named(leases[0]) if leases else "",
         partitions=tuple(name[:_LONGEST_NAME] for name in sorted(own)[:_NAMED]) if own else (),
@@ -72,6 +72,6 @@ def _named(lease: Lease) -> str:
     url = job.payload.get("url")
     if isinstance(url, str):
         return mask_url(url)[:_LONGEST]
-    # A key that was made from the payload tells nobody anything; its beginning is what the log shows too.
+    # A key that was made from the payload has no meaning for people; its beginning is shown, as in the log.
     key = job.key[:12] if len(job.key) == _MADE_KEY else job.key
     return f"{job.kind} {key}"[:_LONGEST] + (f" ({job.partition[:_LONGEST_NAME]})" if job.partition else "")

@@ -1,0 +1,112 @@
+"""The assembly of a worker: which parts it has, and what each is made of.
+
+claimer ──leases──▶ held leases ──▶ executors ──▶ pending settlements ──▶ settler
+   │                     ▲                                │                  │
+   └─────────────────────┴────── events ──────────────────┴──────────────────┘
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+
+from longshore.clock import SystemClock
+from longshore.handlers.handler import Handler
+from longshore.lease import Want
+from longshore.media import open_queue
+from longshore.pacing.claim_filter import ClaimFilter
+from longshore.pacing.worker_limiter import WorkerLimiter
+from longshore.worker.children.child_pool import ChildPool
+from longshore.worker.context import WorkerContext
+from longshore.worker.kit.rate_policy import rate_policy
+from longshore.worker.kit.tools import WorkerTools
+from longshore.worker.leases.renewal import Renewal
+from longshore.worker.lifecycle.services import Services
+from longshore.worker.lifecycle.shutdown import Shutdown
+from longshore.worker.loop.claimer import Claimer
+from longshore.worker.loop.event_responder import EventResponder
+from longshore.worker.loop.executor import Executor
+from longshore.worker.loop.executor_pool import ExecutorPool
+from longshore.worker.loop.idleness import Idleness
+from longshore.worker.loop.job_source import JobSource
+from longshore.worker.loop.job_spacing import JobSpacing
+from longshore.worker.loop.partition_scope import Everywhere, PartitionScope
+from longshore.worker.loop.prefetch import Prefetch
+from longshore.worker.loop.reaper import Reaper
+from longshore.worker.loop.schedule_poller import MakeStarts, SchedulePoller
+from longshore.worker.loop.settlement_writer import SettlementWriter
+from longshore.worker.loop.settler import Settler
+from longshore.worker.loop.start_gate import Gate, Gatekeeper
+from longshore.worker.loop.stop_check import StopCheck
+from longshore.worker.loop.stop_conditions import stop_conditions_in
+from longshore.worker.status.blockage import Blockage
+from longshore.worker.status.progress import Progress
+from longshore.worker.status.worker_status import StatusWatcher
+from longshore.wrappers.worker_queue import worker_queue
+
+
+class Parts:
+    """The parts of one worker, made and connected. Nothing runs yet."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        handlers: Mapping[str, Handler],
+        gate: Gate | None,
+        watcher: StatusWatcher | None,
+        starts: MakeStarts | None,
+    ) -> None:
+        config, clock, queue, in_flight = context.config, context.clock, context.queue, context.in_flight
+        incarnation, kinds = config.worker.incarnation, frozenset(handlers)
+        self.context = context
+        self.handlers = handlers
+        self.shutdown = shutdown = Shutdown(context)
+        self.services = Services(shutdown.fail)
+        self.blockage = Blockage()
+
+        mark = secrets.token_hex(8)
+        self.limiter = WorkerLimiter(rate_policy(config.kit), queue, clock)
+        self.tools = WorkerTools(
+            config.kit, incarnation, self.limiter.limiter, clock, mark=mark, tell=context.reporter.proxies_wait
+        )
+        self.children = ChildPool(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self.tools)
+        self.spacing = JobSpacing(config.concurrency, config.delay, clock)
+        self.executors = ExecutorPool(in_flight.leases, self._executor, self.services.start)
+
+        prefetch, idleness = Prefetch(config, in_flight, self.spacing), Idleness(clock)
+        events = EventResponder(context, shutdown, self.executors, prefetch, idleness, self.blockage)
+        self.writer = SettlementWriter(context.wrapped, self.tools.records)
+        self.settler = Settler(self.writer, in_flight.pending, clock, events, lambda: shutdown.patience)
+        self.renewal = Renewal(context, events)
+        self.gatekeeper = Gatekeeper(gate, clock, events)
+        self.reaper = Reaper(context)
+        self.schedule_poller = SchedulePoller(starts, queue, clock, incarnation)
+
+        want = Want(worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions)
+        self.scope: PartitionScope = (
+            config.scope.join(want, queue, clock, lambda: in_flight.partitions)
+            if config.scope is not None
+            else Everywhere(config.partitions)
+        )
+        claim_filter = ClaimFilter(
+            self.limiter.limiter, lambda: (lease.job.host for lease in in_flight.leases.held.values())
+        )
+        source = JobSource(context, want, self.scope, claim_filter, events, shutdown.stopping)
+        conditions = (*config.stop, *stop_conditions_in(config.handler_file))
+        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, events)
+        self.claimer = Claimer(
+            context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
+        )
+        self.progress = Progress(
+            context, self.executors, self.scope, self.blockage, lambda: self.tools.proxy_waits.summary, watcher
+        )
+
+    def _executor(self) -> Executor:
+        in_flight = self.context.in_flight
+        return Executor(in_flight.leases, self.handlers, self.children, self.tools, in_flight.pending.put, self.spacing)
+
+    async def second_writer(self) -> SettlementWriter:
+        """Open the queue once more, for the event loop of another thread."""
+        context = self.context
+        queue = await open_queue(context.config.queue_url)
+        return SettlementWriter(worker_queue(queue, SystemClock(), same_worker=context.wrapped), self.tools.records)

@@ -1,0 +1,115 @@
+"""The reaction of a worker to each of its events: count it, log it, and inform the parts that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from longshore.errors import QueueError
+from longshore.lease import Lease
+from longshore.outcome import Settlement
+from longshore.worker.context import WorkerContext
+from longshore.worker.lifecycle.shutdown import Shutdown
+from longshore.worker.loop.executor import Interruption
+from longshore.worker.loop.executor_pool import ExecutorPool
+from longshore.worker.loop.idleness import Idleness
+from longshore.worker.loop.prefetch import Prefetch
+from longshore.worker.status.blockage import Blockage
+
+
+class EventResponder:
+    """The `WorkerEvents` of one worker."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        shutdown: Shutdown,
+        executors: ExecutorPool,
+        prefetch: Prefetch,
+        idleness: Idleness,
+        blockage: Blockage,
+    ) -> None:
+        self._reporter = context.reporter
+        self._counters = context.counters
+        self._in_flight = context.in_flight
+        self._leases = context.in_flight.leases
+        self._shutdown = shutdown
+        self._executors = executors
+        self._prefetch = prefetch
+        self._idleness = idleness
+        self._blockage = blockage
+
+    def stop(self, reason: str) -> None:
+        """Drain the worker."""
+        self._shutdown.stop(reason)
+
+    def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
+        """Log the outage."""
+        self._blockage.queue_error = str(error)
+        self._reporter.unavailable(doing, error, wait)
+
+    def available(self) -> None:
+        """Log the end of an outage."""
+        self._blockage.queue_error = ""
+        self._reporter.available()
+
+    def fatal(self, error: QueueError) -> None:
+        """Stop the worker as failed."""
+        self._blockage.queue_error = str(error)
+        self._shutdown.fail(str(error))
+        if self._leases.unsure:
+            # The queue takes no outcome and renews no lease, so the attempts can no longer be settled.
+            self.lost(list(self._leases.held.values()))
+
+    def unwanted(self, leases: Sequence[Lease]) -> None:
+        """Give the leases back."""
+        self._in_flight.give_back(leases)
+
+    def lost(self, leases: Sequence[Lease]) -> None:
+        """End the attempts under these leases."""
+        held = self._leases
+        for lease in leases:
+            if held.held.get(lease.job.id) is not lease:
+                continue
+            self._counters.stale += 1
+            self._reporter.lost_lease(lease, "the attempt is ended")
+            held.let_go(lease)
+            if lease in held.ready:
+                held.ready.remove(lease)
+            for executor in self._executors.executors:
+                if executor.lease is lease:
+                    executor.interrupt(Interruption.LOST)
+        held.need.set()
+        if not self._in_flight.pending.count:
+            self.rested()
+
+    def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
+        """Count and log the batch, and let the claimer learn how long attempts take."""
+        counters, reporter = self._counters, self._reporter
+        ended = counters.ended
+        verdicts = counters.count(settlements, accepted)
+        for settlement in verdicts.refused:
+            reporter.lost_lease(settlement.lease, "its outcome was refused")
+        for number, (settlement, again) in enumerate(verdicts.failed, ended + 1):
+            reporter.failed(settlement, number, again=again)
+        if verdicts.completed:
+            reporter.completed(verdicts.completed, counters.ended)
+        self.available()
+        if verdicts.completed or verdicts.failed:  # a released job took no time, and says nothing about the next one
+            self._prefetch.attempts_took(verdicts.seconds / len(settlements))
+        self._leases.need.set()
+
+    def rested(self) -> None:
+        """Note that the worker is idle, unless attempts are under way."""
+        if not self._leases.held:
+            self._idleness.begin()
+
+    def paused(self, reason: str) -> None:
+        """Give back the jobs that are not begun: other workers may be able to run them."""
+        self._blockage.pause_reason = reason
+        self.unwanted(self._leases.take_back())
+        self._reporter.paused(reason)
+
+    def resumed(self) -> None:
+        """Log that work goes on."""
+        self._blockage.pause_reason = ""
+        self._reporter.resumed()

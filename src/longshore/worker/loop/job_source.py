@@ -1,0 +1,94 @@
+"""The claimer's questions to the queue. If the queue is out of reach, each reports it and waits before it returns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from longshore.errors import QueueUnavailableError
+from longshore.lease import Lease, Want
+from longshore.pacing.claim_filter import ClaimFilter
+from longshore.queue import Count
+from longshore.system.backoff import Backoff
+from longshore.system.first_of import first_of
+from longshore.worker.context import WorkerContext
+from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.partition_scope import Partitions, PartitionScope
+
+
+class JobSource:
+    """Claims jobs that this worker wants, in the partitions of its scope, of hosts that may be asked now."""
+
+    def __init__(
+        self,
+        context: WorkerContext,
+        want: Want,
+        scope: PartitionScope,
+        claim_filter: ClaimFilter,
+        events: WorkerEvents,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._queue = context.queue
+        self._clock = context.clock
+        self._leases = context.in_flight.leases
+        self._want = want
+        self._filter = claim_filter
+        self._events = events
+        self._stopping = stopping
+        self._backoff = Backoff(0.5, 30.0)
+        self.scope = scope
+        self.claim_began = 0.0
+        """When the last claim was sent (`Clock.monotonic`)."""
+
+    @property
+    def skipped_hosts(self) -> frozenset[str]:
+        """The hosts that the last claim left out."""
+        return self._want.without_hosts
+
+    async def claim(self, limit: int) -> list[Lease] | None:
+        """Return the claimed leases; None, after a wait, if the queue is out of reach."""
+        self._want = msgspec.structs.replace(self._want, without_hosts=self._filter.excluded_hosts())
+
+        def take(partitions: Partitions) -> Awaitable[list[Lease]]:
+            return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))
+
+        self.claim_began = self._clock.monotonic()
+        self._leases.claiming = True
+        try:
+            leases = await self.scope.claim(take)
+        except QueueUnavailableError as error:
+            await self._back_off("looking for work", error)
+            return None
+        finally:
+            self._leases.claiming = False
+        self._backoff.reset()
+        self._events.available()
+        return leases
+
+    async def wait(self, timeout: timedelta) -> bool:
+        """Return True as soon as there may be work, False after `timeout` or if the queue is out of reach."""
+        reach = self.scope.reach
+        if reach is not None and not reach:
+            await self._clock.sleep(timeout.total_seconds())
+            return False
+        try:
+            return await self._queue.wait(msgspec.structs.replace(self._want, partitions=reach), timeout)
+        except QueueUnavailableError as error:
+            await self._back_off("waiting for work", error)
+            return False
+
+    async def counts(self, run: str | None) -> Sequence[Count] | None:
+        """Return the job counts of a run (of all runs for None); None, after a wait, if the queue is out of reach."""
+        try:
+            return await self._queue.stats(run)
+        except QueueUnavailableError as error:
+            await self._back_off("asking whether the run is finished", error)
+            return None
+
+    async def _back_off(self, doing: str, error: QueueUnavailableError) -> None:
+        wait = self._backoff.next()
+        self._events.unavailable(doing, error, wait)
+        await first_of(self._clock.sleep(wait), self._stopping.wait())
