@@ -178,7 +178,7 @@ def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
     # Each process takes the jobs of the same hosts, or there would be many ways to be after a claim.
-    monkeypatch.setattr(HostTurn, "any", lambda: HostTurn("00", ""))
+    monkeypatch.setattr(HostTurn, "random", lambda: HostTurn("00", ""))
     start = ManualClock().now()
     template = tmp_path / "template"
     elapsed = run(template, scene, start)

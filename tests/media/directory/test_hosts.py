@@ -18,7 +18,7 @@ from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.directory import DirectoryQueue
 from longshore.media.directory.files.job_file import encode, new_record
-from longshore.media.directory.files.layout import JobFileName, host_of, lane_of, line, pending
+from longshore.media.directory.files.layout import JobFileName, host_folder, host_of, lane_of, pending
 from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Selection
@@ -109,7 +109,7 @@ async def test_a_closed_host_with_200_000_jobs_in_front_costs_no_more_than_its_n
     without = await work_of(queue, monkeypatch, 10)
     put(tmp_path, "banned.test", range(1_000_000, 1_200_000))
     beside = await work_of(queue, monkeypatch, 10)
-    shutil.rmtree(tmp_path / line(LANE, 0, host_of("banned.test")))
+    shutil.rmtree(tmp_path / host_folder(LANE, 0, host_of("banned.test")))
     # Its group and its name, in the claim and in the wait.
     assert {what: beside[what] - without[what] for what in beside if beside[what] > without[what] + 4} == {}
 
@@ -196,10 +196,10 @@ async def test_a_job_that_was_given_to_another_host_by_hand_is_set_aside(
     queue: DirectoryQueue, tmp_path: Path, what: str
 ) -> None:
     await queue.submit([job("a", "a.test"), job("b", "b.test")])
-    file = only(tmp_path, f"{line(LANE, 0, host_of('a.test'))}/*/*.json")
+    file = only(tmp_path, f"{host_folder(LANE, 0, host_of('a.test'))}/*/*.json")
     target = file.with_name(file.name.replace(host_of("a.test"), host_of("b.test")))
     if what == "folder":
-        target = only(tmp_path, f"{line(LANE, 0, host_of('b.test'))}/*") / file.name
+        target = only(tmp_path, f"{host_folder(LANE, 0, host_of('b.test'))}/*") / file.name
     file.rename(target)
     assert [lease.job.key for lease in await queue.claim(want(5))] == ["b"]
     (reason,) = (tmp_path / "rejected").glob("*.reason.txt")

@@ -113,10 +113,10 @@ async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatc
     late.open()
     for number in range(30):
         await queue.submit([job(str(number))])
-    with PendingChange(str(tmp_path), "late") as draft:
-        draft.move("nowhere", "elsewhere")
-        assert not late.commit(draft)
-    assert late.look().n == 30
+    with PendingChange(str(tmp_path), "late") as change:
+        change.move("nowhere", "elsewhere")
+        assert not late.commit(change)
+    assert late.refresh().n == 30
     await queue.close()
 
 
@@ -125,12 +125,12 @@ async def test_a_change_whose_folder_was_swept_is_not_made(tmp_path: Path) -> No
     await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))
     late.open()
-    with PendingChange(str(tmp_path), "late") as draft:
-        draft.stage([b"content"])
-        draft.move("nowhere", "elsewhere")
-        late.sweep(draft.id)
+    with PendingChange(str(tmp_path), "late") as change:
+        change.stage([b"content"])
+        change.move("nowhere", "elsewhere")
+        late.sweep(change.id)
         with pytest.raises((QueueUnavailableError, FileNotFoundError)):
-            late.commit(draft)
+            late.commit(change)
     assert entries(tmp_path) == []
     await queue.close()
 
@@ -139,7 +139,7 @@ async def test_a_change_that_was_made_and_not_carried_out_is_carried_out_by_the_
     queue = await opened(tmp_path)
     await queue.submit([job("a")])
     dying = await opened(tmp_path)
-    dying._journal._carry_out = _die  # type: ignore[method-assign]
+    dying._journal._apply = _die  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         await dying.claim(WANT)
     assert [held.epoch for held in await queue.renew(WANT.worker, WANT.lease)] == [1]
@@ -182,10 +182,10 @@ async def test_a_change_that_no_volume_can_carry_out_is_set_aside_and_stops_nobo
     await queue.submit([job("good")])
     dying = Journal(str(tmp_path))
     dying.open()
-    dying._carry_out = _die  # type: ignore[method-assign]
+    dying._apply = _die  # type: ignore[method-assign]
     arrivals = Arrivals([_with_a_long_name(job("bad", not_before=not_before), digits), Arrival.new(job("mate"), 0.0)])
     with pytest.raises(KeyboardInterrupt):
-        dying.transact("submit", lambda draft, head: arrivals.join(dying, draft, head))
+        dying.transact("submit", lambda change, head: arrivals.add_to(dying, change, head))
     assert [found.key for found in await queue.jobs(ALL)] == ["good", "mate"]
     (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
     assert "cannot be put where it belongs" in reason.read_text()

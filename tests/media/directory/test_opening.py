@@ -113,7 +113,7 @@ async def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(QueueFullError, match="make room"):
+        with pytest.raises(QueueFullError, match="Free some space"):
             await queue.submit(jobs)
     assert await queue.jobs(Selection()) == []
     assert names(tmp_path / "staging") == []

@@ -251,9 +251,9 @@ async def test_what_was_set_aside_is_counted_until_someone_removes_it(queue: Dir
 async def test_whoever_sets_something_aside_logs_its_name_and_the_reason_once(
     queue: DirectoryQueue, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell = RejectedReporter().tell  # one that has not spoken yet
-    monkeypatch.setattr("longshore.media.directory.files.quarantine.tell", tell)
-    monkeypatch.setattr("longshore.media.directory.ops.reap.tell", tell)
+    report = RejectedReporter().report  # one that has not spoken yet
+    monkeypatch.setattr("longshore.media.directory.files.quarantine.report", report)
+    monkeypatch.setattr("longshore.media.directory.ops.reap.report", report)
     victim = only(folder / "pending", "*.json", "b")
     cut_off(victim)
     (victim.parent / "notes.txt").write_text("mine")
@@ -262,7 +262,7 @@ async def test_whoever_sets_something_aside_logs_its_name_and_the_reason_once(
         await queue.reap()
     said = sorted(record.getMessage() for record in caplog.records)
     assert len(said) == 2
-    assert all(line.startswith("Set aside in rejected/: 'pending/") for line in said)
+    assert all(line.startswith("Moved to rejected/: 'pending/") for line in said)
     assert any(victim.name in line and "It has no seal at its end" in line for line in said)
     assert any("notes.txt" in line for line in said)
 
@@ -272,9 +272,9 @@ def test_a_flood_of_strangers_is_a_few_lines_a_minute(caplog: pytest.LogCaptureF
     teller = RejectedReporter(lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for number in range(1000):
-            teller.tell(f"pending/{number}", "It is none of ours.")
+            teller.report(f"pending/{number}", "It is none of ours.")
         assert len(caplog.records) == LINES_A_MINUTE
         now[0] = 60.0
-        teller.tell("pending/last", "It is none of ours.")
+        teller.report("pending/last", "It is none of ours.")
     assert len(caplog.records) == LINES_A_MINUTE + 1
     assert f"({1000 - LINES_A_MINUTE} more before it)" in caplog.records[-1].getMessage()

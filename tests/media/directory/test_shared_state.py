@@ -85,7 +85,7 @@ async def test_a_change_of_the_shelf_while_it_is_read_is_seen_whole(
         nonlocal reads
         for note in original(*arguments):
             if not reads:
-                other.transact(journal.NOTE, changed.decide)
+                other.transact(journal.STATE_CHANGE, changed.decide)
             reads += 1
             yield note
 
@@ -100,10 +100,10 @@ async def test_what_happens_to_jobs_does_not_make_who_reads_notes_look_again(
     await write(queue, "a", 0)
     other = journal.Journal(str(tmp_path))
     other.open()
-    before = other.notes_written
+    before = other.state_changes
     await queue.submit([NewJob(run="", kind="page", key="a", payload={})])
-    other.look()
-    assert other.notes_written == before
+    other.refresh()
+    assert other.state_changes == before
     await write(queue, "b", 0)
-    other.look()
-    assert other.notes_written == before + 1
+    other.refresh()
+    assert other.state_changes == before + 1

@@ -130,7 +130,7 @@ async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
         raise RuntimeError
 
     with monkeypatch.context() as early:
-        early.setattr("longshore.media.directory.files.folder.set_mark", stopped)
+        early.setattr("longshore.media.directory.files.folder.write_marker", stopped)
         with pytest.raises(RuntimeError):
             await DirectoryQueue.open(tmp_path, clock)
     first, second = await DirectoryQueue.open(tmp_path, clock), await DirectoryQueue.open(tmp_path, clock)

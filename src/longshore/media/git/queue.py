@@ -179,13 +179,13 @@ class GitQueue:
         return await self._do(TakeOver(carried)) if carried else Submitted(0, 0)
 
     async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
+        check_texts((shelf, *(names or ())), "The name of a shared entry")
         # The instant first: what is read may be younger, never older.
         now = self._clock.now()
         return Entries(now, await self._look(lambda ledger: ledger.notebook.lying(shelf, names)))
 
     async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
+        check_texts((shelf,), "The name of a shared entry")
         return await self._do(WriteNotes(shelf, notes)) if notes else []
 
     async def archive(self, selection: Selection) -> int:

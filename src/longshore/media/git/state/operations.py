@@ -126,7 +126,7 @@ class SignIn(Operation[list[Held]]):
     def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
         self._worker = worker
         self._seconds = lease_seconds(lease)
-        self._about: dict[str, Any] = _small(dict(about), "What a worker says of itself")
+        self._about: dict[str, Any] = _small(dict(about), "A worker's info")
 
     def apply(self, ledger: BranchState, now: float) -> list[Held]:
         del now
@@ -295,7 +295,7 @@ class WriteNotes(Operation[list[str | None]]):
 
     def __init__(self, shelf: str, notes: Sequence[StateEntry]) -> None:
         self._shelf = shelf
-        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A note")) for note in notes]
+        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A shared entry")) for note in notes]
 
     def apply(self, ledger: BranchState, now: float) -> list[str | None]:
         del now
