@@ -188,7 +188,7 @@ async def test_a_change_that_no_volume_can_carry_out_is_set_aside_and_stops_nobo
         dying.transact("submit", lambda change, head: arrivals.add_to(dying, change, head))
     assert [found.key for found in await queue.jobs(ALL)] == ["good", "mate"]
     (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
-    assert "cannot be put where it belongs" in reason.read_text()
+    assert "cannot be moved to its path" in reason.read_text()
     assert '"bad"' in reason.with_name(reason.name.removesuffix(".reason.txt")).read_text()
     assert totals(await queue.stats()).pending == 2
     other = await opened(tmp_path)
@@ -206,7 +206,7 @@ async def test_who_makes_a_change_that_the_volume_cannot_carry_out_is_told(
     await queue.submit([job("good")])
     with monkeypatch.context() as patch:
         patch.setattr(Arrival, "new", lambda job, _: _with_a_long_name(job, 220))
-        with pytest.raises(QueueError, match="lies in rejected/"):
+        with pytest.raises(QueueError, match="is in rejected/"):
             await queue.submit([job("bad")])
     assert len(list((tmp_path / "rejected").glob("*.reason.txt"))) == 1
     assert totals(await queue.stats()).pending == 1

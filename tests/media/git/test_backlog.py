@@ -40,7 +40,7 @@ class Model:
             None if due is None else max(due, 0),
         )
 
-    def learn(self, place: JobPath) -> None:
+    def update(self, place: JobPath) -> None:
         self.pending[place.number] = place
         self.backlog.add(place)
 
@@ -72,13 +72,13 @@ class Model:
             case 0 | 1:  # a few numbers are given again and again, as after refused pushes
                 number = self.chance.randrange(12)
                 self.pending.pop(number, None)
-                self.learn(self.some_place(number))
+                self.update(self.some_place(number))
             case 2:
                 self.pending.pop(self.chance.randrange(12), None)
             case 3:  # the same place is left and taken again
                 number = self.chance.randrange(12)
                 if (place := self.pending.pop(number, None)) is not None:
-                    self.learn(place)
+                    self.update(place)
             case 4:
                 self.now += self.chance.random()
             case _:

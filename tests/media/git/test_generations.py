@@ -73,7 +73,7 @@ async def test_a_generation_that_ends_after_later_ones_takes_nothing_away_from_t
 ) -> None:
     slow = await opened(remote, tmp_path / "slow")
     await slow.submit([job("first")])
-    mirror = slow._exchange.mirror
+    mirror = slow._sync.mirror
     fetch, passed = mirror.fetch, threading.Event()
 
     async def go_by() -> None:

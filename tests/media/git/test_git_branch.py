@@ -222,7 +222,7 @@ async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit(jobs(1))
     await there.submit(jobs(5))
-    whole = Mirror.set_mark
+    whole = Mirror.set_ref
     marks: list[str] = []
 
     def dies_at_the_second(self: Mirror, ref: str, oid: str) -> None:
@@ -233,7 +233,7 @@ async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
 
     mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr(Mirror, "set_mark", dies_at_the_second)
+        patch.setattr(Mirror, "set_ref", dies_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             BranchSync(mirror, SystemClock()).open()
     mirror.close()
@@ -250,10 +250,10 @@ async def test_a_commit_that_does_not_descend_from_what_is_confirmed_is_never_pu
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit(jobs(1))
     mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
-    old = mirror.mark(TIP)
+    old = mirror.ref(TIP)
     await there.submit(jobs(5))
     assert totals(await here.stats()).pending == 5
-    mirror.set_mark(TIP, old)
+    mirror.set_ref(TIP, old)
     mirror.close()
     await here.submit([NewJob(run="r", kind="page", key="mine", payload={})])
     assert totals(await there.stats()).pending == 6

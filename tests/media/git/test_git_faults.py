@@ -95,7 +95,7 @@ async def test_a_server_that_is_not_there_may_come_back(server: GitHttpServer, t
     await queue.close()
 
 
-@pytest.mark.parametrize(("status", "words"), [(503, "does not answer now"), (429, "asks for fewer requests")])
+@pytest.mark.parametrize(("status", "words"), [(503, "does not answer now"), (429, "limits the rate of requests")])
 async def test_a_server_in_trouble_is_unavailable_and_nothing_is_lost(
     server: GitHttpServer, tmp_path: Path, status: int, words: str
 ) -> None:
@@ -259,7 +259,7 @@ async def test_a_full_disk_loses_nothing(remote: Path, tmp_path: Path) -> None:
         queue = await GitQueue.open(f"git+file://{remote}", SystemClock(), small)
         await queue.submit(jobs("a"))
         noise = os.urandom(3 << 20).hex()
-        with pytest.raises(QueueFullError, match=r"is full.*Make room"):
+        with pytest.raises(QueueFullError, match=r"is full.*Free some space"):
             await queue.submit([NewJob(run="r", kind="page", key="large", payload={"noise": noise})])
         assert await queue.submit(jobs("a", "b")) == Submitted(new=1, duplicates=1)
         await queue.close()

@@ -143,7 +143,7 @@ async def test_a_job_that_holds_nonsense_is_set_aside_and_nobody_waits_for_it(
     put(remote, path, content[1])
     with caplog.at_level(logging.WARNING):
         await still_works(queue)
-    assert "it is set aside" in caplog.text
+    assert "it is moved to rejected_work" in caplog.text
     files = git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
     assert "rejected_work/" in files
 
@@ -154,11 +154,11 @@ async def test_the_deepest_job_there_can_be_has_follow_on_jobs_that_can_be_read(
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
     remote = tmp_path / "remote.git"
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
-    put(remote, path, BAD % b'{},"depth":%d' % branch_files.DEEPEST)
+    put(remote, path, BAD % b'{},"depth":%d' % branch_files.MAX_DEPTH)
     (lease,) = await queue.claim(Want(worker=WorkerId.new()))
     await queue.settle([Settlement(lease, Completed(None, (NewJob(run="", kind="page", key="below", payload={}),)))])
     (below,) = await queue.claim(Want(worker=WorkerId.new()))
-    assert below.job.depth == branch_files.DEEPEST
+    assert below.job.depth == branch_files.MAX_DEPTH
     await queue.close()
 
 

@@ -104,7 +104,7 @@ async def test_who_waited_for_its_turn_does_not_wait_once_more(
 def test_a_remote_that_has_begun_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = r"printf 'Receiving objects:  10%% (1/10)\r' >&2; sleep 2; printf 'done.\nfatal: no\n' >&2; exit 3"
     git = the_git(tmp_path, script, monkeypatch)
-    git.patience = timedelta(seconds=1)
+    git.first_timeout = timedelta(seconds=1)
     assert git.attempt("fetch") == (3, "done.\nfatal: no")
 
 
@@ -117,7 +117,7 @@ def test_one_that_falls_silent_half_way_is_given_up(tmp_path: Path, monkeypatch:
 
 def test_work_on_the_mirror_is_given_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = the_git(tmp_path, "sleep 2", monkeypatch)
-    git.patience = timedelta(seconds=1)
+    git.first_timeout = timedelta(seconds=1)
     assert git.attempt("gc") == (0, "")
 
 
@@ -129,5 +129,5 @@ def test_what_was_noted_before_the_machine_started_anew_does_not_count(tmp_path:
     (kept.folder / "longshore-silence").write_text(repr(mirror.now() + 86_400))
     with kept.push_lock:
         assert kept.contact == float("-inf")
-        assert not kept.push_lock.in_vain
+        assert not kept.push_lock.gave_up_meanwhile
     kept.close()

@@ -204,7 +204,7 @@ async def test_a_worker_of_endless_words_is_refused(queue: GitQueue) -> None:
     await queue.submit([job("1")])
     with pytest.raises(UsageError, match="label"):
         await claimed(queue, label="a" * (storable.LONGEST_LABEL + 1))
-    with pytest.raises(UsageError, match="says of itself"):
+    with pytest.raises(UsageError, match="info of a worker"):
         await queue.sign_in(WorkerId.new("anna"), timedelta(seconds=5), {"x": "x" * storable.ROOM})
     assert (len(await claimed(queue)), await queue.present()) == (1, [])
     await queue.close()
@@ -213,7 +213,7 @@ async def test_a_worker_of_endless_words_is_refused(queue: GitQueue) -> None:
 async def test_many_long_results_of_one_month_are_archived_and_can_be_read(
     queue: GitQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_TEXT", 50_000)
+    monkeypatch.setattr(archive, "_MAX_BYTES", 50_000)
     monkeypatch.setattr(archive, "LARGEST", 100_000)
     await queue.submit([job(f"{n}") for n in range(30)])
     leases = await claimed(queue, 30)

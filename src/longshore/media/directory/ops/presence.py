@@ -82,4 +82,4 @@ class WorkerInfoFiles:
 
 def encode_info(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
     """Return the content of a worker's file. Raises if it could not be read back."""
-    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "A worker's info")
+    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "The info of a worker")
