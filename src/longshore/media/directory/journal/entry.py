@@ -1,4 +1,4 @@
-"""One entry of the journal, and the head: the state after all entries so far."""
+"""One entry of the journal, and the head: the state after the last entry."""
 
 from __future__ import annotations
 

@@ -9,15 +9,15 @@ Invariants
     1. A process links a change only after it has read and applied all changes before it, so the change was decided on
        exactly the state that it follows.
     2. All new content is in the change's own folder `staging/ID/`, synced, before the link. After the link only renames
-       and unlinks remain. Each names a path that is never used twice (see `layout`), so it works exactly once,
-       whichever process does it and however late: a process that resumes after an hour finds nothing left to do.
+       and unlinks remain. Each names a path that is never used twice (see `layout`), so it works exactly once, in any
+       process and at any later time: a process that resumes after an hour finds nothing left to do.
     3. A change has been applied when its folder in `staging/` is gone. A process that finds a change that was not
        applied applies it. So a process that dies after the link has made the whole change, and one that dies before
        the link has changed nothing.
     4. A call returns only after the link was synced.
 
 Generations
-    After every `GENERATION` changes a new folder begins, with the head so far in `base.json`, so that opening reads
+    After every `GENERATION` changes a new folder begins, with the current head in `base.json`, so that opening reads
     little and old changes can be removed. The next folder is prepared inside the current one and put in place by a
     rename, which works once; an old folder is moved away as a whole. Hence a late process can neither link into an old
     generation nor bring an old folder back. Before a generation is moved away, all folders that its changes touched are

@@ -21,7 +21,7 @@ _FIRST_GAP, _LAST_GAP = 8, 512
 
 
 class PushContention:
-    """What one machine has observed of the others. The caller passes all instants, from one monotonic clock."""
+    """One machine's observations of the others. The caller passes all instants, from one monotonic clock."""
 
     def __init__(self, me: str) -> None:
         self._me = me
