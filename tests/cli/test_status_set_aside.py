@@ -15,7 +15,7 @@ def test_what_a_folder_has_set_aside_is_counted_and_warned_of(shell: Any) -> Non
     victim.write_text("nonsense")
     worked = shell("work", "pages.py", "--run", "r", "--until-done", "--log-format", "json", *queue)
     lines = [json.loads(line) for line in worked.stderr.splitlines()]
-    (warned,) = [line for line in lines if line["message"].startswith("Set aside in rejected/")]
+    (warned,) = [line for line in lines if line["message"].startswith("Moved to rejected/")]
     assert (warned["level"], victim.name in warned["message"]) == ("warning", True)
     assert warned["worker_id"]
     counted = shell.json("status", "--json", *queue)

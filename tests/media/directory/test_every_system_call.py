@@ -1,4 +1,4 @@
-"""Every operation is killed before each of its system calls: what is left is the queue before it, or after it."""
+"""Every operation is killed before each of its system calls: the queue is then as before it or as after it."""
 
 from __future__ import annotations
 
@@ -174,18 +174,18 @@ OPERATIONS: list[tuple[Step, Step]] = [
 def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scene: Step, operation: Step
 ) -> None:
-    # A kill loses nothing that was written, so syncing would only take time. It still counts as a call to die before.
+    # A kill loses nothing that was written, so a real sync would only take time. It still counts as a system call.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
-    # Each process takes the jobs of the same hosts, or there would be many ways to be after a claim.
-    monkeypatch.setattr(HostTurn, "any", lambda: HostTurn("00", ""))
+    # Each process claims the jobs of the same hosts, or there would be many valid states after a claim.
+    monkeypatch.setattr(HostTurn, "random", lambda: HostTurn("00", ""))
     start = ManualClock().now()
     template = tmp_path / "template"
     elapsed = run(template, scene, start)
     before = view(template, start + elapsed)
-    whole = shutil.copytree(template, tmp_path / "whole", symlinks=True)
-    run(whole, operation, start + elapsed)
-    after = view(whole, start + elapsed)
+    done = shutil.copytree(template, tmp_path / "whole", symlinks=True)
+    run(done, operation, start + elapsed)
+    after = view(done, start + elapsed)
     assert before != after
     seen = set()
     for call in range(1, 1000):
@@ -204,7 +204,7 @@ def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
 
 
 def run(folder: Path, step: Step, start: float) -> float:
-    """Do a step on the queue in a folder. Returns how far it moved the clock."""
+    """Do a step on the queue in a folder. Return the seconds by which it moved the clock."""
 
     async def work() -> float:
         clock = ManualClock(start)
@@ -217,23 +217,23 @@ def run(folder: Path, step: Step, start: float) -> float:
 
 
 def view(folder: Path, start: float) -> tuple[Any, ...]:
-    """What the queue shows, but for instants; and that its statistics say the same."""
+    """Return what the queue shows, without instants; assert that its statistics agree."""
 
     async def look() -> tuple[Any, ...]:
         queue = await DirectoryQueue.open(folder, ManualClock(start))
         found = [each async for each in each_job(queue, ALL)]
         counted = {state: sum(each.state is state for each in found) for state in State}
-        told = totals(await queue.stats())
-        assert {state: getattr(told, state.value) for state in State} == counted
+        counts = totals(await queue.stats())
+        assert {state: getattr(counts, state.value) for state in State} == counted
         histories = [len(await queue.history(each.id)) for each in found]
         notes = [(each.name, str(each.value)) for each in (await queue.notes("pace")).notes]
         await queue.close()
-        return (*((*_told(each), history) for each, history in zip(found, histories, strict=True)), *notes)
+        return (*((*_without_instants(each), history) for each, history in zip(found, histories, strict=True)), *notes)
 
     return asyncio.run(look())
 
 
-def _told(each: Job) -> tuple[Any, ...]:
+def _without_instants(each: Job) -> tuple[Any, ...]:
     descent = (each.parent, each.depth)
     return (
         each.id,
@@ -250,10 +250,10 @@ def _told(each: Job) -> tuple[Any, ...]:
 
 
 def killed_before(number: int, folder: Path, operation: Step, start: float) -> bool:
-    """Whether a process that was to die before that system call of the operation did so before it was through."""
+    """Run the operation in a process that dies before system call `number`; return False if it finished earlier."""
     child = os.fork()
     if child == 0:
-        # Nothing of the test may run on in here, whatever happens.
+        # The child must never continue with the test.
         try:
             asyncio.run(_die(number, folder, operation, start))
             os._exit(0)
@@ -288,7 +288,7 @@ async def _die(number: int, folder: Path, operation: Step, start: float) -> None
 
 
 def assert_goes_on(folder: Path, start: float) -> None:
-    """Whatever was left behind, others finish all work, and nothing of the dead process stays."""
+    """Assert that others can finish all work, and that nothing of the dead process stays."""
 
     async def finish() -> None:
         clock = ManualClock(start)

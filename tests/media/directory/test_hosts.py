@@ -1,4 +1,4 @@
-"""What a claim looks at does not depend on the hosts that are closed, nor on how many there are."""
+"""The cost of a claim depends neither on excluded hosts nor on the number of hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.directory import DirectoryQueue
 from longshore.media.directory.files.job_file import encode, new_record
-from longshore.media.directory.files.layout import JobFileName, host_of, lane_of, line, pending
+from longshore.media.directory.files.layout import JobFileName, host_folder, host_of, lane_of, pending
 from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Selection
@@ -48,7 +48,7 @@ async def queue(tmp_path: Path) -> AsyncIterator[DirectoryQueue]:
 
 
 class Work:
-    """What the file system was asked for."""
+    """Counts the calls to the file system."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: Counter[str] = Counter()
@@ -68,7 +68,7 @@ class Work:
 
 
 def put(folder: Path, host: str, numbers: range) -> None:
-    """Ready jobs as a submission leaves them, but for their keys; all have the content of the first."""
+    """Make ready jobs as a submission does, but without keys; all have the content of the first."""
     content = encode(new_record(job(f"{host}-{numbers[0]}", host), 0.0))
     for start in range(numbers.start, numbers.stop, 1000):
         paths = [
@@ -79,7 +79,7 @@ def put(folder: Path, host: str, numbers: range) -> None:
         first.parent.mkdir(parents=True)
         first.write_bytes(content)
         for path in paths[1:]:
-            # No file of its own, so that very many are made in little time.
+            # A hard link instead of a file, which is much faster for very many jobs.
             os.link(paths[0], path)
 
 
@@ -91,7 +91,7 @@ def only(folder: Path, pattern: str) -> Path:
 async def work_of(
     queue: DirectoryQueue, monkeypatch: pytest.MonkeyPatch, limit: int, without_hosts: frozenset[str] = BANNED
 ) -> Counter[str]:
-    """What a claim takes, and a wait after it; the claim begins at the same host each time."""
+    """Return the cost of a claim and of a wait after it; the claim begins at the same host each time."""
     queue._turn = HostTurn("80", "")
     with monkeypatch.context() as counting:
         work = Work(counting)
@@ -102,15 +102,15 @@ async def work_of(
     return work.calls
 
 
-async def test_a_closed_host_with_200_000_jobs_in_front_costs_no_more_than_its_name(
+async def test_an_excluded_host_with_200_000_jobs_costs_no_more_than_its_name(
     queue: DirectoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await queue.submit([job(f"{n}", f"{n % 50}.test") for n in range(100)])
     without = await work_of(queue, monkeypatch, 10)
     put(tmp_path, "banned.test", range(1_000_000, 1_200_000))
     beside = await work_of(queue, monkeypatch, 10)
-    shutil.rmtree(tmp_path / line(LANE, 0, host_of("banned.test")))
-    # Its group and its name, in the claim and in the wait.
+    shutil.rmtree(tmp_path / host_folder(LANE, 0, host_of("banned.test")))
+    # Its shard and its name, in the claim and in the wait.
     assert {what: beside[what] - without[what] for what in beside if beside[what] > without[what] + 4} == {}
 
 
@@ -123,14 +123,14 @@ async def test_a_claim_of_100_out_of_20_000_hosts_lists_few_of_them(
     closed = frozenset(f"{number}.test" for number in range(2_000))
     calls = await work_of(queue, monkeypatch, 100, closed)
     shutil.rmtree(tmp_path / "pending")
-    # Two folders and two files a job; two groups of some 80 hosts; five names in each host's folder.
+    # Two folders and two files per job; two shards of about 80 hosts; five names in each host's folder.
     assert calls["listdir"] < 250
     assert calls["names"] < 1500
     assert calls["open"] < 150
 
 
 def put_far_apart(folder: Path, hosts: int, jobs: int) -> None:
-    """So many jobs of each host, each in a folder of its own, as when very many hosts are submitted by turns."""
+    """Make `jobs` jobs of each host, each in its own segment, as when very many hosts are submitted in turn."""
     for number in range(jobs):
         for host in range(hosts):
             start = 1_000_000 + 1000 * number + host
@@ -143,13 +143,11 @@ async def test_a_claim_lists_the_folders_of_a_host_once(
     await queue.submit([job(f"first-{n}", "first.test") for n in range(200)])
     put_far_apart(tmp_path, hosts=200, jobs=3)
     calls = await work_of(queue, monkeypatch, 100, frozenset({"first.test"}))
-    # The folders of a host and one of them for each job, and the groups of hosts.
+    # The folders of a host and one of them for each job, and the shards.
     assert calls["listdir"] < 2 * 100 + 140
 
 
-async def test_folders_that_claims_have_emptied_do_not_pile_up_in_front_of_them(
-    queue: DirectoryQueue, tmp_path: Path
-) -> None:
+async def test_folders_that_claims_have_emptied_do_not_accumulate(queue: DirectoryQueue, tmp_path: Path) -> None:
     await queue.submit([job(f"first-{n}", "first.test") for n in range(2_500)])
     put_far_apart(tmp_path, hosts=200, jobs=12)
     for _ in range(20):
@@ -158,7 +156,7 @@ async def test_folders_that_claims_have_emptied_do_not_pile_up_in_front_of_them(
     assert len(empty) <= 1_100
 
 
-async def test_hosts_have_their_turn_in_every_opening_beginning_anywhere(queue: DirectoryQueue, tmp_path: Path) -> None:
+async def test_each_open_queue_starts_at_a_random_host(queue: DirectoryQueue, tmp_path: Path) -> None:
     await queue.submit([job(f"{n}-{host}", f"{host}.test") for n in range(3) for host in range(40)])
     first = set()
     for _ in range(20):
@@ -167,14 +165,12 @@ async def test_hosts_have_their_turn_in_every_opening_beginning_anywhere(queue: 
         first.add(lease.job.host)
         assert await other.settle([Settlement(lease, Released())]) == [True]
         await other.close()
-    # One in 40 to the power of 19 that chance alone makes it a single one.
+    # The probability that all 20 start at the same host by chance is 1 in 40 to the power of 19.
     assert len(first) > 1
 
 
 @pytest.mark.parametrize(("host", "found"), [("banned.test", False), ("open.test", True)])
-async def test_a_delayed_job_of_a_closed_host_that_is_due_is_nothing_to_claim(
-    tmp_path: Path, host: str, found: bool
-) -> None:
+async def test_a_due_delayed_job_of_an_excluded_host_cannot_be_claimed(tmp_path: Path, host: str, found: bool) -> None:
     clock = ManualClock()
     queue = await DirectoryQueue.open(tmp_path, clock)
     await queue.submit([job("a", host, not_before=clock.now() + 30)])
@@ -184,7 +180,7 @@ async def test_a_delayed_job_of_a_closed_host_that_is_due_is_nothing_to_claim(
     await queue.close()
 
 
-async def test_folders_of_hosts_go_with_their_last_job(queue: DirectoryQueue, tmp_path: Path) -> None:
+async def test_the_folders_of_a_host_are_removed_after_its_last_job(queue: DirectoryQueue, tmp_path: Path) -> None:
     await queue.submit([job(f"{n}", f"{n}.test") for n in range(100)])
     while await queue.claim(want(30)):
         pass
@@ -192,14 +188,14 @@ async def test_folders_of_hosts_go_with_their_last_job(queue: DirectoryQueue, tm
 
 
 @pytest.mark.parametrize("what", ["name", "folder"])
-async def test_a_job_that_was_given_to_another_host_by_hand_is_set_aside(
+async def test_a_job_that_was_moved_to_another_host_by_hand_is_rejected(
     queue: DirectoryQueue, tmp_path: Path, what: str
 ) -> None:
     await queue.submit([job("a", "a.test"), job("b", "b.test")])
-    file = only(tmp_path, f"{line(LANE, 0, host_of('a.test'))}/*/*.json")
+    file = only(tmp_path, f"{host_folder(LANE, 0, host_of('a.test'))}/*/*.json")
     target = file.with_name(file.name.replace(host_of("a.test"), host_of("b.test")))
     if what == "folder":
-        target = only(tmp_path, f"{line(LANE, 0, host_of('b.test'))}/*") / file.name
+        target = only(tmp_path, f"{host_folder(LANE, 0, host_of('b.test'))}/*") / file.name
     file.rename(target)
     assert [lease.job.key for lease in await queue.claim(want(5))] == ["b"]
     (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
@@ -208,7 +204,7 @@ async def test_a_job_that_was_given_to_another_host_by_hand_is_set_aside(
     assert [lease.job.key for lease in await queue.claim(want(5))] == ["a"]
 
 
-async def test_a_key_of_a_host_that_waits_stays_taken_after_a_prune(queue: DirectoryQueue) -> None:
+async def test_the_key_of_a_waiting_job_with_a_host_stays_taken_after_a_prune(queue: DirectoryQueue) -> None:
     await queue.submit([job("done", "a.test"), job("ready", "b.test"), job("bare", "")])
     (lease,) = await queue.claim(want(1, without_hosts=frozenset({"b.test", ""})))
     assert await queue.settle([Settlement(lease, Completed())]) == [True]

@@ -1,4 +1,4 @@
-"""The journal: what is carried out twice or late changes nothing, what a power cut took comes back, the old goes."""
+"""The journal: applying twice or late changes nothing, a power cut loses nothing, old entries are removed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def opened(folder: Path) -> DirectoryQueue:
     return await DirectoryQueue.open(folder, ManualClock())
 
 
-async def a_long_story(queue: Queue) -> None:
-    """Every kind of change, to the same jobs."""
+async def many_changes(queue: Queue) -> None:
+    """Make every kind of change to the same jobs."""
     await queue.submit([job("a"), job("b"), job("c")])
     a, b, c = await queue.claim(WANT)
     broken = Failed(Failure("processing", "it broke"))
@@ -59,9 +59,9 @@ def files(folder: Path, *tops: str) -> list[str]:
     return sorted(str(path) for top in tops for path in (folder / top).rglob("*") if not path.is_dir())
 
 
-async def test_carrying_out_the_past_once_more_changes_nothing(tmp_path: Path) -> None:
+async def test_applying_old_entries_again_changes_nothing(tmp_path: Path) -> None:
     queue = await opened(tmp_path)
-    await a_long_story(queue)
+    await many_changes(queue)
     before = files(tmp_path)
     late = Journal(str(tmp_path))
     late.open()
@@ -71,13 +71,13 @@ async def test_carrying_out_the_past_once_more_changes_nothing(tmp_path: Path) -
     await queue.close()
 
 
-async def test_renames_that_a_power_cut_took_are_done_again(tmp_path: Path) -> None:
+async def test_renames_that_a_power_cut_undid_are_repeated(tmp_path: Path) -> None:
     queue = await opened(tmp_path)
     await queue.submit([job("a"), job("b")])
     before = shutil.copytree(tmp_path / "pending", tmp_path.parent / "pending", symlinks=True)
     await queue.claim(WANT)
     await queue.close()
-    # As if the machine had lost what was not synced, and then started anew.
+    # As if the machine had lost what was not synced, and booted again.
     shutil.rmtree(tmp_path / "processing")
     shutil.rmtree(tmp_path / "pending")
     shutil.copytree(before, tmp_path / "pending")
@@ -89,7 +89,7 @@ async def test_renames_that_a_power_cut_took_are_done_again(tmp_path: Path) -> N
     await queue.close()
 
 
-async def test_old_changes_go_and_who_fell_behind_starts_from_the_newest(
+async def test_old_entries_are_removed_and_a_late_process_starts_from_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "GENERATION", 4)
@@ -105,7 +105,9 @@ async def test_old_changes_go_and_who_fell_behind_starts_from_the_newest(
     await sleeper.close()
 
 
-async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_late_process_cannot_link_into_an_old_generation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(journal, "GENERATION", 4)
     queue = await opened(tmp_path)
     await queue.submit([])  # makes the queue
@@ -113,33 +115,33 @@ async def test_who_fell_behind_cannot_change_the_past(tmp_path: Path, monkeypatc
     late.open()
     for number in range(30):
         await queue.submit([job(str(number))])
-    with PendingChange(str(tmp_path), "late") as draft:
-        draft.move("nowhere", "elsewhere")
-        assert not late.commit(draft)
-    assert late.look().n == 30
+    with PendingChange(str(tmp_path), "late") as change:
+        change.move("nowhere", "elsewhere")
+        assert not late.commit(change)
+    assert late.refresh().n == 30
     await queue.close()
 
 
-async def test_a_change_whose_folder_was_swept_is_not_made(tmp_path: Path) -> None:
+async def test_a_change_whose_folder_was_swept_is_not_committed(tmp_path: Path) -> None:
     queue = await opened(tmp_path)
     await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))
     late.open()
-    with PendingChange(str(tmp_path), "late") as draft:
-        draft.stage([b"content"])
-        draft.move("nowhere", "elsewhere")
-        late.sweep(draft.id)
+    with PendingChange(str(tmp_path), "late") as change:
+        change.stage([b"content"])
+        change.move("nowhere", "elsewhere")
+        late.sweep(change.id)
         with pytest.raises((QueueUnavailableError, FileNotFoundError)):
-            late.commit(draft)
+            late.commit(change)
     assert entries(tmp_path) == []
     await queue.close()
 
 
-async def test_a_change_that_was_made_and_not_carried_out_is_carried_out_by_the_next(tmp_path: Path) -> None:
+async def test_a_committed_change_that_was_not_applied_is_applied_by_the_next_process(tmp_path: Path) -> None:
     queue = await opened(tmp_path)
     await queue.submit([job("a")])
     dying = await opened(tmp_path)
-    dying._journal._carry_out = _die  # type: ignore[method-assign]
+    dying._journal._apply = _die  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         await dying.claim(WANT)
     assert [held.epoch for held in await queue.renew(WANT.worker, WANT.lease)] == [1]
@@ -153,10 +155,10 @@ def _die(entry: JournalEntry) -> bool:
 
 
 @pytest.mark.parametrize("lost", ["journal", "journal/0000000000/base.json"])
-async def test_a_lost_journal_is_rebuilt_from_the_jobs_that_are_there(tmp_path: Path, lost: str) -> None:
+async def test_a_lost_journal_is_rebuilt_from_the_job_files(tmp_path: Path, lost: str) -> None:
     queue = await opened(tmp_path)
-    await a_long_story(queue)
-    before, told = await queue.jobs(ALL), await queue.stats()
+    await many_changes(queue)
+    before, counts = await queue.jobs(ALL), await queue.stats()
     await queue.close()
     if lost == "journal":
         shutil.rmtree(tmp_path / lost)
@@ -167,7 +169,7 @@ async def test_a_lost_journal_is_rebuilt_from_the_jobs_that_are_there(tmp_path: 
         shutil.rmtree(tmp_path / "journal")
     queue = await opened(tmp_path)
     assert await queue.jobs(ALL) == before
-    assert await queue.stats() == told
+    assert await queue.stats() == counts
     assert await queue.submit([job("a"), job("z")]) == Submitted(new=1, duplicates=1)
     assert len({found.id for found in await queue.jobs(ALL)}) == len(before) + 1
     await queue.close()
@@ -175,20 +177,20 @@ async def test_a_lost_journal_is_rebuilt_from_the_jobs_that_are_there(tmp_path: 
 
 @pytest.mark.parametrize("digits", [220, 300], ids=["file", "folder"])
 @pytest.mark.parametrize("not_before", [None, 1e10], ids=["ready", "delayed"])
-async def test_a_change_that_no_volume_can_carry_out_is_set_aside_and_stops_nobody(
+async def test_a_move_that_the_volume_cannot_do_is_rejected_and_the_queue_continues(
     tmp_path: Path, digits: int, not_before: float | None
 ) -> None:
     queue = await opened(tmp_path)
     await queue.submit([job("good")])
     dying = Journal(str(tmp_path))
     dying.open()
-    dying._carry_out = _die  # type: ignore[method-assign]
+    dying._apply = _die  # type: ignore[method-assign]
     arrivals = Arrivals([_with_a_long_name(job("bad", not_before=not_before), digits), Arrival.new(job("mate"), 0.0)])
     with pytest.raises(KeyboardInterrupt):
-        dying.transact("submit", lambda draft, head: arrivals.join(dying, draft, head))
+        dying.transact("submit", lambda change, head: arrivals.add_to(dying, change, head))
     assert [found.key for found in await queue.jobs(ALL)] == ["good", "mate"]
     (reason,) = (tmp_path / "rejected").glob("*.reason.txt")
-    assert "cannot be put where it belongs" in reason.read_text()
+    assert "cannot be moved to its path" in reason.read_text()
     assert '"bad"' in reason.with_name(reason.name.removesuffix(".reason.txt")).read_text()
     assert totals(await queue.stats()).pending == 2
     other = await opened(tmp_path)
@@ -199,14 +201,14 @@ async def test_a_change_that_no_volume_can_carry_out_is_set_aside_and_stops_nobo
     await other.close()
 
 
-async def test_who_makes_a_change_that_the_volume_cannot_carry_out_is_told(
+async def test_the_caller_of_a_change_that_the_volume_cannot_apply_gets_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = await opened(tmp_path)
     await queue.submit([job("good")])
     with monkeypatch.context() as patch:
         patch.setattr(Arrival, "new", lambda job, _: _with_a_long_name(job, 220))
-        with pytest.raises(QueueError, match="lies in rejected/"):
+        with pytest.raises(QueueError, match="is in rejected/"):
             await queue.submit([job("bad")])
     assert len(list((tmp_path / "rejected").glob("*.reason.txt"))) == 1
     assert totals(await queue.stats()).pending == 1
@@ -219,6 +221,6 @@ _arrival = Arrival.new
 
 
 def _with_a_long_name(new: NewJob, digits: int) -> Arrival:
-    """As a version of Longshore let it in that knew no bounds."""
+    """Return the arrival of a job that a version without limits would have accepted."""
     arrival = _arrival(new, 0.0)
     return arrival._replace(file=arrival.file._replace(priority=10**digits))

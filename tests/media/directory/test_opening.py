@@ -1,4 +1,4 @@
-"""Opening: which folder a URL means, and one clear message for each thing that can be wrong with it."""
+"""Opening: which folder a URL names, and one clear message for each possible problem with it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from longshore.queue import Reaped, Selection, Submitted, totals
 
 
 def names(folder: Path) -> list[str]:
-    """The files below a folder, but for those of the journal."""
+    """Return the files below a folder, without those of the journal."""
     return sorted(p.name for p in folder.rglob("*") if not p.is_dir() and "journal" not in p.parts)
 
 
@@ -56,7 +56,7 @@ def test_a_url_that_names_no_folder_is_refused(url: str) -> None:
         path_of(url)
 
 
-async def test_a_folder_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_folder_with_foreign_files_is_not_changed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(ForeignQueueError, match=r"thesis\.tex"):
         await open_queue(f"dir://{tmp_path}", ManualClock())
@@ -71,7 +71,7 @@ async def test_a_file_is_no_queue(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", ["", "[]", "{}", '{"longshore": "page"}'])
-async def test_a_mark_that_is_not_ours_is_no_queue(tmp_path: Path, mark: str) -> None:
+async def test_a_folder_with_a_foreign_marker_file_is_no_queue(tmp_path: Path, mark: str) -> None:
     (tmp_path / "longshore.json").write_text(mark)
     with pytest.raises(ForeignQueueError, match="is no queue"):
         await open_queue(f"dir://{tmp_path}", ManualClock())
@@ -95,10 +95,10 @@ async def test_a_queue_of_a_newer_longshore_is_refused(tmp_path: Path) -> None:
         (errno.EOPNOTSUPP, QueueError),
     ],
 )
-def test_what_the_disk_says_is_told_in_words(number: int, kind: type[LongshoreError]) -> None:
-    told = translate(OSError(number, os.strerror(number), "/q/x"), "/q")
-    assert type(told) is kind
-    assert "/q" in str(told)
+def test_os_errors_become_queue_errors_with_the_path(number: int, kind: type[LongshoreError]) -> None:
+    error = translate(OSError(number, os.strerror(number), "/q/x"), "/q")
+    assert type(error) is kind
+    assert "/q" in str(error)
 
 
 async def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ async def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(QueueFullError, match="make room"):
+        with pytest.raises(QueueFullError, match="Free some space"):
             await queue.submit(jobs)
     assert await queue.jobs(Selection()) == []
     assert names(tmp_path / "staging") == []
@@ -121,7 +121,7 @@ async def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: py
     await queue.close()
 
 
-async def test_those_who_open_a_new_folder_at_once_share_one_queue(tmp_path: Path) -> None:
+async def test_processes_that_open_a_new_folder_at_once_share_one_queue(tmp_path: Path) -> None:
     url = f"dir://{tmp_path / 'queue'}"
     queues = await asyncio.gather(*(open_queue(url, ManualClock()) for _ in range(8)))
     jobs = [new_job("page", {"n": n}, run="run") for n in range(5)]
@@ -133,7 +133,7 @@ async def test_those_who_open_a_new_folder_at_once_share_one_queue(tmp_path: Pat
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["an empty folder", "a missing folder"])
-async def test_looking_and_steering_make_nothing(tmp_path: Path, there: bool) -> None:
+async def test_reads_and_empty_changes_create_nothing(tmp_path: Path, there: bool) -> None:
     folder = tmp_path / "queue"
     if there:
         folder.mkdir()
@@ -151,7 +151,7 @@ async def test_looking_and_steering_make_nothing(tmp_path: Path, there: bool) ->
     await queue.close()
 
 
-async def test_a_queue_that_another_makes_is_seen_by_who_looked_before(tmp_path: Path) -> None:
+async def test_a_queue_that_another_process_creates_is_seen_by_a_queue_opened_before(tmp_path: Path) -> None:
     early, other = [await open_queue(f"dir://{tmp_path / 'queue'}", ManualClock()) for _ in range(2)]
     assert await early.stats() == []
     await other.submit([new_job("page", {"n": 1}, run="run")])
@@ -178,7 +178,7 @@ async def test_a_person_finds_one_readable_file_for_each_job(tmp_path: Path) -> 
     await queue.close()
 
 
-async def test_a_run_is_cleaned_away_without_touching_another(tmp_path: Path) -> None:
+async def test_a_run_is_removed_without_touching_another(tmp_path: Path) -> None:
     """Ledger C9."""
     queue = await open_queue(f"dir://{tmp_path}", ManualClock())
     for run in ("one", "two"):
@@ -186,7 +186,7 @@ async def test_a_run_is_cleaned_away_without_touching_another(tmp_path: Path) ->
     await queue.cancel(Selection(run="one"))
     assert await queue.prune(Selection(run="one")) == 3
     assert totals(await queue.stats()).pending == 3
-    # The boot id of the machine, after which a file is named, may begin with 0 as well.
+    # A file is named after the machine's boot id, which may also begin with 0.
     jobs = [name for name in names(tmp_path) if name.startswith("0") and name.endswith(".json")]
     assert len(jobs) == 3
     assert {found.run for found in await queue.jobs(Selection())} == {"two"}

@@ -1,4 +1,4 @@
-"""The roll in a folder: words in a file of their own, life in the heartbeat that is there anyway."""
+"""The worker registry in a folder: the info has a file of its own, and the heartbeat shows whether a worker lives."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def clock() -> ManualClock:
     return ManualClock()
 
 
-async def test_claims_beside_it_never_undo_what_a_worker_says_of_itself(tmp_path: Path, clock: ManualClock) -> None:
-    """A worker renews and claims through two openings that know nothing of one another."""
+async def test_concurrent_claims_never_undo_a_registration(tmp_path: Path, clock: ManualClock) -> None:
+    """A worker renews and claims through two open queues that do not know each other."""
     renews, claims = [await DirectoryQueue.open(tmp_path, clock) for _ in range(2)]
     for number in range(30):
         await asyncio.gather(renews.sign_in(ANNA, LEASE, {"n": number}), *(claims.claim(WANT) for _ in range(3)))
@@ -37,7 +37,7 @@ async def test_claims_beside_it_never_undo_what_a_worker_says_of_itself(tmp_path
     await claims.close()
 
 
-async def test_the_silent_go_with_the_next_reap_so_that_who_looks_later_never_sees_them(
+async def test_the_next_reap_removes_silent_workers_so_that_new_observers_never_see_them(
     tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
@@ -56,7 +56,7 @@ async def test_the_silent_go_with_the_next_reap_so_that_who_looks_later_never_se
     "content",
     [b"", b"\xff", b"[]", b'{"label": "anna"}', b'{"label": "anna", "incarnation": "anna/1", "about": 7}', b"[" * 9999],
 )
-async def test_what_is_none_of_ours_on_the_roll_is_nobody(tmp_path: Path, clock: ManualClock, content: bytes) -> None:
+async def test_a_foreign_file_in_the_registry_is_no_worker(tmp_path: Path, clock: ManualClock, content: bytes) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
     await queue.sign_in(ANNA, LEASE, {"n": 1})
     (file,) = (tmp_path / "roll").iterdir()
@@ -69,7 +69,7 @@ async def test_what_is_none_of_ours_on_the_roll_is_nobody(tmp_path: Path, clock:
     await queue.close()
 
 
-async def test_words_under_the_name_of_another_are_nobodys(tmp_path: Path, clock: ManualClock) -> None:
+async def test_info_under_the_name_of_another_worker_is_ignored(tmp_path: Path, clock: ManualClock) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
     await queue.sign_in(ANNA, LEASE, {"n": 1})
     (file,) = (tmp_path / "roll").iterdir()
@@ -78,7 +78,7 @@ async def test_words_under_the_name_of_another_are_nobodys(tmp_path: Path, clock
     await queue.close()
 
 
-async def test_a_queue_from_before_there_was_a_roll_works(tmp_path: Path, clock: ManualClock) -> None:
+async def test_a_queue_of_a_version_without_presence_works(tmp_path: Path, clock: ManualClock) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
     await queue.submit([NewJob(run="run", kind="page", key="a", payload={})])
     await queue.close()

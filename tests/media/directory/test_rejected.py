@@ -1,4 +1,4 @@
-"""Files that were edited, cut off, copied, moved or dropped in by hand are set aside, and stop nobody."""
+"""Files that were edited, truncated, copied, moved or added by hand are rejected, and stop no worker."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ async def queue(folder: Path) -> AsyncIterator[Queue]:
     await queue.submit([job("a"), job("b"), job("c")])
     yield queue
     states = [found.state.value async for found in each_job(queue, ALL)]
-    told = totals(await queue.stats())
-    assert {state: getattr(told, state) for state in set(states)} == {s: states.count(s) for s in set(states)}
-    assert told.total == len(states)
+    counts = totals(await queue.stats())
+    assert {state: getattr(counts, state) for state in set(states)} == {s: states.count(s) for s in set(states)}
+    assert counts.total == len(states)
     await queue.close()
 
 
@@ -53,7 +53,7 @@ async def claim(queue: Queue) -> list[Lease]:
 
 
 def only(folder: Path, pattern: str, key: str) -> Path:
-    """The one job's file below the folder that tells of that key."""
+    """Return the only job file below the folder that contains this key."""
     (found,) = [path for path in folder.rglob(pattern) if f'"key": "{key}"' in path.read_text()]
     return found
 
@@ -101,7 +101,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
-async def test_a_damaged_pending_job_is_set_aside_with_the_reason_and_the_rest_is_claimed(
+async def test_a_damaged_pending_job_is_rejected_with_the_reason_and_the_rest_is_claimed(
     queue: Queue, folder: Path, damage: Callable[[Path], None]
 ) -> None:
     victim = only(folder / "pending", "*.json", "b")
@@ -113,7 +113,7 @@ async def test_a_damaged_pending_job_is_set_aside_with_the_reason_and_the_rest_i
     assert totals(await queue.stats()).total == 2
 
 
-async def test_the_key_of_a_job_that_was_set_aside_may_be_submitted_anew(queue: Queue, folder: Path) -> None:
+async def test_the_key_of_a_rejected_job_can_be_submitted_again(queue: Queue, folder: Path) -> None:
     cut_off(only(folder / "pending", "*.json", "b"))
     await claim(queue)
     assert await queue.submit([job("a"), job("b")]) == Submitted(new=1, duplicates=1)
@@ -133,7 +133,7 @@ async def test_a_damaged_finished_job_is_left_out_of_the_listing(queue: Queue, f
     assert [found.key for found in await queue.jobs(ALL)] == ["b", "c"]
 
 
-async def test_a_file_that_another_has_set_aside_already_is_not_counted_twice(queue: Queue, folder: Path) -> None:
+async def test_a_file_that_another_process_has_rejected_is_not_counted_twice(queue: Queue, folder: Path) -> None:
     victim = only(folder / "pending", "*.json", "b")
     cut_off(victim)
     other = await DirectoryQueue.open(folder, ManualClock())
@@ -144,7 +144,7 @@ async def test_a_file_that_another_has_set_aside_already_is_not_counted_twice(qu
     assert totals(await queue.stats()).total == 2
 
 
-async def test_jobs_whose_keys_were_deleted_by_hand_are_still_worked_on(queue: Queue, folder: Path) -> None:
+async def test_jobs_whose_keys_were_deleted_by_hand_are_still_claimed(queue: Queue, folder: Path) -> None:
     shutil.rmtree(folder / "keys")
     assert [lease.job.key for lease in await claim(queue)] == ["a", "b", "c"]
 
@@ -159,7 +159,7 @@ async def test_a_copy_of_a_job_is_no_job(queue: Queue, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["note.txt", "job.json", ".hidden", "000000000007.json", "ünï.json", "x" * 200])
-async def test_a_foreign_file_among_the_jobs_is_set_aside(queue: Queue, folder: Path, name: str) -> None:
+async def test_a_foreign_file_among_the_jobs_is_rejected(queue: Queue, folder: Path, name: str) -> None:
     stranger = only(folder / "pending", "*.json", "a").with_name(name)
     stranger.write_text('{"url": "https://x.test/"}')
     assert len(await claim(queue)) == 3
@@ -169,7 +169,7 @@ async def test_a_foreign_file_among_the_jobs_is_set_aside(queue: Queue, folder: 
 
 
 @pytest.mark.parametrize("place", ["pending", "completed", "failed", "cancelled", "processing"])
-async def test_a_foreign_file_at_the_top_of_a_folder_is_set_aside_by_whoever_reaps(
+async def test_a_foreign_file_at_the_top_of_a_folder_is_rejected_by_the_next_reap(
     queue: Queue, folder: Path, place: str
 ) -> None:
     stranger = folder / place / "job.json"
@@ -190,9 +190,9 @@ async def test_files_moved_from_processing_to_pending_by_hand_do_not_leave_the_r
         path.rename(target / path.name)
     await queue.reap()
     await claim(queue)
-    told = totals(await queue.stats())
+    counts = totals(await queue.stats())
     listed = [found.state.value async for found in each_job(queue, ALL)]
-    assert told.total == len(listed)
+    assert counts.total == len(listed)
     assert not list((folder / "pending").rglob("*.json"))
 
 
@@ -205,7 +205,7 @@ async def test_pending_files_that_were_deleted_by_hand_are_no_longer_waited_for(
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-async def test_a_file_that_lies_where_a_folder_belongs_makes_way(queue: Queue, folder: Path, depth: int) -> None:
+async def test_a_file_in_place_of_a_folder_is_moved_away(queue: Queue, folder: Path, depth: int) -> None:
     leases = await claim(queue)
     lane = lane_of("run", "page", "")
     in_the_way = folder / "completed" / lane if depth == 1 else folder / "completed" / lane / "000000000"
@@ -216,7 +216,7 @@ async def test_a_file_that_lies_where_a_folder_belongs_makes_way(queue: Queue, f
     assert len(list((folder / "rejected").glob("*.reason.txt"))) == 1
 
 
-async def test_nothing_is_left_of_a_run_that_was_cleaned_away(queue: Queue, folder: Path) -> None:
+async def test_nothing_is_left_of_a_run_that_was_removed(queue: Queue, folder: Path) -> None:
     await queue.cancel(ALL)
     await queue.prune(ALL)
     await queue.reap()
@@ -237,7 +237,7 @@ async def test_odd_names_never_leave_the_folder(queue: Queue, folder: Path) -> N
     assert not list(folder.parent.parent.glob("*escape*"))
 
 
-async def test_what_was_set_aside_is_counted_until_someone_removes_it(queue: DirectoryQueue, folder: Path) -> None:
+async def test_rejected_files_are_counted_until_they_are_removed(queue: DirectoryQueue, folder: Path) -> None:
     assert (await queue.set_aside()).count == 0
     cut_off(only(folder / "pending", "*.json", "b"))
     (only(folder / "pending", "*.json", "a").parent / "notes.txt").write_text("mine")
@@ -248,33 +248,33 @@ async def test_what_was_set_aside_is_counted_until_someone_removes_it(queue: Dir
     assert (await queue.set_aside()).count == 0
 
 
-async def test_whoever_sets_something_aside_logs_its_name_and_the_reason_once(
+async def test_a_rejected_file_is_logged_once_with_its_name_and_reason(
     queue: DirectoryQueue, folder: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tell = RejectedReporter().tell  # one that has not spoken yet
-    monkeypatch.setattr("longshore.media.directory.files.quarantine.tell", tell)
-    monkeypatch.setattr("longshore.media.directory.ops.reap.tell", tell)
+    report = RejectedReporter().report  # a new one, which has logged nothing yet
+    monkeypatch.setattr("longshore.media.directory.files.quarantine.report", report)
+    monkeypatch.setattr("longshore.media.directory.ops.reap.report", report)
     victim = only(folder / "pending", "*.json", "b")
     cut_off(victim)
     (victim.parent / "notes.txt").write_text("mine")
     with caplog.at_level(logging.WARNING):
         await claim(queue)
         await queue.reap()
-    said = sorted(record.getMessage() for record in caplog.records)
-    assert len(said) == 2
-    assert all(line.startswith("Set aside in rejected/: 'pending/") for line in said)
-    assert any(victim.name in line and "It has no seal at its end" in line for line in said)
-    assert any("notes.txt" in line for line in said)
+    messages = sorted(record.getMessage() for record in caplog.records)
+    assert len(messages) == 2
+    assert all(line.startswith("Moved to rejected/: 'pending/") for line in messages)
+    assert any(victim.name in line and "It has no seal at its end" in line for line in messages)
+    assert any("notes.txt" in line for line in messages)
 
 
-def test_a_flood_of_strangers_is_a_few_lines_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_many_rejected_files_are_logged_in_a_few_lines_per_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     teller = RejectedReporter(lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for number in range(1000):
-            teller.tell(f"pending/{number}", "It is none of ours.")
+            teller.report(f"pending/{number}", "It is none of ours.")
         assert len(caplog.records) == LINES_A_MINUTE
         now[0] = 60.0
-        teller.tell("pending/last", "It is none of ours.")
+        teller.report("pending/last", "It is none of ours.")
     assert len(caplog.records) == LINES_A_MINUTE + 1
     assert f"({1000 - LINES_A_MINUTE} more before it)" in caplog.records[-1].getMessage()

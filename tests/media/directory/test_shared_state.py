@@ -1,4 +1,4 @@
-"""Notes are files that a person can read, and what is done to them by hand harms nobody."""
+"""Entries of the shared state are readable files, and manual changes of them do no harm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / "notes").rglob("*") if path.is_file())
 
 
-async def test_a_note_is_one_file_that_says_what_it_is(queue: DirectoryQueue, tmp_path: Path) -> None:
+async def test_an_entry_is_one_readable_file(queue: DirectoryQueue, tmp_path: Path) -> None:
     version = await write(queue, "shop.test", {"rate": 1})
     await write(queue, "shop.test", {"rate": 2}, version)
     (file,) = files(tmp_path)
@@ -43,19 +43,19 @@ async def test_a_note_is_one_file_that_says_what_it_is(queue: DirectoryQueue, tm
     assert json.loads(file.read_text()) == {"shelf": "pace", "name": "shop.test", "value": {"rate": 2}}
 
 
-async def test_nothing_is_left_of_a_note_that_was_taken_away(queue: DirectoryQueue, tmp_path: Path) -> None:
+async def test_nothing_is_left_of_a_deleted_entry(queue: DirectoryQueue, tmp_path: Path) -> None:
     await write(queue, "shop.test", None, await write(queue, "shop.test", 1))
-    (shelf,) = (tmp_path / "notes").iterdir()
-    assert list(shelf.iterdir()) == []
+    (namespace,) = (tmp_path / "notes").iterdir()
+    assert list(namespace.iterdir()) == []
 
 
-async def test_looking_makes_no_queue(queue: DirectoryQueue, tmp_path: Path) -> None:
+async def test_reading_entries_creates_no_queue(queue: DirectoryQueue, tmp_path: Path) -> None:
     assert (await queue.notes("pace")).notes == ()
     assert files(tmp_path) == []
     assert not (tmp_path / "longshore.json").exists()
 
 
-async def test_a_note_that_was_damaged_or_moved_is_set_aside_and_may_be_written_anew(
+async def test_a_damaged_or_moved_entry_is_rejected_and_can_be_written_again(
     queue: DirectoryQueue, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
@@ -70,7 +70,7 @@ async def test_a_note_that_was_damaged_or_moved_is_set_aside_and_may_be_written_
     assert await write(queue, "a", 2)
 
 
-async def test_a_change_of_the_shelf_while_it_is_read_is_seen_whole(
+async def test_a_change_of_the_namespace_during_a_read_is_seen_completely(
     queue: DirectoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = [await write(queue, name, 0) for name in ("a", "b")]
@@ -85,7 +85,7 @@ async def test_a_change_of_the_shelf_while_it_is_read_is_seen_whole(
         nonlocal reads
         for note in original(*arguments):
             if not reads:
-                other.transact(journal.NOTE, changed.decide)
+                other.transact(journal.STATE_CHANGE, changed.decide)
             reads += 1
             yield note
 
@@ -94,16 +94,14 @@ async def test_a_change_of_the_shelf_while_it_is_read_is_seen_whole(
     assert reads > 2
 
 
-async def test_what_happens_to_jobs_does_not_make_who_reads_notes_look_again(
-    queue: DirectoryQueue, tmp_path: Path
-) -> None:
+async def test_changes_of_jobs_do_not_repeat_a_read_of_entries(queue: DirectoryQueue, tmp_path: Path) -> None:
     await write(queue, "a", 0)
     other = journal.Journal(str(tmp_path))
     other.open()
-    before = other.notes_written
+    before = other.state_changes
     await queue.submit([NewJob(run="", kind="page", key="a", payload={})])
-    other.look()
-    assert other.notes_written == before
+    other.refresh()
+    assert other.state_changes == before
     await write(queue, "b", 0)
-    other.look()
-    assert other.notes_written == before + 1
+    other.refresh()
+    assert other.state_changes == before + 1

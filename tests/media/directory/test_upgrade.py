@@ -1,4 +1,4 @@
-"""A queue of format 1, whose paths told no host, is brought over by whoever opens it."""
+"""The first process that opens a queue of format 1, whose paths contain no host, upgrades it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def one_of_each(queue: Queue, clock: ManualClock) -> Lease:
 
 
 def make_format_1(root: Path) -> None:
-    """Put everything where the first format had it."""
+    """Move all files to their paths of format 1."""
     for file in [path for top in ("pending", "processing", "failed", "cancelled") for path in (root / top).rglob("*")]:
         if file.is_file():
             folder = file.parent
@@ -71,7 +71,7 @@ def clock() -> ManualClock:
 
 @pytest_asyncio.fixture
 async def held(tmp_path: Path, clock: ManualClock) -> Lease:
-    """What a worker holds of the queue of format 1 that is in the folder now."""
+    """Make a queue of format 1 in the folder, and return the lease that a worker holds."""
     queue = await DirectoryQueue.open(tmp_path, clock)
     held = await one_of_each(queue, clock)
     await queue.close()
@@ -91,7 +91,7 @@ async def states(queue: Queue) -> dict[str, State]:
     return {each.key: each.state async for each in each_job(queue, ALL)}
 
 
-async def test_every_job_is_there_as_it_was(queue: Queue, tmp_path: Path) -> None:
+async def test_the_upgrade_keeps_every_job(queue: Queue, tmp_path: Path) -> None:
     assert await states(queue) == {
         "done": State.COMPLETED,
         "failed": State.FAILED,
@@ -103,7 +103,7 @@ async def test_every_job_is_there_as_it_was(queue: Queue, tmp_path: Path) -> Non
     assert not list((tmp_path / "rejected").iterdir())
 
 
-async def test_all_that_waits_or_comes_back_is_with_its_host(queue: Queue, clock: ManualClock, held: Lease) -> None:
+async def test_pending_and_returned_jobs_have_their_hosts(queue: Queue, clock: ManualClock, held: Lease) -> None:
     clock.advance(100)
     assert await queue.settle([Settlement(held, Failed(Failure("processing", "again")))]) == [True]
     assert await queue.retry(ALL) == 2
@@ -113,14 +113,14 @@ async def test_all_that_waits_or_comes_back_is_with_its_host(queue: Queue, clock
     assert taken[0] == "urgent"
 
 
-async def test_keys_that_were_taken_stay_taken_also_after_a_prune(queue: Queue) -> None:
+async def test_recorded_keys_stay_taken_after_a_prune(queue: Queue) -> None:
     assert (await queue.submit([job("ready"), job("done")])).duplicates == 2
     assert await queue.prune(Selection(states=frozenset({State.COMPLETED}))) == 1
     again = await queue.submit([job("ready"), job("late"), job("held"), job("bare"), job("done")])
     assert (again.new, again.duplicates) == (1, 4)
 
 
-async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
+async def test_a_process_continues_the_upgrade_that_another_has_begun(
     tmp_path: Path, clock: ManualClock, held: Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     del held
@@ -130,7 +130,7 @@ async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
         raise RuntimeError
 
     with monkeypatch.context() as early:
-        early.setattr("longshore.media.directory.files.folder.set_mark", stopped)
+        early.setattr("longshore.media.directory.files.folder.write_marker", stopped)
         with pytest.raises(RuntimeError):
             await DirectoryQueue.open(tmp_path, clock)
     first, second = await DirectoryQueue.open(tmp_path, clock), await DirectoryQueue.open(tmp_path, clock)
@@ -140,7 +140,7 @@ async def test_who_opens_a_queue_that_another_is_bringing_over_goes_on_with_it(
     await second.close()
 
 
-async def test_a_damaged_job_is_set_aside_on_the_way(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
+async def test_a_damaged_job_is_rejected_during_the_upgrade(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
     del held
     (victim,) = [path for path in (tmp_path / "pending").rglob("*.json") if '"ready"' in path.read_text()]
     victim.write_text(victim.read_text()[:-20])
@@ -151,7 +151,7 @@ async def test_a_damaged_job_is_set_aside_on_the_way(tmp_path: Path, clock: Manu
     await queue.close()
 
 
-async def test_without_its_journal_it_cannot_be_brought_over(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
+async def test_a_queue_without_its_journal_cannot_be_upgraded(tmp_path: Path, clock: ManualClock, held: Lease) -> None:
     del held
     (tmp_path / "journal").rename(tmp_path / "trash" / "journal")
     with pytest.raises(QueueError, match="with the Longshore that wrote it"):

@@ -1,4 +1,4 @@
-"""Waking: told by the machine, or by looking where it tells nothing."""
+"""Waking: by inotify, or by polling if inotify reports nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEVER = 3600.0
 
 
 @pytest.mark.parametrize("means", ["inotify", "looking"])
-async def test_work_from_another_opening_wakes_who_waits_by_either_means_alone(
+async def test_a_change_by_another_process_wakes_a_waiter_by_inotify_alone_and_by_polling_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, means: str
 ) -> None:
     if means == "looking":
@@ -49,7 +49,7 @@ async def test_work_from_another_opening_wakes_who_waits_by_either_means_alone(
     await other.close()
 
 
-async def test_the_change_that_begins_a_new_folder_of_the_journal_wakes_too(
+async def test_the_change_that_begins_a_new_generation_wakes_a_waiter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("longshore.media.directory.journal.journal.GENERATION", 4)

@@ -27,10 +27,10 @@ async def test_a_job_goes_from_submission_to_its_result(windows: None, tmp_path:
 
 
 @pytest.mark.parametrize("act", [disk.read, lambda path: disk.write(path, b""), lambda path: disk.rewrite(path, b"")])
-def test_a_link_in_a_queue_leads_nowhere(windows: None, tmp_path: Path, act: object) -> None:
+def test_a_symbolic_link_in_a_queue_is_not_followed(windows: None, tmp_path: Path, act: object) -> None:
     (tmp_path / "other").write_bytes(b"not ours")
     (tmp_path / "link").symlink_to(tmp_path / "other")
-    with pytest.raises(QueueError), disk.in_words(str(tmp_path)):
+    with pytest.raises(QueueError), disk.translated_errors(str(tmp_path)):
         assert callable(act)
         act(str(tmp_path / "link"))
     assert (tmp_path / "other").read_bytes() == b"not ours"

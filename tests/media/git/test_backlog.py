@@ -1,4 +1,4 @@
-"""The order of pending jobs, against a model that looks at them all each time."""
+"""The order of pending jobs, compared with a model that reads all of them each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def place(number: int, host: str = "", lane: int = 1, priority: int = 0, due: in
 
 
 class Model:
-    """The pending jobs and their backlog, changed as a ledger changes them."""
+    """The pending jobs and their backlog, changed as `BranchState` changes them."""
 
     def __init__(self, chance: random.Random, hosts: tuple[str, ...]) -> None:
         self.chance = chance
@@ -40,7 +40,7 @@ class Model:
             None if due is None else max(due, 0),
         )
 
-    def learn(self, place: JobPath) -> None:
+    def update(self, place: JobPath) -> None:
         self.pending[place.number] = place
         self.backlog.add(place)
 
@@ -53,7 +53,7 @@ class Model:
         return sorted(found, key=lambda place: (place.priority, place.number))
 
     def check(self, taken: list[JobPath], wanted: list[JobPath], limit: int) -> None:
-        """What was taken is what the contract allows of what was wanted."""
+        """Assert that the contract allows taking these of the wanted jobs."""
         assert [each.priority for each in taken] == [each.priority for each in wanted[:limit]]
         for level in {each.priority for each in taken}:
             mine = [each for each in taken if each.priority == level]
@@ -69,16 +69,16 @@ class Model:
         lanes = [lane for lane in LANES if self.chance.random() < 0.5]
         without = frozenset(host for host in self.hosts if self.chance.random() < 0.2)
         match self.chance.randrange(6):
-            case 0 | 1:  # a few numbers are given again and again, as after refused pushes
+            case 0 | 1:  # a few numbers are assigned repeatedly, as after refused pushes
                 number = self.chance.randrange(12)
                 self.pending.pop(number, None)
-                self.learn(self.some_place(number))
+                self.update(self.some_place(number))
             case 2:
                 self.pending.pop(self.chance.randrange(12), None)
-            case 3:  # the same place is left and taken again
+            case 3:  # the same place stops being pending and becomes pending again
                 number = self.chance.randrange(12)
                 if (place := self.pending.pop(number, None)) is not None:
-                    self.learn(place)
+                    self.update(place)
             case 4:
                 self.now += self.chance.random()
             case _:
@@ -97,15 +97,13 @@ class Model:
 
 @pytest.mark.parametrize("hosts", [("",), HOSTS], ids=["one host", "several"])
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_comes_and_goes_the_backlog_gives_what_looking_at_everything_gives(
-    seed: int, hosts: tuple[str, ...]
-) -> None:
+def test_after_any_changes_the_backlog_takes_what_the_model_allows(seed: int, hosts: tuple[str, ...]) -> None:
     model = Model(random.Random(seed), hosts)
     for _ in range(500):
         model.step()
 
 
-def test_looking_whether_there_is_work_takes_nothing_away() -> None:
+def test_has_work_removes_no_job() -> None:
     pending = {1: place(1, "aaa")}
     backlog = Backlog(pending)
     backlog.add(pending[1])
@@ -115,7 +113,7 @@ def test_looking_whether_there_is_work_takes_nothing_away() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_one_by_one_every_host_comes_once_in_each_round(lanes: int) -> None:
+def test_claims_of_one_job_each_take_every_host_once_per_round(lanes: int) -> None:
     pending = {n: place(n, f"{n % 5}", n % lanes) for n in range(60)}
     backlog = Backlog(pending)
     for each in pending.values():
@@ -128,7 +126,7 @@ def test_one_by_one_every_host_comes_once_in_each_round(lanes: int) -> None:
         assert sorted(turns) == ["0", "1", "2", "3", "4"]
 
 
-def test_a_host_whose_jobs_come_one_by_one_does_not_keep_the_others_waiting() -> None:
+def test_a_host_whose_jobs_arrive_one_by_one_does_not_delay_the_others() -> None:
     pending = {n: place(n, "big") for n in range(10)}
     backlog = Backlog(pending)
     for each in pending.values():
@@ -142,7 +140,7 @@ def test_a_host_whose_jobs_come_one_by_one_does_not_keep_the_others_waiting() ->
 
 
 class Counting(dict[int, JobPath]):
-    """Pending jobs, and how often one was looked up."""
+    """Pending jobs, and the number of lookups."""
 
     looks = 0
 
@@ -160,21 +158,21 @@ def filled(hosts: Mapping[str, int]) -> tuple[Backlog, Counting]:
     return backlog, pending
 
 
-def test_a_closed_host_with_200_000_jobs_in_front_is_passed_over_in_one_step() -> None:
+def test_an_excluded_host_with_200_000_jobs_is_skipped_in_one_step() -> None:
     backlog, pending = filled({"banned": 200_000, "small": 20})
     assert len(backlog.take([1], frozenset({"banned"}), 10, 0.0)) == 10
     assert not backlog.has_work([1], frozenset({"banned", "small"}), 0.0)
     assert pending.looks < 50
 
 
-def test_of_20_000_hosts_only_those_that_have_their_turn_are_looked_at() -> None:
+def test_of_20_000_hosts_only_those_whose_turn_it_is_are_read() -> None:
     backlog, pending = filled({f"{number}": 5 for number in range(20_000)})
     closed = frozenset(f"{number}" for number in range(100))
     assert len({each.host for each in backlog.take([1], closed, 100, 0.0)}) == 100
     assert pending.looks < 100 * 5
 
 
-def test_nothing_is_kept_of_hosts_that_are_gone() -> None:
+def test_hosts_without_jobs_use_no_memory() -> None:
     backlog, pending = filled({f"{number}": 1 for number in range(100)})
     for taken in backlog.take([1], NOBODY, 100, 0.0):
         del pending[taken.number]

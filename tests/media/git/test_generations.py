@@ -1,4 +1,4 @@
-"""Generations of the branch, begun by slow machines and fast ones: the queue can always be found (A13)."""
+"""Generations of the branch, begun by slow and fast machines: the queue can always be found (A13)."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ async def opened(remote: Path, cache: Path) -> GitQueue:
 
 
 def branches(remote: Path) -> list[str]:
-    """The branches of the queue but for the pointer, by their numbers."""
+    """Return the branches of the queue except the pointer, ordered by number."""
     names = git(remote, "for-each-ref", "--format=%(refname:short)", "refs/heads/longshore-*").split()
     return sorted(names, key=lambda name: int(name.split("-")[1]))
 
 
 def named(remote: Path) -> list[int]:
-    """The numbers of the branches that the pointer has named, first to last."""
-    said = git(remote, "log", "--reverse", "--format=%s", "longshore")
-    return [int(number) for number in re.findall(r"^The queue is on longshore-(\d+)", said, re.MULTILINE)]
+    """Return the numbers of the branches that the pointer has named, in order."""
+    log = git(remote, "log", "--reverse", "--format=%s", "longshore")
+    return [int(number) for number in re.findall(r"^The queue is on longshore-(\d+)", log, re.MULTILINE)]
 
 
 async def keys(queue: GitQueue) -> set[str]:
@@ -54,7 +54,7 @@ async def keys(queue: GitQueue) -> set[str]:
 
 
 async def found_by_all(remote: Path, tmp_path: Path, *others: GitQueue) -> None:
-    """A machine that is new finds the queue, and whatever anyone submits is seen by all."""
+    """Assert that a new machine finds the queue, and that every machine sees what the others submit."""
     fresh = await opened(remote, tmp_path / "fresh")
     everyone = [fresh, *others]
     expected = await keys(fresh)
@@ -62,18 +62,18 @@ async def found_by_all(remote: Path, tmp_path: Path, *others: GitQueue) -> None:
         await queue.submit([job(f"after {number}")])
         expected.add(f"after {number}")
     for queue in everyone:
-        await queue.submit([job("after 0")])  # asks the remote, so that what is listed next is not a second old
+        await queue.submit([job("after 0")])  # contacts the remote, so that the next listing is not a second old
         assert await keys(queue) == expected
         await queue.close()
 
 
 @pytest.mark.parametrize("generations", [1, 2, 3])
-async def test_a_generation_that_ends_after_later_ones_takes_nothing_away_from_them(
+async def test_a_slow_generation_that_ends_after_later_ones_does_not_harm_them(
     remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, generations: int
 ) -> None:
     slow = await opened(remote, tmp_path / "slow")
     await slow.submit([job("first")])
-    mirror = slow._exchange.mirror
+    mirror = slow._sync.mirror
     fetch, passed = mirror.fetch, threading.Event()
 
     async def go_by() -> None:
@@ -84,7 +84,7 @@ async def test_a_generation_that_ends_after_later_ones_takes_nothing_away_from_t
         await fast.close()
 
     def slow_fetch(branch: str) -> str | None:
-        # It has left its branch, and is about to say so in the pointer.
+        # It has sealed its branch, and is about to update the pointer.
         if branch == "longshore" and not passed.is_set():
             passed.set()
             other = threading.Thread(target=lambda: asyncio.run(go_by()))
@@ -103,7 +103,7 @@ async def test_a_generation_that_ends_after_later_ones_takes_nothing_away_from_t
     await found_by_all(remote, tmp_path, slow)
 
 
-async def test_machines_that_all_begin_generations_at_once_lose_nothing(remote: Path, tmp_path: Path) -> None:
+async def test_machines_that_begin_generations_at_once_lose_nothing(remote: Path, tmp_path: Path) -> None:
     machines = [await opened(remote, tmp_path / f"{n}") for n in range(3)]
 
     async def work(queue: GitQueue, name: str) -> None:
@@ -120,7 +120,7 @@ async def test_machines_that_all_begin_generations_at_once_lose_nothing(remote: 
 
 
 async def lost_pointer(remote: Path, queue: GitQueue) -> None:
-    """Three generations, and a pointer that names the second, which is deleted."""
+    """Make three generations, and a pointer to the second one, which is deleted."""
     await queue.submit([job("first")])
     await queue.forget_history()
     second = git(remote, "rev-parse", "longshore")
@@ -131,14 +131,14 @@ async def lost_pointer(remote: Path, queue: GitQueue) -> None:
 
 
 def abandoned_copy(remote: Path, of: str) -> str:
-    """A generation that was begun and never used, because who did it died."""
+    """Make a generation that was begun and never used, because its process died."""
     name = f"longshore-{int(of.split('-')[1]) + 1}-abcdef"
     root = git(remote, "commit-tree", f"{of}^{{tree}}", "-m", f"Goes on from {of}")
     git(remote, "update-ref", f"refs/heads/{name}", root)
     return name
 
 
-async def test_where_the_pointer_names_a_branch_that_is_gone_the_one_others_lead_to_is_found(
+async def test_if_the_pointer_names_a_deleted_branch_the_one_others_lead_to_is_found(
     remote: Path, tmp_path: Path
 ) -> None:
     queue, sleeper = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "sleeper")
@@ -149,7 +149,7 @@ async def test_where_the_pointer_names_a_branch_that_is_gone_the_one_others_lead
     await found_by_all(remote, tmp_path, queue, sleeper)
 
 
-async def test_where_nobody_leads_to_it_the_branch_that_has_grown_is_found(remote: Path, tmp_path: Path) -> None:
+async def test_if_no_branch_leads_to_it_the_branch_with_later_commits_is_found(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "here")
     await lost_pointer(remote, queue)
     await queue.submit([job("second")])
@@ -160,7 +160,9 @@ async def test_where_nobody_leads_to_it_the_branch_that_has_grown_is_found(remot
     assert branches(remote)[0] == used
 
 
-async def test_a_lone_branch_is_found_and_the_next_generation_mends_the_pointer(remote: Path, tmp_path: Path) -> None:
+async def test_a_single_branch_is_found_and_the_next_generation_repairs_the_pointer(
+    remote: Path, tmp_path: Path
+) -> None:
     queue = await opened(remote, tmp_path / "here")
     await lost_pointer(remote, queue)
     git(remote, "update-ref", "-d", f"refs/heads/{branches(remote)[0]}")
@@ -172,7 +174,7 @@ async def test_a_lone_branch_is_found_and_the_next_generation_mends_the_pointer(
     await found_by_all(remote, tmp_path, queue)
 
 
-async def test_where_it_cannot_be_known_nobody_guesses(remote: Path, tmp_path: Path) -> None:
+async def test_if_two_branches_could_hold_the_queue_it_is_an_error(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "here")
     await lost_pointer(remote, queue)
     left, used = branches(remote)
@@ -187,7 +189,7 @@ async def test_where_it_cannot_be_known_nobody_guesses(remote: Path, tmp_path: P
     await queue.close()
 
 
-async def test_branches_of_others_with_names_like_ours_stop_nobody_and_stay(remote: Path, tmp_path: Path) -> None:
+async def test_foreign_branches_with_names_of_generations_are_ignored_and_kept(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "here")
     await queue.submit([job("first")])
     empty = git(remote, "hash-object", "-t", "tree", "-w", "/dev/null")

@@ -1,4 +1,4 @@
-"""The branch: readable by anyone at every commit, and a legal state of the whole queue at each of them (A1, A2, A3)."""
+"""The branch: every commit is readable and a valid state of the whole queue (A1, A2, A3)."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ async def opened(remote: Path, cache: Path) -> GitQueue:
     return await GitQueue.open(f"git+file://{remote}", SystemClock(), cache)
 
 
-def assert_every_commit_is_legal(remote: Path) -> int:
-    """Walk the history. Returns how many commits there are."""
+def assert_every_commit_is_valid(remote: Path) -> int:
+    """Check every commit of the history. Return the number of commits."""
     commits = git(remote, "rev-list", "--reverse", "longshore-1").split()
     last: dict[str, tuple[str, int]] = {}
     for commit in commits:
@@ -90,12 +90,12 @@ def assert_every_commit_is_legal(remote: Path) -> int:
                 assert identity[1] not in seen, f"{commit}: a job stands in two places"
                 seen[identity[1]] = (STATES[folder], int(epoch[1]) if epoch else 0)
                 found[STATES[folder]] += 1
-        told = Counter[str]()
+        counted = Counter[str]()
         for path in paths:
             if path.startswith("lanes/"):
                 lane = json.loads(git(remote, "cat-file", "blob", f"{commit}:{path}"))
-                told.update({state: lane[state] for state in set(STATES.values())})
-        assert +told == found, f"{commit}: the counters do not fit the files"
+                counted.update({state: lane[state] for state in set(STATES.values())})
+        assert +counted == found, f"{commit}: the counters do not fit the files"
         for identity_, (state, epoch_) in last.items():
             now = seen[identity_]
             assert now[1] - epoch_ in ({1} if (state, now[0]) == ("pending", "claimed") else {0}), commit
@@ -105,7 +105,7 @@ def assert_every_commit_is_legal(remote: Path) -> int:
 
 
 @pytest.mark.parametrize(("apart", "number"), [(False, 400), (True, 160)], ids=["one machine", "eight machines"])
-async def test_eight_workers_settle_each_job_once_and_every_commit_on_the_way_is_legal(
+async def test_eight_workers_settle_each_job_once_and_every_commit_is_valid(
     remote: Path, tmp_path: Path, apart: bool, number: int
 ) -> None:
     host = await opened(remote, tmp_path / "host")
@@ -118,9 +118,9 @@ async def test_eight_workers_settle_each_job_once_and_every_commit_on_the_way_is
         )
         for n in range(8)
     ]
-    said = [await worker.communicate() for worker in workers]
-    assert [worker.returncode for worker in workers] == [0] * 8, said
-    settled = Counter(key for out, _ in said for key in out.decode().split())
+    outputs = [await worker.communicate() for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 8, outputs
+    settled = Counter(key for out, _ in outputs for key in out.decode().split())
     assert settled == Counter({f"{n}": 1 for n in range(number)})
     assert totals(await host.stats()).completed == number
     assert {done.result async for done in each_job(host, Selection())} == set(settled)
@@ -128,10 +128,10 @@ async def test_eight_workers_settle_each_job_once_and_every_commit_on_the_way_is
     assert 0 < rate <= 1
     print(f"claim success rate {rate:.0%}")
     await host.close()
-    assert assert_every_commit_is_legal(remote) > 10
+    assert assert_every_commit_is_valid(remote) > 10
 
 
-async def test_the_branch_reads_like_a_page(remote: Path, tmp_path: Path) -> None:
+async def test_the_files_of_the_branch_are_readable(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     await queue.submit(jobs(6))
     anna = WorkerId.new("anna")
@@ -166,7 +166,7 @@ async def test_the_branch_reads_like_a_page(remote: Path, tmp_path: Path) -> Non
     assert "available_work" in (clone / "README.md").read_text()
 
 
-async def test_other_branches_are_left_alone(remote: Path, tmp_path: Path) -> None:
+async def test_other_branches_are_not_changed(remote: Path, tmp_path: Path) -> None:
     empty = git(remote, "hash-object", "-t", "tree", "-w", "/dev/null").strip()
     commit = git(
         remote, "-c", "user.name=a", "-c", "user.email=a@localhost", "commit-tree", empty, "-m", "mine"
@@ -180,7 +180,7 @@ async def test_other_branches_are_left_alone(remote: Path, tmp_path: Path) -> No
     assert set(git(remote, "for-each-ref", "--format=%(refname:short)").split()) == {"longshore", "longshore-1", "main"}
 
 
-async def test_looking_and_steering_make_no_branch(remote: Path, tmp_path: Path) -> None:
+async def test_reads_and_empty_changes_create_no_branch(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     assert (await queue.stats(), await queue.jobs(Selection()), await queue.history("1")) == ([], [], [])
     assert (await queue.present(), await queue.reap(), await queue.archived()) == ([], Reaped(), [])
@@ -194,17 +194,19 @@ async def test_looking_and_steering_make_no_branch(remote: Path, tmp_path: Path)
     await queue.close()
 
 
-async def test_a_queue_that_another_machine_makes_is_seen_by_who_looked_before(remote: Path, tmp_path: Path) -> None:
+async def test_a_queue_that_another_machine_creates_is_seen_by_a_queue_opened_before(
+    remote: Path, tmp_path: Path
+) -> None:
     early, other = await opened(remote, tmp_path / "early"), await opened(remote, tmp_path / "other")
     assert await early.stats() == []
     await asyncio.gather(other.submit(jobs(3)), early.submit(jobs(2)))
     assert totals(await early.stats()).pending == totals(await other.stats()).pending == 3
     await early.close()
     await other.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_a_queue_that_was_taken_away_is_empty_and_made_anew(remote: Path, tmp_path: Path) -> None:
+async def test_a_deleted_queue_is_empty_and_the_next_submission_creates_it_again(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     await queue.submit(jobs(3))
     for branch in ("longshore", "longshore-1"):
@@ -216,24 +218,24 @@ async def test_a_queue_that_was_taken_away_is_empty_and_made_anew(remote: Path, 
     await queue.close()
 
 
-async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
+async def test_a_process_that_dies_between_setting_the_two_refs_overwrites_no_commit(
     remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit(jobs(1))
     await there.submit(jobs(5))
-    whole = Mirror.set_mark
+    set_ref = Mirror.set_ref
     marks: list[str] = []
 
     def dies_at_the_second(self: Mirror, ref: str, oid: str) -> None:
         marks.append(ref)
         if len(marks) == 2:
             raise KeyboardInterrupt
-        whole(self, ref, oid)
+        set_ref(self, ref, oid)
 
     mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
     with monkeypatch.context() as patch:
-        patch.setattr(Mirror, "set_mark", dies_at_the_second)
+        patch.setattr(Mirror, "set_ref", dies_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             BranchSync(mirror, SystemClock()).open()
     mirror.close()
@@ -241,28 +243,28 @@ async def test_who_dies_between_the_two_marks_of_a_mirror_overwrites_nobody(
     assert totals(await there.stats()).pending == 6
     await here.close()
     await there.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_a_commit_that_does_not_descend_from_what_is_confirmed_is_never_pushed(
+async def test_a_commit_that_does_not_descend_from_the_confirmed_one_is_never_pushed(
     remote: Path, tmp_path: Path
 ) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit(jobs(1))
     mirror = Mirror(RepositoryLocation(f"git+file://{remote}"), tmp_path / "here")
-    old = mirror.mark(TIP)
+    old = mirror.ref(TIP)
     await there.submit(jobs(5))
     assert totals(await here.stats()).pending == 5
-    mirror.set_mark(TIP, old)
+    mirror.set_ref(TIP, old)
     mirror.close()
     await here.submit([NewJob(run="r", kind="page", key="mine", payload={})])
     assert totals(await there.stats()).pending == 6
     await here.close()
     await there.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_jobs_that_are_taken_over_come_in_one_commit_that_is_legal(remote: Path, tmp_path: Path) -> None:
+async def test_transferred_jobs_are_added_in_one_valid_commit(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     await queue.submit(jobs(2))
     common: dict[str, Any] = {"id": "x", "run": "r", "kind": "page", "payload": {}, "epoch": 3}
@@ -276,10 +278,10 @@ async def test_jobs_that_are_taken_over_come_in_one_commit_that_is_legal(remote:
     await queue.settle([Settlement(lease, Completed(None, tuple(jobs(4)))) for lease in leases])
     assert {job.depth for job in await queue.jobs(Selection(states=frozenset({State.PENDING})))} == {1}
     await queue.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_machines_with_mirrors_of_their_own_lose_no_work_of_one_another(remote: Path, tmp_path: Path) -> None:
+async def test_machines_with_separate_mirrors_lose_no_work_of_each_other(remote: Path, tmp_path: Path) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await asyncio.gather(here.submit(jobs(30)), there.submit(jobs(40)))
     assert totals(await here.stats()).pending == totals(await there.stats()).pending == 40
@@ -295,27 +297,29 @@ async def test_machines_with_mirrors_of_their_own_lose_no_work_of_one_another(re
     assert totals(await there.stats()).completed == 40
     await here.close()
     await there.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_a_claim_gets_what_it_asked_for_though_numbers_were_given_anew(remote: Path, tmp_path: Path) -> None:
+async def test_a_claim_gets_its_jobs_although_numbers_were_assigned_again(remote: Path, tmp_path: Path) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     await here.submit([NewJob(run="r", kind="page", key="0", payload={})])
     await there.submit([NewJob(run="r", kind="secret", key="1", payload={})])
-    await here.submit([NewJob(run="r", kind="page", key="2", payload={})])  # as number 2, refused, and as number 3
+    await here.submit(
+        [NewJob(run="r", kind="page", key="2", payload={})]
+    )  # first as number 2, which is refused, then as number 3
     want = Want(worker=WorkerId.new(), limit=5, kinds=frozenset({"page"}))
     assert [lease.job.key for lease in await here.claim(want)] == ["0", "2"]
     assert [lease.job.key for lease in await here.claim(Want(worker=WorkerId.new(), limit=5))] == ["1"]
     await here.close()
     await there.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
-async def test_lanes_that_are_numbered_anew_stay_one_each(remote: Path, tmp_path: Path) -> None:
+async def test_lanes_that_are_numbered_again_stay_distinct(remote: Path, tmp_path: Path) -> None:
     here, there = await opened(remote, tmp_path / "here"), await opened(remote, tmp_path / "there")
     kinds = [f"k{n}" for n in range(8)]
     await here.submit([NewJob(run="r", kind="first", key="0", payload={})])
-    # Both begin lanes of the same words in another order: those of the second one are thrown away and made again.
+    # Both add the same lanes in a different order: those of the second one are discarded and made again.
     await there.submit([NewJob(run="r", kind=kind, key="there", payload={}) for kind in reversed(kinds)])
     for key in ("here", "again"):
         await here.submit([NewJob(run="r", kind=kind, key=key, payload={}) for kind in kinds])
@@ -323,7 +327,7 @@ async def test_lanes_that_are_numbered_anew_stay_one_each(remote: Path, tmp_path
     assert counted == [("first", 1), *((kind, 3) for kind in kinds)]
     await here.close()
     await there.close()
-    assert_every_commit_is_legal(remote)
+    assert_every_commit_is_valid(remote)
 
 
 async def test_calls_that_arrive_together_share_a_push(remote: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class HttpHarness(GitHarness):
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository whose queue stands at its first commit, as whoever makes a queue leaves it."""
+    """Return a repository with a new queue at its first commit."""
     folder = tmp_path_factory.mktemp("begun")
     url = f"git+file://{folder / 'queue.git'}"
 
@@ -73,8 +73,8 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestGit(ConformanceTests, ProcessTests):
-    """Half of the time would go into making queues. Tests with processes do, those over HTTP do, and all of them do
-    with `--long`."""
+    """The suite on a copy of a new queue, because creating queues would take half of the time. Tests with processes,
+    tests over HTTP, and all tests with `--long` create their own."""
 
     @pytest.fixture
     def new_harness(
@@ -101,8 +101,8 @@ class OverHttp:
 
 
 class TestGitOverHttp(OverHttp, SubmittingTests, ClaimingTests, WaitingTests):
-    """What the network could change: pushes that win and lose, and fetches. Each starts a dozen processes over HTTP,
-    so the rest, which is made of the same two, is left to `--long`."""
+    """The tests that the network could affect: accepted and refused pushes, and fetches. Each starts a dozen processes
+    over HTTP, so the other tests, which use the same two, run only with `--long`."""
 
 
 class TestGitOverHttpWholly(OverHttp, ConformanceTests, ProcessTests):

@@ -1,4 +1,4 @@
-"""What goes wrong with a remote ends in one message that names the cause and the fix, and loses nothing (A11, A18)."""
+"""Each failure of a remote ends in one message that names the cause and the fix, and loses nothing (A11, A18)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_repository_the_server_does_not_know_is_named(server: GitHttpSer
     assert PASSWORD not in str(caught.value)
 
 
-async def test_a_wrong_password_is_refused_without_a_question_and_never_shown(
+async def test_a_wrong_password_is_refused_without_a_prompt_and_never_shown(
     server: GitHttpServer, tmp_path: Path
 ) -> None:
     with pytest.raises(QueueError, match=r"did not accept the login.*git ls-remote") as caught:
@@ -85,7 +85,7 @@ async def test_a_wrong_password_is_refused_without_a_question_and_never_shown(
     assert "sesame" not in str(caught.value)
 
 
-async def test_a_server_that_is_not_there_may_come_back(server: GitHttpServer, tmp_path: Path) -> None:
+async def test_a_server_that_is_down_is_a_retryable_error(server: GitHttpServer, tmp_path: Path) -> None:
     server.stop()
     with pytest.raises(QueueUnavailableError, match=r"does not answer now.*Check the network") as caught:
         await opened(server.url("queue.git"), tmp_path)
@@ -95,7 +95,7 @@ async def test_a_server_that_is_not_there_may_come_back(server: GitHttpServer, t
     await queue.close()
 
 
-@pytest.mark.parametrize(("status", "words"), [(503, "does not answer now"), (429, "asks for fewer requests")])
+@pytest.mark.parametrize(("status", "words"), [(503, "does not answer now"), (429, "limits the rate of requests")])
 async def test_a_server_in_trouble_is_unavailable_and_nothing_is_lost(
     server: GitHttpServer, tmp_path: Path, status: int, words: str
 ) -> None:
@@ -112,7 +112,7 @@ async def test_a_server_in_trouble_is_unavailable_and_nothing_is_lost(
     await queue.close()
 
 
-async def test_after_an_hour_offline_what_was_held_is_settled_and_nobody_was_reaped(
+async def test_after_an_hour_offline_held_jobs_are_settled_and_no_worker_was_reaped(
     server: GitHttpServer, tmp_path: Path
 ) -> None:
     clock = ManualClock()
@@ -138,14 +138,14 @@ async def test_after_an_hour_offline_what_was_held_is_settled_and_nobody_was_rea
     await queue.close()
 
 
-async def test_who_may_not_even_read_is_not_told_about_writing(server: GitHttpServer, tmp_path: Path) -> None:
+async def test_a_user_who_may_not_read_gets_no_message_about_writing(server: GitHttpServer, tmp_path: Path) -> None:
     server.fail_with = 403
     with pytest.raises(QueueError, match=r"You may not read .*403.*whose login git uses") as caught:
         await opened(server.url("queue.git"), tmp_path)
     assert not isinstance(caught.value, ReadOnlyQueueError)
 
 
-async def test_a_hook_that_refuses_is_told(remote: Path, tmp_path: Path) -> None:
+async def test_the_message_of_a_refusing_hook_is_shown(remote: Path, tmp_path: Path) -> None:
     hook = remote / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
@@ -155,17 +155,17 @@ async def test_a_hook_that_refuses_is_told(remote: Path, tmp_path: Path) -> None
     await queue.close()
 
 
-def test_a_token_in_the_place_of_a_name_is_not_shown() -> None:
+def test_a_token_in_place_of_a_user_name_is_not_shown() -> None:
     location = RepositoryLocation("git+https://t0ken@host/team/queue.git")
     assert location.git_url == "https://t0ken@host/team/queue.git"
-    told = str(faults.translate("fatal: Authentication failed for 'https://t0ken@host/team/queue.git/'", location))
-    assert "t0ken" not in location.shown + told
+    message = str(faults.translate("fatal: Authentication failed for 'https://t0ken@host/team/queue.git/'", location))
+    assert "t0ken" not in location.shown + message
     assert RepositoryLocation("git+ssh://git@host/queue.git").shown == "git+ssh://git@host/queue.git"
 
 
-def test_what_servers_say_becomes_one_error_each() -> None:
+def test_each_server_message_becomes_one_error() -> None:
     location = RepositoryLocation("git+https://anna:secret@host/team/queue.git")
-    said: list[tuple[str, type[QueueError]]] = [
+    cases: list[tuple[str, type[QueueError]]] = [
         ("error: unable to write file: No space left on device\nfatal: unpack failed", QueueFullError),
         (
             "remote: Permission to team/queue.git denied to anna.\nfatal: The requested URL returned error: 403",
@@ -177,12 +177,12 @@ def test_what_servers_say_becomes_one_error_each() -> None:
         ("fatal: the remote end hung up unexpectedly", QueueUnavailableError),
         ("error: RPC failed; HTTP 502 curl 22 The requested URL returned error: 502", QueueUnavailableError),
     ]
-    for words, expected in said:
-        error = faults.translate(words, location)
-        assert type(error) is expected, words
+    for text, expected in cases:
+        error = faults.translate(text, location)
+        assert type(error) is expected, text
         assert "secret" not in str(error)
         assert "host/team/queue.git" in str(error)
-        # Only who will try again may promise it.
+        # The error must not promise a retry: only the caller knows whether there is one.
         assert "tried again" not in str(error)
 
 
@@ -195,25 +195,25 @@ def test_what_servers_say_becomes_one_error_each() -> None:
         ("Bad owner or permissions on /home/anna/.ssh/config", r"does not answer now"),
     ],
 )
-def test_the_line_that_ssh_says_is_quoted_with_the_fix(line: str, fix: str) -> None:
-    said = (
+def test_the_message_of_ssh_is_quoted_with_the_fix(line: str, fix: str) -> None:
+    output = (
         f"** a greeting of the server **\n{line}\nfatal: Could not read from remote repository.\n\n"
         "Please make sure you have the correct access rights\nand the repository exists.\n"
     )
-    told = str(faults.translate(said, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
-    assert line in told
-    assert "Please make sure" not in told
-    assert re.search(fix, told), told
+    message = str(faults.translate(output, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    assert line in message
+    assert "Please make sure" not in message
+    assert re.search(fix, message), message
 
 
-def test_a_server_with_another_key_than_before_is_not_to_be_trusted_blindly() -> None:
-    said = (
+def test_a_server_with_a_changed_key_is_an_error_with_a_warning() -> None:
+    output = (
         "@@@@@@@@@@@@@\n@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @\n@@@@@@@@@@@@@\n"
         "Host key for host has changed and you have requested strict checking.\nHost key verification failed.\n"
     )
-    told = str(faults.translate(said, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
-    assert "is not the one that ssh knows" in told
-    assert "ssh-keygen -R HOST" in told
+    message = str(faults.translate(output, RepositoryLocation("git+ssh://git@host/queue.git"), into=Path("mirror")))
+    assert "is not the one that ssh knows" in message
+    assert "ssh-keygen -R HOST" in message
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ async def test_a_url_that_names_no_repository_is_refused(url: str, tmp_path: Pat
         await opened(url, tmp_path)
 
 
-async def test_a_branch_of_that_name_that_is_not_ours_is_left_alone(remote: Path, tmp_path: Path) -> None:
+async def test_a_foreign_branch_named_longshore_is_not_changed(remote: Path, tmp_path: Path) -> None:
     commit = _commit(remote, "something else")
     _git(remote, "update-ref", "refs/heads/longshore", commit)
     with pytest.raises(ForeignQueueError, match=r"'longshore' .* is not one of Longshore's"):
@@ -239,7 +239,7 @@ async def test_a_branch_of_that_name_that_is_not_ours_is_left_alone(remote: Path
     assert _git(remote, "rev-parse", "longshore").strip() == commit
 
 
-async def test_a_queue_of_a_newer_format_is_left_alone(remote: Path, tmp_path: Path) -> None:
+async def test_a_queue_of_a_newer_format_is_not_changed(remote: Path, tmp_path: Path) -> None:
     queue = await opened(f"git+file://{remote}", tmp_path)
     await queue.submit(jobs("a"))
     await queue.close()
@@ -259,7 +259,7 @@ async def test_a_full_disk_loses_nothing(remote: Path, tmp_path: Path) -> None:
         queue = await GitQueue.open(f"git+file://{remote}", SystemClock(), small)
         await queue.submit(jobs("a"))
         noise = os.urandom(3 << 20).hex()
-        with pytest.raises(QueueFullError, match=r"is full.*Make room"):
+        with pytest.raises(QueueFullError, match=r"is full.*Free some space"):
             await queue.submit([NewJob(run="r", kind="page", key="large", payload={"noise": noise})])
         assert await queue.submit(jobs("a", "b")) == Submitted(new=1, duplicates=1)
         await queue.close()
@@ -268,7 +268,7 @@ async def test_a_full_disk_loses_nothing(remote: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="a small disk can be mounted by root alone")
-async def test_a_full_disk_under_the_mirror_is_not_taken_for_the_remotes(remote: Path, tmp_path: Path) -> None:
+async def test_a_full_disk_under_the_mirror_is_not_reported_as_the_remotes(remote: Path, tmp_path: Path) -> None:
     queue = await opened(f"git+file://{remote}", tmp_path)
     await queue.submit([NewJob(run="r", kind="page", key="large", payload={"noise": os.urandom(3 << 20).hex()})])
     await queue.close()
@@ -289,8 +289,8 @@ def test_a_cache_folder_that_cannot_be_made_is_named_with_the_fix(tmp_path: Path
         Mirror(RepositoryLocation("git+https://host/queue.git"), tmp_path / "file" / "git")
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become somebody else")
-def test_a_cache_folder_of_somebody_else_is_named_with_the_fix(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can become another user")
+def test_a_cache_folder_without_permission_is_named_with_the_fix(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     os.seteuid(65534)
     try:
@@ -300,7 +300,7 @@ def test_a_cache_folder_of_somebody_else_is_named_with_the_fix(tmp_path: Path) -
         os.seteuid(0)
 
 
-async def test_a_mirror_that_is_taken_away_in_the_middle_is_named(remote: Path, tmp_path: Path) -> None:
+async def test_a_mirror_that_is_deleted_while_in_use_is_named(remote: Path, tmp_path: Path) -> None:
     queue = await opened(f"git+file://{remote}", tmp_path)
     shutil.rmtree(tmp_path / "cache")
     with pytest.raises(QueueError, match=rf"mirror of the repository, '{tmp_path}/cache/.*was deleted.*It is a cache"):
@@ -331,15 +331,15 @@ async def test_a_push_that_is_killed_half_way_is_done_once_or_not_at_all(
     queue = await opened(f"git+file://{remote}", tmp_path)
     await queue.submit(jobs("a"))
     leases = await queue.claim(Want(worker=WorkerId.new()))
-    whole = GitCommand.attempt
+    attempt = GitCommand.attempt
     killed: list[str] = []
 
     def cut_off(self: GitCommand, *arguments: str) -> tuple[int, str]:
         if arguments[0] != "push" or killed:
-            return whole(self, *arguments)
+            return attempt(self, *arguments)
         killed.append("push")
         if arrives:
-            whole(self, *arguments)
+            attempt(self, *arguments)
         return -9, ""
 
     monkeypatch.setattr(GitCommand, "attempt", cut_off)
@@ -376,7 +376,7 @@ def _commit(repository: Path, message: str) -> str:
 
 
 def _put(repository: Path, name: str, content: bytes) -> None:
-    """Commit a file at the top of the queue's branch, as a stranger would."""
+    """Commit a file to the root of the queue's branch, without Longshore."""
     blob = _git(repository, "hash-object", "-w", "--stdin", given=content).strip()
     rows = [row for row in _git(repository, "ls-tree", "longshore-1").splitlines() if not row.endswith(f"\t{name}")]
     rows.append(f"100644 blob {blob}\t{name}")

@@ -53,7 +53,7 @@ async def complete(queue: GitQueue, number: int) -> None:
     await queue.settle([Settlement(lease, Completed({"was": lease.job.key})) for lease in leases])
 
 
-async def test_archived_jobs_are_packed_by_month_and_still_there_for_everyone(
+async def test_archived_jobs_are_packed_by_month_and_still_in_the_queue(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "here", clock)
@@ -81,7 +81,7 @@ async def test_archived_jobs_are_packed_by_month_and_still_there_for_everyone(
     await other.close()
 
 
-async def test_pruning_takes_from_the_archive_what_is_old_and_leaves_the_rest(
+async def test_prune_removes_old_jobs_from_the_archive_and_keeps_the_rest(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "here", clock)
@@ -105,7 +105,7 @@ async def test_pruning_takes_from_the_archive_what_is_old_and_leaves_the_rest(
     await other.close()
 
 
-async def test_a_new_generation_leaves_the_history_behind_and_workers_follow(
+async def test_a_new_generation_drops_the_history_and_workers_follow(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     host = await opened(remote, tmp_path / "host", clock)
@@ -122,7 +122,7 @@ async def test_a_new_generation_leaves_the_history_behind_and_workers_follow(
     await host.forget_history()
     await host.forget_history()
     assert len(_branches(remote)) == 3, "the pointer, the branch in use, and the one it came from"
-    # One that slept through two generations finds its branch gone, and its way all the same.
+    # A process that was stopped for two generations finds its branch deleted, and still finds the queue.
     sleeper = await worker.claim(Want(worker=WorkerId.new("bert"), limit=100))
     assert len(sleeper) == 15
     late = await opened(remote, tmp_path / "late", clock)

@@ -1,4 +1,4 @@
-"""A broken or malicious repository harms nothing: what is not ours is not followed, not opened, and stops nobody."""
+"""A broken or malicious repository does no harm: foreign files are not followed or read, and stop no worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def git(repository: Path, *arguments: str, given: bytes = b"") -> str:
 
 
 def put(repository: Path, path: str, content: bytes, mode: str = "100644") -> None:
-    """Commit a file on the queue's branch, as a stranger would."""
+    """Commit a file to the queue's branch, without Longshore."""
     blob = git(repository, "hash-object", "-w", "--stdin", given=content)
     tree = _with(repository, git(repository, "rev-parse", "longshore-1^{tree}"), path.split("/"), mode, blob)
     commit_tree(repository, tree)
@@ -101,7 +101,7 @@ async def still_works(queue: GitQueue) -> None:
         "strange\u00e9.txt",
     ],
 )
-async def test_files_that_are_none_of_ours_are_left_alone(queue: GitQueue, tmp_path: Path, path: str) -> None:
+async def test_foreign_files_are_ignored(queue: GitQueue, tmp_path: Path, path: str) -> None:
     put(tmp_path / "remote.git", path, b"\x00\xff not json {")
     await still_works(queue)
     assert path in git(
@@ -134,7 +134,7 @@ NESTED = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
     }.items(),
     ids=lambda item: item[0],
 )
-async def test_a_job_that_holds_nonsense_is_set_aside_and_nobody_waits_for_it(
+async def test_an_invalid_job_is_rejected_and_not_waited_for(
     queue: GitQueue, tmp_path: Path, content: tuple[str, bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
@@ -143,22 +143,20 @@ async def test_a_job_that_holds_nonsense_is_set_aside_and_nobody_waits_for_it(
     put(remote, path, content[1])
     with caplog.at_level(logging.WARNING):
         await still_works(queue)
-    assert "it is set aside" in caplog.text
+    assert "it is moved to rejected_work" in caplog.text
     files = git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
     assert "rejected_work/" in files
 
 
-async def test_the_deepest_job_there_can_be_has_follow_on_jobs_that_can_be_read(
-    queue: GitQueue, tmp_path: Path
-) -> None:
+async def test_follow_on_jobs_of_a_job_at_the_greatest_depth_can_be_read(queue: GitQueue, tmp_path: Path) -> None:
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
     remote = tmp_path / "remote.git"
     (path,) = [p for p in git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines() if "available" in p]
-    put(remote, path, BAD % b'{},"depth":%d' % branch_files.DEEPEST)
+    put(remote, path, BAD % b'{},"depth":%d' % branch_files.MAX_DEPTH)
     (lease,) = await queue.claim(Want(worker=WorkerId.new()))
     await queue.settle([Settlement(lease, Completed(None, (NewJob(run="", kind="page", key="below", payload={}),)))])
     (below,) = await queue.claim(Want(worker=WorkerId.new()))
-    assert below.job.depth == branch_files.DEEPEST
+    assert below.job.depth == branch_files.MAX_DEPTH
     await queue.close()
 
 
@@ -173,7 +171,7 @@ async def test_the_deepest_job_there_can_be_has_follow_on_jobs_that_can_be_read(
     }.items(),
     ids=lambda item: item[0],
 )
-async def test_a_heartbeat_whose_words_are_none_is_nobody_and_stops_nobody(
+async def test_a_heartbeat_with_invalid_info_is_no_worker_and_is_ignored(
     queue: GitQueue, tmp_path: Path, about: tuple[str, bytes]
 ) -> None:
     worker = WorkerId.new("mallory")
@@ -187,7 +185,9 @@ async def test_a_heartbeat_whose_words_are_none_is_nobody_and_stops_nobody(
 
 
 @pytest.mark.parametrize("beat", [b"1" + b"0" * 300, b"-1", b"9007199254740992"])
-async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tmp_path: Path, beat: bytes) -> None:
+async def test_a_heartbeat_with_a_number_of_any_size_can_be_renewed(
+    queue: GitQueue, tmp_path: Path, beat: bytes
+) -> None:
     worker = WorkerId.new("mallory")
     path = f"workers/{branch_files.stem_of(worker)}.json"
     words = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":1e300,"about":{{}}'.encode()
@@ -198,7 +198,7 @@ async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tm
     await still_works(queue)
 
 
-async def test_words_under_the_name_of_another_are_nobodys(queue: GitQueue, tmp_path: Path) -> None:
+async def test_info_under_the_name_of_another_worker_is_ignored(queue: GitQueue, tmp_path: Path) -> None:
     content = b'{"label":"anna","incarnation":"anna/1","lease_seconds":60,"beat":7,"about":{}}'
     put(tmp_path / "remote.git", f"workers/{branch_files.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
     assert await queue.present() == []
@@ -220,7 +220,7 @@ async def test_links_are_not_followed(queue: GitQueue, tmp_path: Path, mode: str
     await still_works(queue)
 
 
-async def test_names_that_lead_upwards_are_never_paths(queue: GitQueue, tmp_path: Path) -> None:
+async def test_names_with_dot_dot_are_never_used_as_paths(queue: GitQueue, tmp_path: Path) -> None:
     remote = tmp_path / "remote.git"
     blob = git(remote, "hash-object", "-w", "--stdin", given=b"{}")
     rows = git(remote, "ls-tree", "longshore-1").splitlines()
@@ -237,7 +237,7 @@ async def test_names_that_lead_upwards_are_never_paths(queue: GitQueue, tmp_path
     assert names_in(tmp_path) == before
 
 
-async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_huge_file_is_not_read(queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objects, "LARGEST", 100_000)
     await queue.submit([NewJob(run="r", kind="page", key="bad", payload={})])
     remote = tmp_path / "remote.git"
@@ -246,7 +246,7 @@ async def test_a_huge_file_is_not_opened(queue: GitQueue, tmp_path: Path, monkey
     await still_works(queue)
 
 
-async def test_a_job_that_would_not_fit_when_written_again_is_set_aside_and_the_others_are_moved(
+async def test_a_job_that_is_too_large_to_be_rewritten_is_rejected_and_the_others_are_moved(
     queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (objects, storable):
@@ -262,7 +262,7 @@ async def test_a_job_that_would_not_fit_when_written_again_is_set_aside_and_the_
     await queue.close()
 
 
-async def test_a_job_that_was_settled_in_no_year_at_all_is_archived_with_the_others(
+async def test_a_job_with_an_impossible_settling_time_is_archived_with_the_others(
     queue: GitQueue, tmp_path: Path
 ) -> None:
     remote = tmp_path / "remote.git"
@@ -277,13 +277,13 @@ async def test_a_job_that_was_settled_in_no_year_at_all_is_archived_with_the_oth
     await queue.close()
 
 
-async def test_a_line_of_the_archive_that_is_nested_without_end_is_left_alone(queue: GitQueue, tmp_path: Path) -> None:
+async def test_an_endlessly_nested_line_of_the_archive_is_ignored(queue: GitQueue, tmp_path: Path) -> None:
     line = b'{"number":1,"lane":1,"identity":"%s","epoch":1,"record":%s}' % (b"a" * 32, NESTED)
     put(tmp_path / "remote.git", "archive/2026-11/000001-1.jsonl.gz", gzip.compress(line))
     await still_works(queue)
 
 
-def test_a_file_of_the_archive_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_file_that_unpacks_to_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "LARGEST", 1000)
     bomb = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
     with pytest.raises(ValueError, match="unpacks to more"):
@@ -300,6 +300,6 @@ def test_a_file_of_the_archive_that_unpacks_without_end_is_refused(monkeypatch: 
         f"elsewhere/00000/00/{NAME}",
     ],
 )
-def test_a_job_has_one_path_and_no_other(path: str) -> None:
+def test_only_the_canonical_path_of_a_job_is_accepted(path: str) -> None:
     assert branch_files.place_of(f"available_work/00000/00/{NAME}", "0" * 40) is not None
     assert branch_files.place_of(path, "0" * 40) is None

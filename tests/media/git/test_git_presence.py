@@ -1,4 +1,4 @@
-"""The roll on a branch: words in the heartbeat, and no push but for what has changed or is due."""
+"""The worker registry on a branch: the info is in the heartbeat, and only changes and due heartbeats are pushed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def opened(remote: Path, cache: Path, clock: ManualClock) -> GitQueue:
     return await GitQueue.open(f"git+file://{remote}", clock, cache)
 
 
-async def test_who_claims_in_vain_pushes_only_when_its_heartbeat_is_due(
+async def test_claims_that_find_nothing_push_only_when_the_heartbeat_is_due(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "cache", clock)
@@ -68,7 +68,7 @@ async def test_who_claims_in_vain_pushes_only_when_its_heartbeat_is_due(
     await queue.close()
 
 
-async def test_who_is_not_on_the_roll_and_holds_nothing_pushes_nothing(
+async def test_an_unregistered_worker_without_jobs_pushes_nothing(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "cache", clock)
@@ -85,7 +85,7 @@ async def test_who_is_not_on_the_roll_and_holds_nothing_pushes_nothing(
     await queue.close()
 
 
-async def test_signing_in_rides_with_the_push_of_others(remote: Path, tmp_path: Path, clock: ManualClock) -> None:
+async def test_registrations_share_the_push_of_other_calls(remote: Path, tmp_path: Path, clock: ManualClock) -> None:
     queue = await opened(remote, tmp_path / "cache", clock)
     await queue.submit(jobs("a"))
     before = queue.traffic.pushes
@@ -99,7 +99,7 @@ async def test_signing_in_rides_with_the_push_of_others(remote: Path, tmp_path: 
     await queue.close()
 
 
-async def test_who_leaves_the_roll_with_jobs_in_hand_is_watched_on_and_has_renewed_nothing(
+async def test_a_worker_that_deregisters_with_jobs_is_still_watched_and_has_renewed_nothing(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue, observer = await opened(remote, tmp_path / "here", clock), await opened(remote, tmp_path / "there", clock)
@@ -118,7 +118,7 @@ async def test_who_leaves_the_roll_with_jobs_in_hand_is_watched_on_and_has_renew
     await observer.close()
 
 
-async def test_the_silent_go_with_the_next_reap_so_that_who_looks_later_never_sees_them(
+async def test_the_next_reap_removes_silent_workers_so_that_new_observers_never_see_them(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "here", clock)
@@ -134,7 +134,7 @@ async def test_the_silent_go_with_the_next_reap_so_that_who_looks_later_never_se
     await late.close()
 
 
-async def test_a_reap_that_was_refused_does_not_begin_to_watch_anew(
+async def test_a_refused_reap_does_not_restart_the_observation(
     remote: Path, tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = await opened(remote, tmp_path / "here", clock)
@@ -159,7 +159,7 @@ async def test_a_reap_that_was_refused_does_not_begin_to_watch_anew(
     await queue.close()
 
 
-async def test_a_heartbeat_from_before_there_was_a_roll_counts(
+async def test_a_heartbeat_of_a_version_without_presence_counts(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "cache", clock)

@@ -1,4 +1,4 @@
-"""Files that were set aside on the branch are counted, for whoever looks at the queue."""
+"""Rejected files on the branch are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@localhost", *arguments], cwd=folder, check=True)
 
 
-async def test_a_job_that_someone_spoiled_is_counted_among_what_was_set_aside(tmp_path: Path) -> None:
+async def test_a_damaged_job_is_counted_as_rejected(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--bare", "remote.git")
     queue = await GitQueue.open(f"git+file://{tmp_path / 'remote.git'}", SystemClock(), tmp_path / "cache")
     await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("bad", "good")])

@@ -1,4 +1,4 @@
-"""Notes lie on the branch, where anyone can read them, and survive a new generation."""
+"""Entries of the shared state are readable files on the branch, and survive a new generation."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def queue(remote: Path, tmp_path: Path) -> AsyncIterator[GitQueue]:
 
 
 @pytest.mark.parametrize("shelf", ["schedules", "../☕"])
-async def test_a_note_is_a_file_that_says_what_it_is(queue: GitQueue, remote: Path, shelf: str) -> None:
+async def test_an_entry_is_a_readable_file(queue: GitQueue, remote: Path, shelf: str) -> None:
     (version,) = await queue.note(shelf, [StateEntry("nightly", ABSENT, {"ran": 1})])
     (path,) = re.findall(r"^notes/\S+$", git(remote, "ls-tree", "-r", "--name-only", "longshore-1"), re.MULTILINE)
     assert re.fullmatch(r"notes/\w+~[0-9a-f]{16}/nightly~[0-9a-f]{16}\.json", path)
@@ -50,12 +50,12 @@ async def test_a_note_is_a_file_that_says_what_it_is(queue: GitQueue, remote: Pa
     }
 
 
-async def test_looking_at_a_shelf_makes_no_queue(queue: GitQueue, remote: Path) -> None:
+async def test_reading_entries_creates_no_queue(queue: GitQueue, remote: Path) -> None:
     assert (await queue.notes("schedules")).notes == ()
     assert git(remote, "for-each-ref") == ""
 
 
-async def test_notes_come_along_when_the_history_is_left_behind(queue: GitQueue, remote: Path, tmp_path: Path) -> None:
+async def test_entries_survive_a_new_generation(queue: GitQueue, remote: Path, tmp_path: Path) -> None:
     (version,) = await queue.note("schedules", [StateEntry("nightly", ABSENT, 1)])
     assert version
     await queue.forget_history()
@@ -66,12 +66,12 @@ async def test_notes_come_along_when_the_history_is_left_behind(queue: GitQueue,
     await fresh.close()
 
 
-async def test_a_note_that_is_too_large_is_refused(queue: GitQueue) -> None:
+async def test_an_entry_that_is_too_large_is_refused(queue: GitQueue) -> None:
     with pytest.raises(UsageError, match="may have"):
         await queue.note("schedules", [StateEntry("nightly", ABSENT, "x" * ROOM)])
 
 
-async def test_notes_that_are_written_at_once_share_a_push(queue: GitQueue) -> None:
+async def test_entries_that_are_written_at_once_share_a_push(queue: GitQueue) -> None:
     before = queue.traffic.pushes
     await asyncio.gather(*(queue.note("schedules", [StateEntry(f"{n}", ABSENT, n)]) for n in range(20)))
     assert len((await queue.notes("schedules")).notes) == 20

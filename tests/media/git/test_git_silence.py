@@ -1,4 +1,4 @@
-"""A remote that accepts and says nothing is given up in seconds, once for all the workers of a machine (A18)."""
+"""A remote that accepts and sends nothing times out in seconds, once for all workers of a machine (A18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from longshore.media.git.sync.git_command import GitCommand
 
 
 class Mute:
-    """Accepts connections, and never says a word."""
+    """A server that accepts connections and never sends a byte."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -39,8 +39,8 @@ class Mute:
             self.called.set()
 
     def close(self) -> None:
-        # Who waits on a socket that is closed goes on waiting, and after a signal does so on whatever socket has its
-        # number by then: the server of another test.
+        # A thread that waits on a closed socket keeps waiting, and after a signal it waits on the socket that has the
+        # same number by then: the server of another test.
         self._closing = True
         with socket.create_connection(("127.0.0.1", self.port)):
             self._thread.join()
@@ -61,7 +61,7 @@ def patience(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 def the_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> GitCommand:
-    """git, played by a script."""
+    """Return a `GitCommand` that runs a script instead of git."""
     (folder / "git").write_text(f'#!/bin/sh\ncase "$*" in *config*) exit 1;; esac\n{script}\n')
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder), prepend=":")
@@ -69,7 +69,7 @@ def the_git(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> GitCo
 
 
 @pytest.mark.parametrize("scheme", ["git+http", "git+ssh"])
-async def test_it_is_given_up_and_left_alone(
+async def test_a_silent_remote_times_out_and_no_process_remains(
     mute: Mute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
     patience(monkeypatch, 1)
@@ -78,12 +78,12 @@ async def test_it_is_given_up_and_left_alone(
     assert "again" not in str(caught.value)
     (connection,) = mute.connections
     connection.settimeout(30)
-    # What git had started to do the talking has ended with it.
+    # The helper process that git had started has ended as well.
     while await asyncio.to_thread(connection.recv, 4096):
         pass
 
 
-async def test_who_waited_for_its_turn_does_not_wait_once_more(
+async def test_a_process_that_waited_for_the_lock_does_not_wait_for_the_remote_again(
     mute: Mute, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience(monkeypatch, 4)
@@ -95,33 +95,35 @@ async def test_who_waited_for_its_turn_does_not_wait_once_more(
         with pytest.raises(QueueUnavailableError, match="has not answered"):
             await opening
     assert len(mute.connections) == 1
-    # The next one asks again.
+    # The next call contacts the remote again.
     with pytest.raises(QueueUnavailableError, match="has not answered"):
         await GitQueue.open(url, SystemClock(), tmp_path)
     assert len(mute.connections) == 2
 
 
-def test_a_remote_that_has_begun_may_take_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_that_has_begun_to_answer_has_the_longer_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = r"printf 'Receiving objects:  10%% (1/10)\r' >&2; sleep 2; printf 'done.\nfatal: no\n' >&2; exit 3"
     git = the_git(tmp_path, script, monkeypatch)
-    git.patience = timedelta(seconds=1)
+    git.first_timeout = timedelta(seconds=1)
     assert git.attempt("fetch") == (3, "done.\nfatal: no")
 
 
-def test_one_that_falls_silent_half_way_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_remote_that_stops_half_way_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(git_command, "SILENCE_AT_WORK", timedelta(seconds=1))
     git = the_git(tmp_path, r"printf 'remote: Counting objects: 3\r' >&2; sleep 600", monkeypatch)
     with pytest.raises(QueueUnavailableError, match="has not answered"):
         git.attempt("push")
 
 
-def test_work_on_the_mirror_is_given_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_on_the_mirror_have_the_longest_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     git = the_git(tmp_path, "sleep 2", monkeypatch)
-    git.patience = timedelta(seconds=1)
+    git.first_timeout = timedelta(seconds=1)
     assert git.attempt("gc") == (0, "")
 
 
-def test_what_was_noted_before_the_machine_started_anew_does_not_count(tmp_path: Path) -> None:
+def test_an_instant_from_before_a_reboot_is_ignored(tmp_path: Path) -> None:
     kept = Mirror(RepositoryLocation("git+https://host/queue.git"), tmp_path)
     kept.set_contact(mirror.now())
     assert kept.contact > 0
@@ -129,5 +131,5 @@ def test_what_was_noted_before_the_machine_started_anew_does_not_count(tmp_path:
     (kept.folder / "longshore-silence").write_text(repr(mirror.now() + 86_400))
     with kept.push_lock:
         assert kept.contact == float("-inf")
-        assert not kept.push_lock.in_vain
+        assert not kept.push_lock.gave_up_meanwhile
     kept.close()

@@ -48,7 +48,7 @@ async def test_a_job_is_submitted_claimed_and_settled(server: SshServer, remote:
     await queue.close()
 
 
-async def test_a_server_that_ssh_does_not_know_is_told_in_its_words(
+async def test_a_server_that_ssh_does_not_know_is_reported_with_its_message(
     server: SshServer, remote: Path, tmp_path: Path
 ) -> None:
     server.known.write_text("")
@@ -56,18 +56,18 @@ async def test_a_server_that_ssh_does_not_know_is_told_in_its_words(
         await opened(server, remote, tmp_path)
 
 
-async def test_a_server_with_another_key_is_told(server: SshServer, remote: Path, tmp_path: Path) -> None:
+async def test_a_server_with_another_key_is_reported(server: SshServer, remote: Path, tmp_path: Path) -> None:
     server.known.write_text(f"[127.0.0.1]:{server.port} {server.key.with_suffix('.pub').read_text()}")
     with pytest.raises(QueueError, match=r"is not the one that ssh knows.*ssh-keygen -R"):
         await opened(server, remote, tmp_path)
 
 
-async def test_a_key_that_the_server_does_not_know_is_told(server: SshServer, remote: Path, tmp_path: Path) -> None:
+async def test_a_key_that_the_server_does_not_know_is_reported(server: SshServer, remote: Path, tmp_path: Path) -> None:
     server.key.with_suffix(".pub").write_text("")
     with pytest.raises(QueueError, match=r"did not accept the login \(.*Permission denied \(publickey\).*ssh-add"):
         await opened(server, remote, tmp_path)
 
 
-async def test_a_repository_that_is_not_there_is_told(server: SshServer, tmp_path: Path) -> None:
+async def test_a_missing_repository_is_reported(server: SshServer, tmp_path: Path) -> None:
     with pytest.raises(QueueError, match=r"There is no git repository at .*nowhere.git"):
         await opened(server, tmp_path / "nowhere.git", tmp_path)

@@ -1,4 +1,4 @@
-"""A branch of format 1, whose names say no hosts, is brought over by the first commit that is made to it."""
+"""The first commit to a branch of format 1, whose names contain no hosts, upgrades it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ALL = Selection()
 SHOP = frozenset({"shop.test"})
 
 
-def git(repository: Path, *arguments: str, said: str = "") -> str:
+def git(repository: Path, *arguments: str, given: str = "") -> str:
     who = ("-c", "user.name=a", "-c", "user.email=a@localhost")
     done = subprocess.run(
-        ["git", *who, "--git-dir", str(repository), *arguments], check=True, capture_output=True, input=said, text=True
+        ["git", *who, "--git-dir", str(repository), *arguments], check=True, capture_output=True, input=given, text=True
     )
     return done.stdout.strip()
 
@@ -40,13 +40,13 @@ def want(**fields: Any) -> Want:
 
 
 def make_format_1(remote: Path) -> None:
-    """Let the names say no hosts."""
+    """Remove the hosts from the names."""
     listed = git(remote, "ls-tree", "-r", "longshore-1")
     meta = git(remote, "show", "longshore-1:longshore.json").replace('"format": 2', '"format": 1')
-    blob = git(remote, "hash-object", "-w", "--stdin", said=meta)
+    blob = git(remote, "hash-object", "-w", "--stdin", given=meta)
     lines = [re.sub(r"\.h[0-9a-f]{12}", "", line) for line in listed.splitlines() if "longshore.json" not in line]
     git(remote, "read-tree", "--empty")
-    git(remote, "update-index", "--index-info", said="\n".join([*lines, f"100644 blob {blob}\tlongshore.json", ""]))
+    git(remote, "update-index", "--index-info", given="\n".join([*lines, f"100644 blob {blob}\tlongshore.json", ""]))
     commit = git(remote, "commit-tree", git(remote, "write-tree"), "-p", "longshore-1", "-m", "as it was")
     git(remote, "update-ref", "refs/heads/longshore-1", commit)
 
@@ -61,7 +61,7 @@ def remote(tmp_path: Path) -> Path:
     return tmp_path / "remote.git"
 
 
-async def test_jobs_of_a_branch_of_format_1_are_with_their_hosts(remote: Path, tmp_path: Path) -> None:
+async def test_the_first_commit_adds_hosts_to_the_names_of_format_1(remote: Path, tmp_path: Path) -> None:
     url, clock = f"git+file://{remote}", ManualClock()
     queue = await GitQueue.open(url, clock, tmp_path / "cache")
     await queue.submit([job("done"), job("failed"), job("cancelled"), job("held")])

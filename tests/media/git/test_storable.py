@@ -1,4 +1,4 @@
-"""What is taken can be moved: sizes, failures, histories, and JSON that others wrote."""
+"""An accepted job can always be rewritten: sizes, failures, histories, and JSON that others wrote."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALL = Selection()
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything as it is, but for the jobs themselves, which may have less."""
+    """Lower the size limit of jobs; all other limits stay."""
     monkeypatch.setattr(storable, "ACCEPTED", ACCEPTED)
     for module in (storable, objects, archive):
         monkeypatch.setattr(module, "LARGEST", ACCEPTED + storable.ROOM)
@@ -55,7 +55,7 @@ def job(key: str, payload: dict[str, Any] | None = None, **more: Any) -> NewJob:
 
 
 async def submit_largest(queue: GitQueue, **more: Any) -> None:
-    """Submit the largest job that is taken, to the byte."""
+    """Submit the largest accepted job, to the byte."""
     few, many = 0, ACCEPTED
     while many - few > 1:
         middle = (few + many) // 2
@@ -74,7 +74,7 @@ async def claimed(queue: GitQueue, limit: int = 1, label: str = "anna") -> list[
     return await queue.claim(Want(worker=WorkerId.new(label), limit=limit, lease=timedelta(seconds=5)))
 
 
-async def test_the_largest_job_that_is_taken_comes_back_from_a_dead_worker(queue: GitQueue, clock: ManualClock) -> None:
+async def test_the_largest_accepted_job_comes_back_from_a_dead_worker(queue: GitQueue, clock: ManualClock) -> None:
     await submit_largest(queue)
     await queue.submit([job("small")])
     assert len(await claimed(queue, 2, label="\x01" * storable.LONGEST_LABEL)) == 2
@@ -85,7 +85,7 @@ async def test_the_largest_job_that_is_taken_comes_back_from_a_dead_worker(queue
     await queue.close()
 
 
-async def test_the_largest_job_fails_with_very_long_words_again_and_again_and_is_completed_in_the_end(
+async def test_the_largest_job_can_fail_repeatedly_with_very_long_messages_and_then_complete(
     queue: GitQueue, clock: ManualClock
 ) -> None:
     await submit_largest(queue, max_attempts=100)
@@ -109,7 +109,7 @@ async def test_the_largest_job_fails_with_very_long_words_again_and_again_and_is
     await queue.close()
 
 
-async def test_a_failure_of_usual_length_is_kept_whole(queue: GitQueue) -> None:
+async def test_a_failure_of_usual_length_is_not_truncated(queue: GitQueue) -> None:
     await queue.submit([job("1", max_attempts=1)])
     (lease,) = await claimed(queue)
     failure = Failure("processing", "m" * 10_000, "e" * 10_000, traceback="é" * 50_000)
@@ -118,7 +118,7 @@ async def test_a_failure_of_usual_length_is_kept_whole(queue: GitQueue) -> None:
     await queue.close()
 
 
-async def test_of_calls_that_share_a_commit_only_the_guilty_one_fails(queue: GitQueue) -> None:
+async def test_of_calls_that_share_a_commit_only_the_invalid_one_fails(queue: GitQueue) -> None:
     await submit_largest(queue)
     await queue.submit([job("small")])
     big, small = await claimed(queue, 2)
@@ -140,7 +140,7 @@ async def test_of_calls_that_share_a_commit_only_the_guilty_one_fails(queue: Git
     await queue.close()
 
 
-async def test_a_refused_call_leaves_nothing_behind_of_what_it_did_before_it_was(queue: GitQueue) -> None:
+async def test_a_refused_call_leaves_no_partial_changes(queue: GitQueue) -> None:
     await submit_largest(queue)
     await queue.submit([job("small")])
     big, small = await claimed(queue, 2)
@@ -152,9 +152,7 @@ async def test_a_refused_call_leaves_nothing_behind_of_what_it_did_before_it_was
     await queue.close()
 
 
-async def test_calls_that_fail_again_and_again_keep_nobody_from_being_found_dead(
-    queue: GitQueue, clock: ManualClock
-) -> None:
+async def test_dead_workers_are_found_although_calls_keep_failing(queue: GitQueue, clock: ManualClock) -> None:
     await submit_largest(queue)
     (big,) = await claimed(queue)
     await queue.submit([job("small")])
@@ -169,7 +167,7 @@ async def test_calls_that_fail_again_and_again_keep_nobody_from_being_found_dead
     await queue.close()
 
 
-async def test_json_of_others_that_grows_when_it_is_written_again_is_measured_as_it_will_be(queue: GitQueue) -> None:
+async def test_the_size_limit_applies_to_json_as_longshore_rewrites_it(queue: GitQueue) -> None:
     numbers = msgspec.Raw(b"[" + b",".join([b"1e15"] * (ACCEPTED // 10)) + b"]")
     with pytest.raises(UsageError, match="too large"):
         await queue.submit([job("grows", {"numbers": numbers})])
@@ -178,9 +176,7 @@ async def test_json_of_others_that_grows_when_it_is_written_again_is_measured_as
 
 @pytest.mark.parametrize("raw", [b"1e999", b'"\xff"', b"NaN", b'"\\ud800"', b"{", b"1 2", b"[" * 300 + b"]" * 300])
 @pytest.mark.parametrize("within", [False, True], ids=["alone", "within"])
-async def test_json_that_cannot_be_read_again_is_refused_wherever_it_stands(
-    queue: GitQueue, raw: bytes, within: bool
-) -> None:
+async def test_json_that_cannot_be_read_back_is_refused_everywhere(queue: GitQueue, raw: bytes, within: bool) -> None:
     await queue.submit([job("1")])
     (lease,) = await claimed(queue)
     value: Any = {"a": [msgspec.Raw(raw)]} if within else msgspec.Raw(raw)
@@ -200,11 +196,11 @@ async def test_json_that_cannot_be_read_again_is_refused_wherever_it_stands(
     await queue.close()
 
 
-async def test_a_worker_of_endless_words_is_refused(queue: GitQueue) -> None:
+async def test_a_worker_with_too_long_a_label_or_info_is_refused(queue: GitQueue) -> None:
     await queue.submit([job("1")])
     with pytest.raises(UsageError, match="label"):
         await claimed(queue, label="a" * (storable.LONGEST_LABEL + 1))
-    with pytest.raises(UsageError, match="says of itself"):
+    with pytest.raises(UsageError, match="info of a worker"):
         await queue.sign_in(WorkerId.new("anna"), timedelta(seconds=5), {"x": "x" * storable.ROOM})
     assert (len(await claimed(queue)), await queue.present()) == (1, [])
     await queue.close()
@@ -213,7 +209,7 @@ async def test_a_worker_of_endless_words_is_refused(queue: GitQueue) -> None:
 async def test_many_long_results_of_one_month_are_archived_and_can_be_read(
     queue: GitQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive, "_TEXT", 50_000)
+    monkeypatch.setattr(archive, "_MAX_BYTES", 50_000)
     monkeypatch.setattr(archive, "LARGEST", 100_000)
     await queue.submit([job(f"{n}") for n in range(30)])
     leases = await claimed(queue, 30)

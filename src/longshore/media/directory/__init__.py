@@ -1,4 +1,4 @@
-"""A queue in a folder: nothing to install, readable by a person, shared by all who can see it."""
+"""A queue in a folder: nothing to install, readable by people, shared by every process that can reach the folder."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["DirectoryQueue", "exists", "open_queue"]
 
 
 async def exists(url: str) -> bool:
-    """Whether the folder is there."""
+    """Return whether the folder exists."""
     return path_of(url).exists()
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
     """Open the folder that `dir:///absolute/path` or `dir://relative/path` names.
 
-    Where there is no queue yet, the first call that has something to write makes it.
-    Raises `SettingsError` for a URL that names no folder, and a `QueueError` that says why the folder cannot be used.
+    If the folder is not a queue yet, the first call that writes creates it.
+    Raises `SettingsError` if the URL names no folder, and a `QueueError` with the reason if the folder cannot be used.
     """
     return await DirectoryQueue.open(path_of(url), clock)

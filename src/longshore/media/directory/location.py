@@ -1,4 +1,4 @@
-"""Which folder a queue URL means."""
+"""The folder that a queue URL names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PREFIX = "dir://"
 
 
 def path_of(url: str) -> Path:
-    """The folder of `dir:///absolute/path` or `dir://relative/path`; `~` is the home folder. A plain path is one too.
+    """Return the folder of `dir:///absolute/path`, `dir://relative/path` or a plain path; `~` is the home folder.
 
-    The path is taken as it is written, without decoding `%20` and the like: it is a path, not a web address.
+    The path is used as written: `%20` and other URL escapes are not decoded, because it is a path, not a web address.
     """
     path = url[len(_PREFIX) :] if url.lower().startswith(_PREFIX) else url
     if not path or "://" in path or path.lower().startswith("dir:"):
@@ -22,5 +22,5 @@ def path_of(url: str) -> Path:
             "dir:///var/lib/jobs for an absolute one."
         )
     if "\0" in path:
-        raise SettingsError("The path of a queue cannot hold a zero byte. Name another folder.")
+        raise SettingsError("The path of a queue contains a zero byte. Name another folder.")
     return Path(path).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""The contract on a folder. Each method that changes something is one change in the journal (see `journal`)."""
+"""The `Queue` contract on a folder. Each method that changes the queue makes one change in the journal."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.directory.files import disk, folder, listing, rejected, wake
 from longshore.media.directory.files.job_file import DamagedError
 from longshore.media.directory.files.layout import Slot
-from longshore.media.directory.journal.journal import NOTE, Journal
-from longshore.media.directory.journal.upgrade import bring_over
+from longshore.media.directory.journal.journal import STATE_CHANGE, Journal
+from longshore.media.directory.journal.upgrade import upgrade_layout
 from longshore.media.directory.ops import select
 from longshore.media.directory.ops.claim import ClaimSearch, can_take, next_due, promote
 from longshore.media.directory.ops.heartbeats import Workers
 from longshore.media.directory.ops.host_turns import HostTurn
-from longshore.media.directory.ops.presence import WorkerInfoFiles, words_of
-from longshore.media.directory.ops.reap import put_right, reap, reject
+from longshore.media.directory.ops.presence import WorkerInfoFiles, encode_info
+from longshore.media.directory.ops.reap import reap, reject, repair_counters
 from longshore.media.directory.ops.settle import SettleBatch
-from longshore.media.directory.ops.shared_state import EntryFiles, lying
+from longshore.media.directory.ops.shared_state import EntryFiles, read_state
 from longshore.media.directory.ops.submit import Arrival, Arrivals
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
@@ -40,10 +40,10 @@ from longshore.system.first_of import first_of
 
 T = TypeVar("T")
 
-EMPTIED = 1_000
-"""Folders that may be empty before someone who has work takes the time to take them away.
+MAX_EMPTIED = 1_000
+"""Empty folders to tolerate before a claim that found jobs also removes some of them.
 
-A claim looks into those that lie in front of what it takes, so more of them would slow down the claims.
+A claim lists every empty folder that comes before the jobs it takes, so more of them would make claims slower.
 """
 
 
@@ -67,23 +67,23 @@ class DirectoryQueue:
         self._clock = clock
         self._journal = Journal(self._root)
         self._workers = Workers(self._journal, clock)
-        self._roll = WorkerInfoFiles(self._journal, self._workers)
-        # One thread: the event loop never waits for the disk, and the journal is read by one at a time.
+        self._presence = WorkerInfoFiles(self._journal, self._workers)
+        # One thread: the event loop never waits for the disk, and `Journal` is not thread-safe.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-directory")
         self._process = os.getpid()
-        self._turn = HostTurn.any()
-        self._is_there = False
+        self._turn = HostTurn.random()
+        self._opened = False
         self._closed = False
 
     @classmethod
     async def open(cls, path: Path, clock: Clock) -> DirectoryQueue:
-        """Open the queue in a folder. Raises a `QueueError` that says why it cannot be used.
+        """Open the queue in a folder. Raises a `QueueError` with the reason if the folder cannot be used.
 
-        Where there is none yet, the first call that has something to write makes it; looking makes nothing.
+        If the folder is not a queue yet, the first call that writes creates it; calls that only read create nothing.
         """
         queue = cls(path, clock)
         try:
-            await queue._look(lambda: None, None)
+            await queue._if_exists(lambda: None, None)
         except BaseException:
             queue._thread.shutdown()
             raise
@@ -91,24 +91,24 @@ class DirectoryQueue:
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         now = self._clock.now()
-        return await self._let_in("submit", [Arrival.new(job, now) for job in jobs])
+        return await self._insert("submit", [Arrival.new(job, now) for job in jobs])
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
-        return await self._let_in("take over", [Arrival.carried(each) for each in carried])
+        return await self._insert("take over", [Arrival.carried(each) for each in carried])
 
     async def claim(self, want: Want) -> list[Lease]:
         now = self._clock.now()
         deadline = now + want.lease.total_seconds()
 
         def take() -> list[Lease]:
-            # First, so that nobody ever sees something held by a worker without a sign of life.
+            # Heartbeat first: a claimed job must never be seen without a heartbeat of its worker.
             worker = self._workers.beat(want.worker, want.lease)
             promote(self._journal, now)
             claim = ClaimSearch(self._journal, want, worker, deadline, self._turn)
             leases = self._journal.transact("claim", claim.decide)
             self._turn = claim.last
-            if not leases or len(self._journal.emptied) > EMPTIED:
-                listing.clear_away(self._journal)
+            if not leases or len(self._journal.emptied) > MAX_EMPTIED:
+                listing.remove_emptied(self._journal)
             return leases
 
         return await self._run(take)
@@ -117,35 +117,35 @@ class DirectoryQueue:
         return await self._run(lambda: self._held(self._workers.beat(worker, lease)))
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        words = words_of(worker, about)
+        info = encode_info(worker, about)
 
         def sign_in() -> list[Held]:
             own = self._workers.beat(worker, lease)
-            self._roll.enter(worker, words)
+            self._presence.add(worker, info)
             return self._held(own)
 
         return await self._run(sign_in)
 
     async def sign_out(self, worker: WorkerId) -> None:
-        await self._look(lambda: self._roll.leave(worker), None)
+        await self._if_exists(lambda: self._presence.remove(worker), None)
 
     async def present(self) -> list[PresentWorker]:
-        return await self._look(self._roll.present, [])
+        return await self._if_exists(self._presence.present, [])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         batch = SettleBatch(self._journal, settlements, self._clock.now())
         refused = [False] * len(settlements)
-        return await self._look(lambda: self._journal.transact("settle", batch.decide), refused)
+        return await self._if_exists(lambda: self._journal.transact("settle", batch.decide), refused)
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
-        return await self._look(lambda: reap(self._journal, self._workers, self._roll, now), Reaped())
+        return await self._if_exists(lambda: reap(self._journal, self._workers, self._presence, now), Reaped())
 
     async def stats(self, run: str | None = None) -> list[Count]:
         check_texts((run or "",), "The run")
 
         def stats() -> list[Count]:
-            lanes = [lane for lane in self._journal.look().lanes.values() if run is None or lane.run == run]
+            lanes = [lane for lane in self._journal.refresh().lanes.values() if run is None or lane.run == run]
             return [
                 Count(
                     run=lane.run,
@@ -161,34 +161,34 @@ class DirectoryQueue:
                 if any(lane.counts)
             ]
 
-        return await self._look(stats, [])
+        return await self._if_exists(stats, [])
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        chooser, start = self._chooser(selection), page_start(after, limit)
-        return await self._look(lambda: chooser.page(start, limit), [])
+        selector, start = self._selector(selection), page_start(after, limit)
+        return await self._if_exists(lambda: selector.page(start, limit), [])
 
     async def set_aside(self) -> RejectedFiles:
         where = f"{self._root}/rejected"
-        return RejectedFiles(await self._look(lambda: rejected.count(self._root), 0), where)
+        return RejectedFiles(await self._if_exists(lambda: rejected.count(self._root), 0), where)
 
     async def history(self, job_id: str) -> list[Attempt]:
-        return await self._look(lambda: select.history(self._journal, job_id), [])
+        return await self._if_exists(lambda: select.history(self._journal, job_id), [])
 
     async def retry(self, selection: Selection) -> int:
-        chooser = self._chooser(selection)
-        return await self._look(lambda: select.retry(self._journal, chooser), 0)
+        selector = self._selector(selection)
+        return await self._if_exists(lambda: select.retry(self._journal, selector), 0)
 
     async def cancel(self, selection: Selection) -> int:
-        chooser, now = self._chooser(selection), self._clock.now()
-        return await self._look(lambda: select.cancel(self._journal, chooser, now), 0)
+        selector, now = self._selector(selection), self._clock.now()
+        return await self._if_exists(lambda: select.cancel(self._journal, selector, now), 0)
 
     async def prune(self, selection: Selection) -> int:
-        chooser = self._chooser(selection)
-        return await self._look(lambda: select.prune(self._journal, chooser), 0)
+        selector = self._selector(selection)
+        return await self._if_exists(lambda: select.prune(self._journal, selector), 0)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
-        def look() -> tuple[bool, float | None, int]:
-            n = self._journal.look().n
+        def check() -> tuple[bool, float | None, int]:
+            n = self._journal.refresh().n
             if can_take(self._journal, want):
                 return True, None, n
             if not any(lane.counts[Slot.DELAYED] for lane in self._journal.head.lanes.values()):
@@ -197,14 +197,14 @@ class DirectoryQueue:
             due = next_due(self._journal, want)
             if due is None or due > self._clock.now() or not want.without_hosts:
                 return False, due, n
-            # Delayed jobs are filed by time, not by host: only when they are ready can excluded hosts be told apart.
+            # The folders of delayed jobs are sorted by time, not by host; excluded hosts show only in ready jobs.
             promote(self._journal, self._clock.now())
-            n = self._journal.look().n
+            n = self._journal.refresh().n
             return can_take(self._journal, want), next_due(self._journal, want), n
 
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
-            found, due, n = await self._run(look)
+            found, due, n = await self._run(check)
             now = self._clock.now()
             if found or (due is not None and due <= now):
                 return True
@@ -214,18 +214,18 @@ class DirectoryQueue:
             await self._sleep(left if due is None else min(left, due - now), n)
 
     async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
-        # The instant first: what is read may be younger, never older.
+        check_texts((shelf, *(names or ())), "The name of a shared entry")
+        # Take the instant first: the entries may be newer than it, never older.
         now = self._clock.now()
-        return Entries(now, await self._look(lambda: lying(self._journal, shelf, names), ()))
+        return Entries(now, await self._if_exists(lambda: read_state(self._journal, shelf, names), ()))
 
     async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
-        written = EntryFiles(self._journal, shelf, notes)
+        check_texts((shelf,), "The name of a shared entry")
+        entries = EntryFiles(self._journal, shelf, notes)
 
         def write() -> list[str | None]:
-            answers = self._journal.transact(NOTE, written.decide)
-            written.clear_away()
+            answers = self._journal.transact(STATE_CHANGE, entries.decide)
+            entries.remove_emptied()
             return answers
 
         return await self._run(write)
@@ -236,73 +236,73 @@ class DirectoryQueue:
             self._thread.shutdown()
 
     async def _sleep(self, seconds: float, n: int) -> None:
-        """Until someone has changed the queue after its n-th change, or that many seconds of the clock."""
+        """Return when the queue has changed after change number `n`, or after `seconds` of the clock."""
         change = wake.change(self._journal.watched(n), lambda: self._run(lambda: self._journal.changed(n)))
         await first_of(change, self._clock.sleep(seconds))
 
-    async def _let_in(self, what: str, jobs: Sequence[Arrival]) -> Submitted:
+    async def _insert(self, what: str, jobs: Sequence[Arrival]) -> Submitted:
         arrivals = Arrivals(jobs)
         new = await self._run(
-            lambda: self._journal.transact(what, lambda draft, head: arrivals.join(self._journal, draft, head))
+            lambda: self._journal.transact(what, lambda change, head: arrivals.add_to(self._journal, change, head))
         )
         return Submitted(new, len(jobs) - new)
 
     def _held(self, own: str) -> list[Held]:
-        """What the worker with that folder holds."""
+        """Return the jobs that the worker with the folder `own` holds."""
         while True:
             n = self._journal.catch_up().n
             held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
-            if self._journal.look().n == n:
+            if self._journal.refresh().n == n:
                 return held
 
-    def _chooser(self, selection: Selection) -> select.JobSelector:
+    def _selector(self, selection: Selection) -> select.JobSelector:
         return select.JobSelector(self._journal, self._workers, selection, self._clock.now())
 
-    async def _look(self, work: Callable[[], T], nothing: T) -> T:
-        """The answer of what needs no queue to be made for it; `nothing` where there is none."""
-        return await self._in_thread(lambda: work() if self._is_there or self._find() else nothing)
+    async def _if_exists(self, work: Callable[[], T], default: T) -> T:
+        """Return the answer of `work`, or `default` if the queue does not exist; never creates it."""
+        return await self._in_thread(lambda: work() if self._opened or self._open_if_exists() else default)
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """The answer of what takes a queue; made if it is not there yet."""
+        """Return the answer of `work`; creates the queue first if it does not exist."""
 
         def run() -> T:
-            if not self._is_there:
+            if not self._opened:
                 self._open()
             return work()
 
         return await self._in_thread(run)
 
-    def _find(self) -> bool:
-        """Open the queue if there is one (by now), and say whether."""
+    def _open_if_exists(self) -> bool:
+        """Open the queue if it exists by now, and return whether it is open."""
         if folder.is_queue(self._path):
             self._open()
-        return self._is_there
+        return self._opened
 
     def _open(self) -> None:
         known = folder.prepare(self._path)
         self._journal.open()
         if known < folder.FORMAT:
-            bring_over(self._journal)
-            folder.set_mark(self._root)
-        self._is_there = True
+            upgrade_layout(self._journal)
+            folder.write_marker(self._root)
+        self._opened = True
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._closed:
             raise QueueError(f"The queue '{self._root}' was closed. Open it again to use it.")
         if os.getpid() != self._process:
             raise QueueError(f"The queue '{self._root}' was opened before a fork. Open it in the new process.")
-        # With the caller's context: a line that is logged there is the caller's.
+        # Use the caller's context, so that log lines of the thread carry the caller's fields.
         run = contextvars.copy_context().run
         return await asyncio.get_running_loop().run_in_executor(self._thread, run, self._do, work)
 
     def _do(self, work: Callable[[], T]) -> T:
-        with disk.in_words(self._root):
+        with disk.translated_errors(self._root):
             while True:
                 try:
                     return work()
                 except DamagedError as damaged:
-                    # One bad file stops nobody: it is set aside, and the work begun anew without it.
+                    # Reject the bad file and run `work` again without it, so that one file stops no process.
                     reject(self._journal, damaged)
                 finally:
                     if self._journal.miscounted:
-                        put_right(self._journal)
+                        repair_counters(self._journal)

@@ -1,4 +1,4 @@
-"""What a queue URL means to git, and where this machine keeps its mirror of it."""
+"""The git URL of a queue URL, and the folder of this machine's mirror."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+fil
 
 
 class RepositoryLocation:
-    """One repository: how git reaches it, and how it is called in messages."""
+    """One repository: its URL for git, and its URL for messages."""
 
     def __init__(self, queue_url: str) -> None:
         self.shown = masked(mask_url(queue_url))
-        """The URL as it may be shown: without its password or token."""
+        """The URL for messages: without its password or token."""
         parts = urlsplit(queue_url)
         scheme = _SCHEMES.get(parts.scheme)
         if scheme is None or not parts.path.strip("/"):
@@ -29,7 +29,7 @@ class RepositoryLocation:
             )
         if parts.query or parts.fragment:
             raise SettingsError(
-                f"'{self.shown}' has options, and a git queue takes none. Leave out what follows '.git'."
+                f"'{self.shown}' has options, but a git queue takes none. Remove everything after '.git'."
             )
         if scheme == "file" and parts.netloc:
             raise SettingsError(
@@ -39,15 +39,15 @@ class RepositoryLocation:
         if scheme != "file" and not parts.hostname:
             raise SettingsError(f"'{self.shown}' names no host. Write git+{scheme}://host/path/to/queue.git.")
         self.git_url = urlunsplit((scheme, parts.netloc, parts.path, "", ""))
-        """The URL as git wants it."""
+        """The URL for git."""
         self.path: Path | None = Path(unquote(parts.path)) if scheme == "file" else None
-        """The repository's folder, where it is on this machine."""
+        """The repository's folder if it is on this machine."""
 
         self.by_ssh = scheme == "ssh"
-        """Whether ssh is what reaches it."""
+        """Whether git uses ssh to reach it."""
 
     def mirror(self, cache: Path) -> Path:
-        """The folder of this machine's mirror. A new password is not a new repository, so it does not count."""
+        """Return the folder of this machine's mirror. It does not depend on the login in the URL."""
         parts = urlsplit(self.git_url)
         known = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
         name = re.sub(r"[^A-Za-z0-9]+", "-", Path(parts.path).name).strip("-")[:40]
@@ -55,10 +55,10 @@ class RepositoryLocation:
 
 
 def masked(text: str) -> str:
-    """The text without the secrets of the URLs in it. Over HTTP a lone name before the host is mostly a token."""
+    """Return the text with the secrets in its URLs masked. In an HTTP URL, a user name alone is usually a token."""
     return re.sub(r"(https?://)[^/@:\s]+@", r"\1***@", mask_urls(text), flags=re.IGNORECASE)
 
 
 def cache_folder() -> Path:
-    """Where mirrors are kept: a cache, which may be deleted whenever no worker runs."""
+    """Return the folder of the mirrors: a cache, which may be deleted while no worker runs."""
     return cache_dir() / "git"

@@ -1,4 +1,4 @@
-"""The contract on a branch of a git repository. Calls that arrive while a push is under way share the next one."""
+"""The `Queue` contract on a branch of a git repository. Calls that arrive during a push share the next push."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from longshore.media.git.state.operations import (
     Archive,
     Cancel,
     Claim,
+    Deregister,
     Operation,
     Prune,
     Reap,
+    Register,
     Renew,
     Retry,
     Settle,
-    SignIn,
-    SignOut,
     Submit,
+    SwapEntries,
     TakeOver,
-    WriteNotes,
 )
 from longshore.media.git.state.selection import selected
 from longshore.media.git.sync.branch_sync import BranchSync, Refused, Traffic
@@ -51,14 +51,14 @@ from longshore.system.first_of import first_of
 T = TypeVar("T")
 
 LOOK_EVERY = 0.05
-"""Seconds between two looks at whether anyone pushed from this machine, or to a repository on it, while waiting."""
+"""Seconds between two checks, while waiting, for a push from this machine or to a repository on this machine."""
 ASK_FIRST, ASK_SLOWEST = 0.5, 8.0
-"""Seconds before a waiting worker asks a remote elsewhere for the first time, and in the end."""
+"""Seconds before a waiting worker first asks a remote on another machine, and the longest interval between requests."""
 
 
 class GitQueue:
-    """See `longshore.queue.Queue` for what each method promises, `archive`, `races` and `rejects` for those beside it,
-    and `exchange` for how it is kept."""
+    """A git queue. See `longshore.queue.Queue` and `longshore.extensions` for the contract of each method, and
+    `branch_sync` for the protocol."""
 
     traits = Traits(
         name="git",
@@ -73,139 +73,139 @@ class GitQueue:
         sets_aside=True,
     )
 
-    def __init__(self, exchange: BranchSync, thread: ThreadPoolExecutor, clock: Clock) -> None:
-        self._exchange = exchange
+    def __init__(self, sync: BranchSync, thread: ThreadPoolExecutor, clock: Clock) -> None:
+        self._sync = sync
         self._thread = thread
         self._clock = clock
-        self._due: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
-        self._rounds: asyncio.Task[None] | None = None
+        self._queued: list[tuple[Operation[Any], asyncio.Future[Any]]] = []
+        self._runner: asyncio.Task[None] | None = None
         self._closed = False
 
     @classmethod
     async def open(cls, url: str, clock: Clock, cache: Path) -> Self:
-        """Open the queue in a repository, with a mirror of it under `cache`."""
+        """Open the queue in a repository, with its mirror in `cache`."""
         location = RepositoryLocation(url)
-        # One thread: git is waited for, and the ledger is no place for two.
+        # One thread: it waits for git, and `BranchSync` and `BranchState` are not thread-safe.
         thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-git")
 
         def start() -> BranchSync:
-            exchange = BranchSync(Mirror(location, cache), clock)
+            sync = BranchSync(Mirror(location, cache), clock)
             try:
-                exchange.open()
+                sync.open()
             except BaseException as error:
-                exchange.mirror.close()
+                sync.mirror.close()
                 if isinstance(error, OSError):
-                    raise unusable(exchange.mirror.folder, error) from error
+                    raise unusable(sync.mirror.folder, error) from error
                 raise
-            return exchange
+            return sync
 
         try:
-            exchange = await asyncio.get_running_loop().run_in_executor(thread, start)
+            sync = await asyncio.get_running_loop().run_in_executor(thread, start)
         except BaseException:
             thread.shutdown(wait=False)
             raise
-        return cls(exchange, thread, clock)
+        return cls(sync, thread, clock)
 
     @property
     def traffic(self) -> Traffic:
-        """How many pushes, refusals and fetches this opening has needed."""
-        return self._exchange.traffic
+        """The pushes, refused pushes and fetches of this open queue."""
+        return self._sync.traffic
 
     async def claim_success_rate(self) -> float:
-        meta = await self._look(lambda ledger: ledger.meta)
+        meta = await self._read(lambda state: state.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
 
     async def set_aside(self) -> RejectedFiles:
-        return RejectedFiles(await self._look(lambda ledger: ledger.rejected), f"{REJECTED}/ of its branch")
+        return RejectedFiles(await self._read(lambda state: state.rejected), f"{REJECTED}/ of its branch")
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        return await self._do(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)
+        return await self._perform(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)
 
     async def claim(self, want: Want) -> list[Lease]:
-        return await self._do(Claim(want))
+        return await self._perform(Claim(want))
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        return await self._do(Renew(worker, lease))
+        return await self._perform(Renew(worker, lease))
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        return await self._do(SignIn(worker, lease, about))
+        return await self._perform(Register(worker, lease, about))
 
     async def sign_out(self, worker: WorkerId) -> None:
-        await self._do(SignOut(worker))
+        await self._perform(Deregister(worker))
 
     async def present(self) -> list[PresentWorker]:
-        return await self._look(lambda ledger: ledger.heartbeats.present())
+        return await self._read(lambda state: state.heartbeats.present())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        return await self._do(Settle(settlements)) if settlements else []
+        return await self._perform(Settle(settlements)) if settlements else []
 
     async def reap(self) -> Reaped:
-        # Mostly nobody is silent, and finding that out needs no push.
-        if not await self._look(lambda ledger: ledger.silent()):
+        # Usually no worker is silent, and that check needs no push.
+        if not await self._read(lambda state: state.silent()):
             return Reaped()
-        return await self._do(Reap())
+        return await self._perform(Reap())
 
     async def stats(self, run: str | None = None) -> list[Count]:
         check_texts((run or "",), "The run")
-        return await self._look(lambda ledger: _counts(ledger, run))
+        return await self._read(lambda state: _counts(state, run))
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         now, start = self._clock.now(), page_start(after, limit)
 
-        def page(ledger: BranchState) -> list[Job]:
-            found = selected(ledger, selection, now, after=start)
-            return [record.job(place, ledger.holder(place)) for place, record in islice(found, limit)]
+        def page(state: BranchState) -> list[Job]:
+            found = selected(state, selection, now, after=start)
+            return [record.job(place, state.holder(place)) for place, record in islice(found, limit)]
 
-        return await self._look(page)
+        return await self._read(page)
 
     async def history(self, job_id: str) -> list[Attempt]:
-        def history(ledger: BranchState) -> list[Attempt]:
-            place = ledger.find(number_of(job_id))
-            record = ledger.record(place) if place is not None else None
+        def history(state: BranchState) -> list[Attempt]:
+            place = state.find(number_of(job_id))
+            record = state.record(place) if place is not None else None
             return record.history if record is not None else []
 
-        return await self._look(history)
+        return await self._read(history)
 
     async def retry(self, selection: Selection) -> int:
-        return await self._do(Retry(selection))
+        return await self._perform(Retry(selection))
 
     async def cancel(self, selection: Selection) -> int:
-        return await self._do(Cancel(selection))
+        return await self._perform(Cancel(selection))
 
     async def prune(self, selection: Selection) -> int:
-        return await self._do(Prune(selection))
+        return await self._perform(Prune(selection))
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
-        return await self._do(TakeOver(carried)) if carried else Submitted(0, 0)
+        return await self._perform(TakeOver(carried)) if carried else Submitted(0, 0)
 
     async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
-        # The instant first: what is read may be younger, never older.
+        check_texts((shelf, *(names or ())), "The name of a shared entry")
+        # Take the instant first: the entries may be newer than it, never older.
         now = self._clock.now()
-        return Entries(now, await self._look(lambda ledger: ledger.notebook.lying(shelf, names)))
+        return Entries(now, await self._read(lambda state: state.entries.read(shelf, names)))
 
     async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
-        return await self._do(WriteNotes(shelf, notes)) if notes else []
+        check_texts((shelf,), "The name of a shared entry")
+        return await self._perform(SwapEntries(shelf, notes)) if notes else []
 
     async def archive(self, selection: Selection) -> int:
-        return await self._do(Archive(selection))
+        return await self._perform(Archive(selection))
 
     async def archived(self) -> list[Month]:
-        return await self._look(lambda ledger: ledger.archived())
+        return await self._read(lambda state: state.archived())
 
     async def forget_history(self) -> None:
-        # The same files on a new branch; see `branches`.
-        await self._in_thread(self._exchange.new_generation)
+        # A new generation is a new branch with the same files; see `branches`.
+        await self._in_thread(self._sync.new_generation)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
         ask = ASK_FIRST
         while True:
-            # Read before looking: what is pushed after it makes the signs differ, so no wake-up is ever missed.
-            signs = self._exchange.signs()
+            # Take the token before the check: every later push changes the token, so that no wake-up is missed.
+            token = self._sync.change_token()
             now = self._clock.now()
-            found, due = await self._look(partial(_prospects, want=want, now=now))
+            found, due = await self._read(partial(_prospects, want=want, now=now))
             if found:
                 return True
             left = until - self._clock.monotonic()
@@ -213,38 +213,38 @@ class GitQueue:
                 return False
             if due is not None and due <= now:
                 continue
-            ask = await self._sleep(left if due is None else min(left, due - now), signs, ask)
+            ask = await self._sleep(left if due is None else min(left, due - now), token, ask)
 
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
-        if self._rounds is not None:
-            await self._rounds
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._exchange.mirror.close)
+        if self._runner is not None:
+            await self._runner
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sync.mirror.close)
         self._thread.shutdown()
 
-    async def _do(self, operation: Operation[T]) -> T:
-        """The operation's answer, once it is part of the branch."""
+    async def _perform(self, operation: Operation[T]) -> T:
+        """Return the operation's answer, once it is part of the branch."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._due.append((operation, answer))
-        if self._rounds is None:
-            self._rounds = asyncio.create_task(self._go_round())
+        self._queued.append((operation, answer))
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run_batches())
         return await answer
 
-    async def _go_round(self) -> None:
-        """Perform what is due, all of it at once, until nothing is."""
+    async def _run_batches(self) -> None:
+        """Perform all queued operations as one batch, and repeat until none is queued."""
         try:
-            while self._due:
-                batch, self._due = self._due, []
+            while self._queued:
+                batch, self._queued = self._queued, []
                 operations = [operation for operation, _ in batch]
                 try:
-                    answers = await self._in_thread(partial(self._exchange.perform, operations))
+                    answers = await self._in_thread(partial(self._sync.perform, operations))
                 except asyncio.CancelledError:
                     for _, waiting in batch:
                         waiting.cancel()
                     raise
-                except Exception as error:  # noqa: BLE001 - handed to everyone who waits for it
+                except Exception as error:  # noqa: BLE001 - handed to every caller of the batch
                     for _, waiting in batch:
                         if not waiting.done():
                             waiting.set_exception(error)
@@ -257,40 +257,40 @@ class GitQueue:
                     else:
                         waiting.set_result(answer)
         finally:
-            self._rounds = None
+            self._runner = None
 
-    async def _look(self, at: Callable[[BranchState], T]) -> T:
-        return await self._in_thread(lambda: at(self._exchange.look()))
+    async def _read(self, query: Callable[[BranchState], T]) -> T:
+        return await self._in_thread(lambda: query(self._sync.fresh_state()))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, call)
         except OSError as error:
-            # The files that are read and written in there are those of the mirror.
-            raise unusable(self._exchange.mirror.folder, error) from error
+            # All files that the thread reads and writes are in the mirror.
+            raise unusable(self._sync.mirror.folder, error) from error
 
-    async def _sleep(self, seconds: float, signs: tuple[str, str | None], ask: float) -> float:
-        """Until someone may have pushed, or that many seconds of the clock. Returns when to ask the remote then."""
-        await first_of(self._change(signs, ask), self._clock.sleep(seconds))
-        return ASK_FIRST if self._exchange.signs() != signs else min(ask * 1.5, ASK_SLOWEST)
+    async def _sleep(self, seconds: float, token: tuple[str, str | None], ask: float) -> float:
+        """Return after a possible push or after `seconds` of the clock. The answer is the next `ask` interval."""
+        await first_of(self._change(token, ask), self._clock.sleep(seconds))
+        return ASK_FIRST if self._sync.change_token() != token else min(ask * 1.5, ASK_SLOWEST)
 
-    async def _change(self, signs: tuple[str, str | None], ask: float) -> None:
-        # In real time, whatever the injected clock says: others push when they will.
+    async def _change(self, token: tuple[str, str | None], ask: float) -> None:
+        # In real time, not by the injected clock: other processes push in real time.
         began = mirrors.now()
-        while self._exchange.signs() == signs:
+        while self._sync.change_token() == token:
             await asyncio.sleep(LOOK_EVERY)
-            if signs[1] is None and mirrors.now() - began > ask:
-                await self._in_thread(lambda: self._exchange.refresh(began))
+            if token[1] is None and mirrors.now() - began > ask:
+                await self._in_thread(lambda: self._sync.refresh(began))
                 return
 
 
-def _prospects(ledger: BranchState, want: Want, now: float) -> tuple[bool, float | None]:
-    """Whether there is work now, and when there may be."""
-    return ledger.has_work(want, now), ledger.next_due()
+def _prospects(state: BranchState, want: Want, now: float) -> tuple[bool, float | None]:
+    """Return whether there is work now, and when the next delayed job is due."""
+    return state.has_work(want, now), state.next_due()
 
 
-def _counts(ledger: BranchState, run: str | None) -> list[Count]:
-    lanes = sorted((lane.run, lane.kind, lane.partition, lane) for lane in ledger.lanes.values())
+def _counts(state: BranchState, run: str | None) -> list[Count]:
+    lanes = sorted((lane.run, lane.kind, lane.partition, lane) for lane in state.lanes.values())
     return [
         Count(
             run=lane.run,

@@ -1,4 +1,4 @@
-"""The file system: whole files or none, synced; and its errors in the words of `longshore.errors`."""
+"""File system calls: synced writes of whole files, and translation of OS errors into `longshore.errors`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from longshore.system.descriptors import open_no_follow
 
 SYNCED_AT_ONCE = 16
 OPEN_AT_ONCE = 200
-"""Files that wait for their sync together; far below the 1,024 open files a process usually may have."""
+"""Files that are open together while they wait for fsync; far below the usual limit of 1,024 open files."""
 
 
 def read(path: str) -> bytes:
-    """All of a file."""
+    """Return the whole content of a file."""
     fd = open_no_follow(path, os.O_RDONLY)
     try:
         size = os.fstat(fd).st_size
         data = os.read(fd, size)
-        # One call is enough but for files of gigabytes and for volumes that answer in parts.
+        # One call is enough, except for files of gigabytes and for volumes that return partial reads.
         while len(data) < size and (part := os.read(fd, size - len(data))):
             data += part
         return data
@@ -38,14 +38,14 @@ def read(path: str) -> bytes:
 
 
 def write(path: str, data: bytes) -> None:
-    """A file with this content, on the disk when the call returns. Its folder is not synced."""
+    """Write a file and fsync it. Its folder is not synced."""
     write_all([(path, data)])
 
 
 def write_all(files: Sequence[tuple[str, bytes]]) -> None:
-    """Files with their contents, all on the disk when the call returns. Their folders are not synced.
+    """Write files and fsync them. Their folders are not synced.
 
-    Written first and synced after, many at once.
+    Writes many files first and then syncs them in parallel.
     """
     for first in range(0, len(files), OPEN_AT_ONCE):
         fds: list[int] = []
@@ -59,7 +59,7 @@ def write_all(files: Sequence[tuple[str, bytes]]) -> None:
 
 
 def rewrite(path: str, data: bytes) -> None:
-    """Replace the content of a file that is there, on the disk when the call returns. Raises if it is gone."""
+    """Replace the content of an existing file and fsync it. Raises if the file is gone."""
     fd = open_no_follow(path, os.O_WRONLY | os.O_TRUNC)
     try:
         _write(fd, data)
@@ -69,7 +69,7 @@ def rewrite(path: str, data: bytes) -> None:
 
 
 def write_hint(path: str, data: bytes) -> None:
-    """A file with this content, not synced: what it says is of no worth after a power cut."""
+    """Write a file without fsync, for content that is worthless after a power cut."""
     os.close(_open_and_write(path, data))
 
 
@@ -91,7 +91,7 @@ def _sync_all(fds: Sequence[int]) -> None:
     if len(fds) <= 2:
         sync(fds)
         return
-    # Asked for side by side, the file system writes its log once for many: ten times as fast as one after another.
+    # With parallel fsyncs the file system writes its log once for many files: ten times as fast as one by one.
     threads = min(SYNCED_AT_ONCE, len(fds))
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(sync, [fds[first::threads] for first in range(threads)]):
@@ -104,13 +104,13 @@ def _write(fd: int, data: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """The names in a folder are on the disk when the call returns. A folder that is gone needs nothing."""
+    """Fsync a folder, so that the names in it are on the disk. A folder that is gone needs no sync."""
     with suppress(FileNotFoundError):
         descriptors.sync_folder(path)
 
 
 def sync_folders(paths: Sequence[str]) -> None:
-    """The same of many folders, side by side."""
+    """Fsync many folders in parallel."""
     if len(paths) < SYNCED_AT_ONCE:
         for path in paths:
             sync_folder(path)
@@ -121,12 +121,12 @@ def sync_folders(paths: Sequence[str]) -> None:
 
 
 def make_folder(path: str) -> None:
-    """A folder with all above it, whoever makes it first."""
-    os.makedirs(path, exist_ok=True)  # noqa: PTH103 - called for every job: objects for paths would cost more than it
+    """Make a folder and its parents, unless they exist."""
+    os.makedirs(path, exist_ok=True)  # noqa: PTH103 - called for every job: `Path` objects would cost more than the call
 
 
 def names(path: str) -> list[str]:
-    """What a folder holds; nothing where there is none."""
+    """Return the names in a folder; none if there is no such folder."""
     try:
         return os.listdir(path)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
@@ -134,7 +134,7 @@ def names(path: str) -> list[str]:
 
 
 def move(source: str, target: str) -> bool:
-    """Rename, making the target's folder if need be. False if the source is not there (any more)."""
+    """Rename a file, making the target's folder if needed. Return False if the source does not exist (any more)."""
     while True:
         try:
             os.rename(source, target)  # noqa: PTH104
@@ -142,32 +142,32 @@ def move(source: str, target: str) -> bool:
         except FileNotFoundError:
             if not os.path.lexists(source):
                 return False
-        # The folder was never made, or someone took it away because it was empty, or does so while it is made again.
+        # The target's folder was never made, or another process removes it because it is empty. Make it and retry.
         with suppress(FileNotFoundError):
             make_folder(os.path.dirname(target))  # noqa: PTH120
 
 
 def remove(path: str) -> None:
-    """Unlink what may be gone already."""
+    """Unlink a file that may be gone already."""
     with suppress(FileNotFoundError):
         os.unlink(path)  # noqa: PTH108
 
 
 def remove_if_empty(path: str) -> None:
-    """Take away a folder that holds nothing; one that holds something, or is gone, stays as it is."""
+    """Remove a folder if it is empty; do nothing if it is not empty or is gone."""
     with suppress(OSError):
         os.rmdir(path)  # noqa: PTH106
 
 
 def remove_empty_tree(path: str) -> None:
-    """Take away folders that hold nothing but such folders; files stay, and the folders above them."""
+    """Remove all folders under `path` that hold no file, at any depth; files and their parent folders stay."""
     for name in names(path):
         remove_empty_tree(f"{path}/{name}")
     remove_if_empty(path)
 
 
 def remove_tree(path: str) -> None:
-    """Take away a file or folder of ours with all that is in it; others may be at it too."""
+    """Remove a file or folder with its content. Other processes may remove the same tree at the same time."""
     if not os.path.isdir(path) or os.path.islink(path):  # noqa: PTH112, PTH114
         remove(path)
         return
@@ -177,8 +177,8 @@ def remove_tree(path: str) -> None:
 
 
 @contextmanager
-def in_words(root: str) -> Iterator[None]:
-    """Turn what the operating system says into an error that names the cause and the fix."""
+def translated_errors(root: str) -> Iterator[None]:
+    """Turn each `OSError` of the block into a `QueueError` that names the cause and the fix."""
     try:
         yield
     except OSError as error:
@@ -186,30 +186,30 @@ def in_words(root: str) -> Iterator[None]:
 
 
 def translate(error: OSError, root: str) -> QueueError:
-    """The error to raise for one of the operating system's."""
+    """Return the `QueueError` to raise for an `OSError`."""
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
             return QueueFullError(
-                f"The disk under the queue '{root}' is full ({error.strerror}). Nothing was lost; make room and go on, "
-                "or remove finished jobs you no longer need."
+                f"The disk under the queue '{root}' is full ({error.strerror}). Nothing was lost. Free some space, "
+                "or prune finished jobs that you no longer need."
             )
         case errno.EACCES | errno.EROFS | errno.EPERM:
             return ReadOnlyQueueError(
-                f"The queue '{root}' cannot be written to ({error.strerror}: '{error.filename}'). Give yourself the "
-                "right to read and write that folder and all in it, or name another place."
+                f"The queue '{root}' cannot be written ({error.strerror}: '{error.filename}'). Give yourself read and "
+                "write permission for that folder and everything in it, or name another folder."
             )
         case errno.EOPNOTSUPP | errno.EMLINK | errno.ENOSYS:
             return QueueError(
-                f"The volume under '{root}' has no hard links ({error.strerror}), and a directory queue is built on "
-                "them. Use a local disk or NFS, or another kind of queue."
+                f"The volume under '{root}' does not support hard links ({error.strerror}), which a directory queue "
+                "needs. Use a local disk or NFS, or another kind of queue."
             )
         case errno.ENOTDIR | errno.EEXIST:
             return ForeignQueueError(
                 f"The queue '{root}' cannot be used: '{error.filename}' is a file where a folder should be. "
-                "Move it away, or name another place."
+                "Move it away, or name another folder."
             )
         case _:
             return QueueUnavailableError(
-                f"The volume under the queue '{root}' does not answer as it should ({error}). "
-                "Check that it is there and mounted, then try again."
+                f"The volume under the queue '{root}' returned an unexpected error ({error}). "
+                "Check that the volume is mounted, then try again."
             )

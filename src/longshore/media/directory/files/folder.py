@@ -1,4 +1,4 @@
-"""Whose folder it is, and how a queue is made in one that is empty."""
+"""Recognises the folder of a queue, and creates a queue in an empty folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
 from longshore.media.directory.files import disk, listing
 from longshore.media.directory.files.job_file import DamagedError, read
 from longshore.media.directory.files.layout import FINISHED, Slot, lane_of, place_of
-from longshore.media.directory.journal import journal
 from longshore.media.directory.journal.entry import JournalHead, LaneCounts, new_id
+from longshore.media.directory.journal.journal import Journal, create
 
 FORMAT = 2
-"""2: paths tell the host of a job. See `upgrade` for what was before."""
+"""Format 2: paths contain the host of a job. See `upgrade` for format 1."""
 MARK = "longshore.json"
 FOLDERS = (
     "pending",
@@ -33,70 +33,70 @@ FOLDERS = (
 
 README = b"""This folder is a queue of Longshore. One JSON file is one job:
 
-  pending/     waits, by run, kind and partition, then by priority, host and number
-  processing/  is being worked on, by worker
+  pending/     waiting jobs, by run, kind and partition, then by priority, host and number
+  processing/  claimed jobs, by worker
   completed/  failed/  cancelled/
-  notes/       what all who share the queue know, one file a note
-  rejected/    files that did not belong or were damaged, each with the reason beside it
+  notes/       the shared state of the workers, one file per entry
+  rejected/    foreign or damaged files, each with the reason beside it
 
-Look and copy as you like. To change something use `longshore` (submit, retry, cancel, prune):
-what is edited or moved by hand is set aside in rejected/.
+You may read and copy everything. To change something use `longshore` (submit, retry, cancel, prune):
+files that are edited or moved by hand end up in rejected/.
 """
 
 
 def is_queue(path: Path) -> bool:
-    """Whether there is a queue in the folder; an empty or missing one may become one. Makes nothing.
+    """Return whether the folder is a queue. Creates nothing.
 
-    Raises `ForeignQueueError` for a folder that holds something else.
+    Raises `ForeignQueueError` if the folder holds something else; an empty or missing folder is not an error.
     """
     root = str(path)
     if os.path.lexists(f"{root}/{MARK}"):
         return True
     try:
-        there = os.listdir(root)  # noqa: PTH208 - as everywhere here
+        there = os.listdir(root)  # noqa: PTH208 - strings, as in `disk`
     except FileNotFoundError:
         return False
-    _refuse_strangers(root, there)
+    _refuse_foreign(root, there)
     return False
 
 
 def prepare(path: Path) -> int:
-    """Make sure that the folder is a queue of a format we know, and say which; an empty or missing one becomes a queue.
+    """Return the format of the queue in the folder; creates the queue if the folder is empty or missing.
 
-    Raises `QueueError` where it cannot be one.
+    Raises `QueueError` if the folder is not a queue of a known format and cannot become one.
     """
     root = str(path)
     disk.make_folder(root)
     if not os.path.lexists(f"{root}/{MARK}"):
-        _refuse_strangers(root, disk.names(root))
-        set_mark(root)
+        _refuse_foreign(root, disk.names(root))
+        write_marker(root)
     known = _format(root)
     if not any(name.isdigit() for name in disk.names(f"{root}/journal")):
         if known < FORMAT:
             raise QueueError(
-                f"The queue '{root}' is of format {known}, which is brought over when it is opened, but its journal is "
-                f"gone. Open it once with the Longshore that wrote it, which counts it anew, and then with this one."
+                f"The queue '{root}' has format {known} and cannot be upgraded, because its journal is gone. "
+                "Open it once with the Longshore that wrote it, which rebuilds the journal, and then with this one."
             )
         for folder in (*FOLDERS, "journal"):
             disk.make_folder(f"{root}/{folder}")
         disk.sync_folder(root)
-        journal.begin(root, _rebuilt(root))
+        create(root, _rebuilt(root))
     return known
 
 
-def _refuse_strangers(root: str, there: list[str]) -> None:
-    strangers = [name for name in there if name not in {*FOLDERS, "journal", "README.txt", MARK}]
-    strangers = [name for name in strangers if not name.startswith((f"{MARK}.", "README.txt."))]
-    if strangers and not os.path.lexists(f"{root}/{MARK}"):
+def _refuse_foreign(root: str, there: list[str]) -> None:
+    foreign = [name for name in there if name not in {*FOLDERS, "journal", "README.txt", MARK}]
+    foreign = [name for name in foreign if not name.startswith((f"{MARK}.", "README.txt."))]
+    if foreign and not os.path.lexists(f"{root}/{MARK}"):
         raise ForeignQueueError(
-            f"'{root}' holds something else ('{strangers[0]}'), so it is no queue. Name an empty or a new folder; this "
-            "one was left as it is."
+            f"'{root}' holds something else ('{foreign[0]}'), so it is no queue. Name an empty or a new folder; "
+            "nothing in this one was changed."
         )
 
 
-def set_mark(root: str) -> None:
-    """Write into the folder what it is."""
-    # README first: the mark says that all is there.
+def write_marker(root: str) -> None:
+    """Write the README and the marker file that makes the folder a queue of the current format."""
+    # README first: the marker says that everything is in place.
     for name, content in (
         ("README.txt", README),
         (MARK, msgspec.json.encode({"longshore": "queue", "format": FORMAT})),
@@ -115,7 +115,8 @@ def _format(root: str) -> int:
         known = False
     if not known:
         raise ForeignQueueError(
-            f"'{root}' is no queue: its {MARK} does not say so. Name another folder; this one was left as it is."
+            f"'{root}' is no queue: its {MARK} is not one that Longshore wrote. Name another folder; nothing in this "
+            "one was changed."
         )
     if mark["format"] > FORMAT:
         raise NewerSchemaError(
@@ -126,25 +127,25 @@ def _format(root: str) -> int:
 
 
 def _rebuilt(root: str) -> JournalHead:
-    """The state of a queue whose journal is lost, counted anew from the jobs that are there; of a new one, nothing."""
-    book = journal.Journal(root)
+    """Return the head of a queue without a journal, counted from its job files; an empty head for a new queue."""
+    journal = Journal(root)
     tops = ["pending", *FINISHED.values(), *(f"processing/{name}" for name in disk.names(f"{root}/processing"))]
     folders = {name for top in tops for name in disk.names(f"{root}/{top}")}
     head = JournalHead(freed_keys=bool(folders))
     for folder in sorted(folders):
-        for portion in listing.by_segment(book, [folder], list(Slot), 0, None):
+        for portion in listing.by_segment(journal, [folder], list(Slot), 0, None):
             for number, path in portion.items():
                 head.numbers = max(head.numbers, number + 1)
-                if folder not in head.lanes and (lane := _lane(book, folder, path)) is not None:
+                if folder not in head.lanes and (lane := _lane(journal, folder, path)) is not None:
                     head.lanes[folder] = lane
         if folder in head.lanes:
-            head.lanes[folder].counts = listing.counts(book, folder)
+            head.lanes[folder].counts = listing.counts(journal, folder)
     return head
 
 
-def _lane(book: journal.Journal, folder: str, path: str) -> LaneCounts | None:
+def _lane(journal: Journal, folder: str, path: str) -> LaneCounts | None:
     try:
-        record = read(book.root, path)
+        record = read(journal.root, path)
     except DamagedError:
         return None
     if record is None or place_of(path) is None or lane_of(record.run, record.kind, record.partition) != folder:

@@ -1,4 +1,4 @@
-"""What is written in a job's file, for people and for us, sealed so that a change by hand or a torn write shows."""
+"""The content of a job's file: readable JSON with a checksum, so that manual edits and torn writes are detected."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from longshore.job import FINISHED, Attempt, Job, JobName, NewJob
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import STATES, JobPlace, Slot, microseconds
 
-DEEPEST = 1_000_000_000
-"""How far down a job may be. No run gets there; what says that it did was not written by us."""
+MAX_DEPTH = 1_000_000_000
+"""The greatest depth of a job. No run reaches it; a file with a greater depth was not written by Longshore."""
 _NULL = msgspec.Raw(b"null")
 _SEAL_START = b',\n  "seal": "'
 _SEAL_END = b'"\n}\n'
@@ -25,7 +25,7 @@ _SEAL = len(_SEAL_START) + 2 * _DIGEST + len(_SEAL_END)
 
 
 class DamagedError(Exception):
-    """A job's file is not as it was written. `path` says which, the message why; its job is set aside."""
+    """The job file at `path` is not as Longshore wrote it; the message is the reason. The caller rejects the file."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class DamagedError(Exception):
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The content of a job's file. State, epoch, attempts and priority stand in the file's path, where renames rule."""
+    """The content of a job's file. State, epoch, attempts and priority are in its path, so that a rename sets them."""
 
     run: str
     kind: str
@@ -41,7 +41,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: str = ""
     host: str = ""
     parent: JobName | None = None
-    depth: Annotated[int, msgspec.Meta(ge=0, le=DEEPEST)] = 0
+    depth: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEPTH)] = 0
     payload: msgspec.Raw
     max_attempts: int
     submitted_at: float
@@ -53,11 +53,12 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     history: tuple[Attempt, ...] = ()
 
     def job(self, place: JobPlace, holder: str | None = None) -> Job:
-        """The job as the queue shows it; `holder` is the label of the worker that has it."""
+        """Return the job; `holder` is the label of the worker that holds it."""
         slot, file = place.slot, place.file
         settled = slot in {Slot.COMPLETED, Slot.FAILED}
         if slot is Slot.CANCELLED:
-            # A cancellation writes nothing, so the content tells of an earlier end, unless the job came with this one.
+            # A cancellation only renames the file, so the content describes an earlier settlement, unless the job was
+            # transferred from another queue as a cancelled one.
             settled = self.settled_at is not None and microseconds(self.settled_at) == file.instant
         settled_at = self.settled_at if settled else None
         if slot is Slot.CANCELLED and not settled and file.instant is not None:
@@ -88,7 +89,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def new_record(job: NewJob, now: float) -> JobFile:
-    """What is written of a new job. Raises where JSON cannot say it."""
+    """Return the content of a new job. Raises if it cannot be written as JSON."""
     return JobFile(
         run=job.run,
         kind=job.kind,
@@ -101,14 +102,14 @@ def new_record(job: NewJob, now: float) -> JobFile:
     )
 
 
-def descended(record: JobFile, parent: JobFile) -> JobFile:
-    """The content of a job that the settlement of another submits."""
-    name, depth = JobName(parent.kind, parent.key), min(parent.depth + 1, DEEPEST)
+def with_parent(record: JobFile, parent: JobFile) -> JobFile:
+    """Return the content of a follow-on job, with its parent and depth."""
+    name, depth = JobName(parent.kind, parent.key), min(parent.depth + 1, MAX_DEPTH)
     return msgspec.structs.replace(record, parent=name, depth=depth)
 
 
 def carried_record(carried: Carried) -> JobFile:
-    """What is written of a job that another queue knew. Raises where JSON cannot say it."""
+    """Return the content of a job that comes from another queue. Raises if it cannot be written as JSON."""
     job = carried.job
     for failure in (job.failure, *(attempt.failure for attempt in carried.history)):
         check_failure(failure)
@@ -133,23 +134,23 @@ def carried_record(carried: Carried) -> JobFile:
 
 
 def raw(value: Any, what: str) -> msgspec.Raw:
-    """Anything as JSON that is written as it is. Raises where it could not be read back."""
+    """Return a value as JSON. Raises if it could not be read back."""
     return msgspec.Raw(stored.encode(value, what))
 
 
 def check_failure(failure: Failure | None) -> None:
-    """Raises where it could not be read back."""
+    """Raise if the failure could not be read back."""
     stored.encode(failure, "A failure")
 
 
 def encode(record: JobFile) -> bytes:
-    """The bytes of the file."""
+    """Return the bytes of the file, with the checksum."""
     body = msgspec.json.format(msgspec.json.encode(record), indent=2)[:-2]
     return body + _SEAL_START + _digest(body) + _SEAL_END
 
 
 def read(root: str, path: str) -> JobFile | None:
-    """The content of a job's file; None if it is not there (any more). Raises `DamagedError` if it is not a job's."""
+    """Return the content of a job's file; None if it does not exist. Raises `DamagedError` if it is not as written."""
     try:
         data = disk.read(f"{root}/{path}")
     except FileNotFoundError:
@@ -157,17 +158,17 @@ def read(root: str, path: str) -> JobFile | None:
     except OSError as error:
         if error.errno not in {errno.EISDIR, errno.ELOOP, errno.ENXIO}:
             raise
-        raise DamagedError(path, "It is not a file, but something that only has the name of one.") from error
+        raise DamagedError(path, "It has the name of a job's file, but it is not a regular file.") from error
     return decode(data, path)
 
 
 def decode(data: bytes, path: str) -> JobFile:
-    """The content of a file. Raises `DamagedError` where it is not what was written."""
+    """Return the content of a job's file. Raises `DamagedError` if it is not as Longshore wrote it."""
     if not data.endswith(_SEAL_END) or data[-_SEAL:].find(_SEAL_START) != 0:
-        raise DamagedError(path, "It has no seal at its end: it was cut off, or written by something else.")
+        raise DamagedError(path, "It has no seal at its end: it was truncated, or not written by Longshore.")
     body = data[:-_SEAL]
     if data[-_SEAL:] != _SEAL_START + _digest(body) + _SEAL_END:
-        raise DamagedError(path, "Its seal does not fit its content: it was changed by hand, or the disk lost a part.")
+        raise DamagedError(path, "Its seal does not match its content: it was edited, or the disk lost a part of it.")
     try:
         return _decode_record(data)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,18 +1,22 @@
-"""Names: where a job's file lies and what its name tells. Nothing a user chose becomes a path as it is.
+"""Paths in the queue folder. Text that a user chose never becomes a path without sanitizing and hashing.
 
     pending/LANE/PRIORITY/SHARD/HOST/SEGMENT/FILE     ready to be claimed
     pending/LANE/later/MINUTE/FILE                    delayed, by the minute in which it is due
     processing/WORKER/LANE/FILE                       claimed
     completed/LANE/SEGMENT/FILE                       finished; likewise failed/ and cancelled/
-    notes/SHELF/NAME/CHANGE.json                      a note
+    notes/NAMESPACE/NAME/CHANGE.json                  an entry of the shared state
 
     FILE = NUMBER.pPRIORITY.eEPOCH.aATTEMPTS[.tMICROSECONDS][.hHOST][.CHANGE].json
 
-A lane is one run, kind and partition. The number is the job's place in the order of submission, and a segment holds a
-thousand numbers. `t` is the instant a delayed job is due, or a cancelled one was cancelled. `h` is the host, and a job
-without one lies under `_`; a shard is one of 256 groups of hosts, so that a few of very many are found without listing
-all. CHANGE is the id of the change that put the file there; a file in processing/ needs none, for its epoch occurs
-once. So no path is ever used twice, and whoever acts on a path acts on exactly one version of one job.
+LANE        one run, kind and partition
+NUMBER      the job's position in the order of submission
+SEGMENT     a folder for a thousand numbers
+`t`         the instant at which a delayed job is due, or at which a cancelled job was cancelled
+`h`, HOST   the host; jobs without a host are under `_`
+SHARD       one of 256 groups of hosts, so that a claim finds a few of very many hosts without listing all of them
+CHANGE      the id of the change that put the file there; a file in processing/ needs none, because its epoch is unique
+
+Hence no path is ever used twice, and an operation on a path affects exactly one version of one job.
 """
 
 from __future__ import annotations
@@ -28,10 +32,10 @@ import msgspec
 from longshore.job import State
 
 SEGMENT = 1000
-"""Numbers in one folder: listing it costs a fraction of a millisecond, whatever the backlog."""
+"""Numbers in one folder: listing it takes a fraction of a millisecond, whatever the size of the backlog."""
 MINUTE_US = 60_000_000
 LATEST_US = 10**18
-"""The latest instant that a name tells: some 30,000 years from now."""
+"""The latest instant that a file name can contain: about 30,000 years from now."""
 LATER = "later"
 NO_HOST = "_"
 """The folder, and the shard, of jobs without a host."""
@@ -46,7 +50,7 @@ _SHARDS = frozenset({NO_HOST, *(f"{number:02x}" for number in range(256))})
 
 
 class Slot(IntEnum):
-    """Where a job can be, and which of its lane's counters counts it."""
+    """A place where a job can be, and the index of the lane's counter for it."""
 
     READY = 0
     DELAYED = 1
@@ -69,7 +73,7 @@ _FOLDERS = {name: slot for slot, name in FINISHED.items()}
 
 
 class JobFileName(NamedTuple):
-    """What a file's name tells of its job."""
+    """The parts of a job's file name."""
 
     number: int
     priority: int
@@ -77,7 +81,7 @@ class JobFileName(NamedTuple):
     attempts: int
     instant: int | None = None
     host: str = ""
-    """As `host_of` says it."""
+    """As returned by `host_of`."""
     change: str = ""
 
     def __str__(self) -> str:
@@ -92,7 +96,7 @@ class JobFileName(NamedTuple):
 
 
 class JobPlace(NamedTuple):
-    """A path of a job's file, taken apart."""
+    """The parts of the path of a job's file."""
 
     slot: Slot
     lane: str
@@ -101,7 +105,7 @@ class JobPlace(NamedTuple):
 
 
 def file_of(name: str) -> JobFileName | None:
-    """The meaning of a file's name; None if it is not one of ours."""
+    """Return the parts of a file name; None if it is not the name of a job's file."""
     found = _FILE.fullmatch(name)
     if found is None:
         return None
@@ -112,7 +116,7 @@ def file_of(name: str) -> JobFileName | None:
 
 
 def place_of(path: str) -> JobPlace | None:
-    """The meaning of a path; None if no job's file lies there."""
+    """Return the parts of a path; None if it is not the path of a job's file."""
     parts = path.split("/")
     file = file_of(parts[-1])
     if file is None:
@@ -130,29 +134,29 @@ def place_of(path: str) -> JobPlace | None:
 
 
 def pending(lane: str, file: JobFileName) -> str:
-    """Where a pending job lies: among the ready, or, if its name tells an instant, among the delayed."""
+    """Return the path of a pending job: a delayed one if its name contains an instant, else a ready one."""
     if file.instant is None:
-        return f"{line(lane, file.priority, file.host)}/{file.segment}/{file}"
+        return f"{host_folder(lane, file.priority, file.host)}/{file.segment}/{file}"
     return f"pending/{lane}/{LATER}/{minute_of(file.instant)}/{file}"
 
 
-def line(lane: str, priority: int, host: str) -> str:
-    """The folder of the ready jobs of one lane, priority and host."""
+def host_folder(lane: str, priority: int, host: str) -> str:
+    """Return the folder of the ready jobs of one lane, priority and host."""
     return f"pending/{lane}/{priority}/{shard_of(host)}/{host or NO_HOST}"
 
 
 def processing(worker: str, lane: str, file: JobFileName) -> str:
-    """Where a claimed job lies. Its name tells no instant and no change."""
+    """Return the path of a claimed job. Its name contains no instant and no change."""
     return f"processing/{worker}/{lane}/{file}"
 
 
 def finished(slot: Slot, lane: str, file: JobFileName) -> str:
-    """Where a finished job lies."""
+    """Return the path of a finished job."""
     return f"{FINISHED[slot]}/{lane}/{file.segment}/{file}"
 
 
 def microseconds(instant: float) -> int:
-    """An instant as a file's name tells it; one that no name has room for, or before 1970, as near as can be."""
+    """Return an instant as file names contain it, limited to the range from 1970 to `LATEST_US`."""
     return min(max(round(min(instant, 1e13) * 1e6), 0), LATEST_US)
 
 
@@ -165,59 +169,62 @@ def minute_of(instant: int) -> str:
 
 
 def lane_of(run: str, kind: str, partition: str) -> str:
-    """The folder of a lane: its names as far as a file name can tell them, and a hash that tells them apart."""
+    """Return the folder of a lane: run, kind and partition, shortened to safe characters, and a hash of all three."""
     words = "~".join(_readable(text, 24) for text in (run, kind, partition))
     return f"{words}~{_hash([run, kind, partition], 6)}"
 
 
 def is_lane(name: str) -> bool:
-    """Whether a folder is called as that of a lane."""
+    """Return whether a folder name has the form of a lane's."""
     return re.fullmatch(r"[\w~-]+~[0-9a-f]{12}", name, re.ASCII) is not None
 
 
 @lru_cache(1 << 14)
 def host_of(host: str) -> str:
-    """A host as paths tell it, readable and with a hash; nothing for jobs without one."""
+    """Return a host as paths contain it: its name in safe characters, and a hash; "" for no host."""
     return f"{_readable(host, 32)}~{_hash([host], 6)}" if host else ""
 
 
 def is_host(name: str) -> bool:
-    """Whether a folder is called as that of a host's jobs."""
+    """Return whether a folder name has the form of a host's."""
     return name == NO_HOST or _HOST.fullmatch(name) is not None
 
 
-def short(host: str) -> str:
-    """A host, as paths tell it, by its hash alone: so a key's note fits where a name does and takes no block."""
+def host_hash(host: str) -> str:
+    """Return only the hash of a host (as returned by `host_of`), so that the symbolic link of a key stays short.
+
+    A short target is stored in the inode and takes no disk block.
+    """
     return host[-12:] or NO_HOST
 
 
 def shard_of(host: str) -> str:
-    """The group of a host, as paths tell it."""
+    """Return the shard of a host (as returned by `host_of`)."""
     return host[-12:-10] or NO_HOST
 
 
 def is_shard(name: str) -> bool:
-    """Whether a folder is called as that of a group of hosts."""
+    """Return whether a folder name is that of a shard."""
     return name in _SHARDS
 
 
-def shelf_of(shelf: str) -> str:
-    """The folder of a shelf of notes."""
-    return f"notes/{_readable(shelf, 48)}~{_hash([shelf], 6)}"
+def namespace_folder(namespace: str) -> str:
+    """Return the folder of a namespace of the shared state."""
+    return f"notes/{_readable(namespace, 48)}~{_hash([namespace], 6)}"
 
 
-def note_of(shelf: str, name: str) -> str:
-    """The folder of a note."""
-    return f"{shelf_of(shelf)}/{_readable(name, 48)}~{_hash([name], 6)}"
+def entry_folder(namespace: str, name: str) -> str:
+    """Return the folder of an entry of the shared state."""
+    return f"{namespace_folder(namespace)}/{_readable(name, 48)}~{_hash([name], 6)}"
 
 
 def worker_of(label: str, incarnation: str) -> str:
-    """The folder of a worker."""
+    """Return the folder name of a worker."""
     return f"{_readable(label, 48)}~{_hash([label, incarnation], 6)}"
 
 
 def key_of(run: str, kind: str, key: str) -> str:
-    """Where a key is noted."""
+    """Return the path of the symbolic link that records a key."""
     digest = _hash([run, kind, key], 20)
     return f"keys/{digest[:2]}/{digest[2:]}"
 

@@ -1,4 +1,4 @@
-"""Where jobs went while someone looked."""
+"""Tracks which jobs move while a process reads the folders."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from longshore.media.directory.journal.entry import JournalEntry
 
 
 class MovedJobs:
-    """The path of each job that moved, by number; None for one that is gone."""
+    """The new path of each job that moved, by number; None for a job that was removed."""
 
     def __init__(self) -> None:
         self.moved: dict[int, str | None] = {}
         self.lost = False
-        """Changes went by unseen: what was looked at must be looked at again."""
+        """Entries were missed: the folders must be read again."""
 
     def follow(self, entry: JournalEntry) -> None:
-        """Note what a change moved."""
+        """Record the moves of an entry."""
         for path in entry.removes:
             file = file_of(path.rpartition("/")[2])
             if file is not None:

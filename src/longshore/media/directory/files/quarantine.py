@@ -1,39 +1,39 @@
-"""Setting aside what does not belong: into rejected/, with the reason beside it. It stops nobody."""
+"""Moves foreign and damaged files to rejected/, each with the reason beside it, so that they stop no process."""
 
 from __future__ import annotations
 
 import os
 
 from longshore.media.directory.files import disk
-from longshore.media.directory.files.rejected import REASON, tell
+from longshore.media.directory.files.rejected import REASON, report
 from longshore.media.directory.journal.entry import new_id
 
 NOT_OURS = "Only Longshore puts files here. To add a job, submit it."
-NO_NAME = "Its name is not one that Longshore gives to a job's file."
+NO_NAME = "Its name does not have the form of a job's file name."
 
 
-def set_aside(root: str, path: str, reason: str) -> None:
-    """Move something that is none of ours into rejected/, with the reason beside it."""
+def move_to_rejected(root: str, path: str, reason: str) -> None:
+    """Move a file or folder to rejected/, and write the reason beside it."""
     target = f"{root}/rejected/{new_id()}~{path.rpartition('/')[2][:150]}"
     disk.make_folder(f"{root}/rejected")
     disk.write(f"{target}{REASON}", reason_text(path, reason))
     if disk.move(f"{root}/{path}", target):
-        tell(path, reason)
+        report(path, reason)
     else:
         disk.remove(f"{target}{REASON}")
 
 
 def make_way(root: str, path: str) -> None:
-    """Set aside whatever lies where a job's file, or a folder above it, belongs."""
+    """Move to rejected/ whatever is in the way of a job's file or of a folder above it."""
     folder = ""
     for part in path.split("/")[:-1]:
         folder += f"{part}/"
         if os.path.lexists(f"{root}/{folder[:-1]}") and not os.path.isdir(f"{root}/{folder[:-1]}"):  # noqa: PTH112
-            set_aside(root, folder[:-1], NOT_OURS)
+            move_to_rejected(root, folder[:-1], NOT_OURS)
     if os.path.isdir(f"{root}/{path}"):  # noqa: PTH112
-        set_aside(root, path, NOT_OURS)
+        move_to_rejected(root, path, NOT_OURS)
 
 
 def reason_text(path: str, reason: str) -> bytes:
-    """What is written beside a file that was set aside."""
+    """Return the text that is written beside a rejected file."""
     return f"{reason}\nIt was found at {path}\n".encode(errors="backslashreplace")

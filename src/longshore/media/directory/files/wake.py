@@ -1,4 +1,4 @@
-"""Waking: by inotify where the machine has it, and by looking now and then, for no machine tells what another does."""
+"""Waking: by inotify if the machine has it, and by polling, because inotify does not report other machines' changes."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from contextlib import contextmanager
 from longshore.system.inotify import watch_folders
 
 LOOK_EVERY = (0.01, 0.25)
-"""Seconds between two looks: at first, and after a while without work. Each costs one system call."""
+"""Seconds between two polls: at first, and after a while without a change. A poll costs one system call."""
 
 
 async def change(folders: Sequence[str], changed: Callable[[], Awaitable[bool]]) -> None:
-    """Return when `changed` says so; asked when something appears in the folders, and now and then."""
-    with _watching(folders) as told:
+    """Return when `changed` is true; checked when something appears in the folders, and regularly."""
+    with _watching(folders) as noticed:
         pause, longest = LOOK_EVERY
-        # Asked after the watch has begun, so that nothing falls between.
+        # Check after the watch has begun, so that no change falls between.
         while not await changed():
             try:
-                # In real time, whatever the injected clock says: others write when they will.
+                # In real time, not by the injected clock: other processes write in real time.
                 async with asyncio.timeout(pause):
-                    await told.wait()
+                    await noticed.wait()
             except TimeoutError:
                 pause = min(longest, pause * 1.5)
-            # Before asking, not after: what is told while the answer is on its way must not be forgotten.
-            told.clear()
+            # Before the check, not after it: an event that is set during the check must not be lost.
+            noticed.clear()
 
 
 @contextmanager
 def _watching(folders: Sequence[str]) -> Iterator[asyncio.Event]:
-    """An event that is set when something appears in one of the folders, as far as this machine tells."""
-    told = asyncio.Event()
+    """Yield an event that is set when inotify reports something new in one of the folders."""
+    noticed = asyncio.Event()
     fd = watch_folders(folders)
     if fd is None:
-        yield told
+        yield noticed
         return
     loop = asyncio.get_running_loop()
 
     def drain() -> None:
         os.read(fd, 1 << 16)
-        told.set()
+        noticed.set()
 
     try:
         loop.add_reader(fd, drain)
-        yield told
+        yield noticed
     finally:
         loop.remove_reader(fd)
         os.close(fd)

@@ -1,4 +1,4 @@
-"""One change of the queue, and the state that all changes so far add up to."""
+"""One entry of the journal, and the head: the state after the last entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longshore.media.directory.files.layout import Slot
 
 
 class LaneCounts(msgspec.Struct, kw_only=True):
-    """One run, kind and partition, and how many of its jobs lie where (indexed by `Slot`)."""
+    """One run, kind and partition, and the number of its jobs in each `Slot`."""
 
     run: str
     kind: str
@@ -19,35 +19,35 @@ class LaneCounts(msgspec.Struct, kw_only=True):
 
 
 class JournalEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One change, whole: which files move where, which vanish, and what that does to the counters."""
+    """One complete change: the files that move or are removed, and what that does to the counters."""
 
     n: int
-    """Its place in the order of all changes."""
+    """Its position in the order of all changes."""
     id: str
     what: str
-    """Which operation made it; for people."""
+    """The operation that made it; for people who read the journal."""
     numbers: int
     """The number that the next new job gets after this change."""
     moves: list[tuple[str, str]] = []
     removes: list[str] = []
     deltas: dict[str, list[int]] = {}
     lanes: dict[str, tuple[str, str, str]] = {}
-    """Lanes that were not known before: folder, then run, kind and partition."""
+    """New lanes: folder, then run, kind and partition."""
     frees_keys: bool = False
 
 
 class JournalHead(msgspec.Struct, kw_only=True):
-    """What all changes up to the n-th add up to."""
+    """The state after change number `n`."""
 
     n: int = 0
     numbers: int = 1
     """The number that the next new job gets."""
     lanes: dict[str, LaneCounts] = {}
     freed_keys: bool = False
-    """Jobs were taken out of the queue, so a key that is noted may be that of a job that is gone."""
+    """Jobs were removed from the queue, so a recorded key may be that of a job that is gone."""
 
     def add(self, entry: JournalEntry) -> None:
-        """One change more."""
+        """Add an entry to the state."""
         self.n = entry.n
         self.numbers = entry.numbers
         self.freed_keys = self.freed_keys or entry.frees_keys
@@ -57,10 +57,10 @@ class JournalHead(msgspec.Struct, kw_only=True):
             lane = self.lanes[folder]
             lane.counts = [count + change for count, change in zip(lane.counts, delta, strict=True)]
             if entry.frees_keys and not any(lane.counts):
-                # Of a run that was cleaned away nothing is left, or what is kept of lanes would grow for ever.
+                # Forget the lanes of pruned runs, or the head would grow forever.
                 del self.lanes[folder]
 
 
 def new_id() -> str:
-    """An id that no other change has."""
+    """Return a random id, unique among changes."""
     return secrets.token_hex(6)

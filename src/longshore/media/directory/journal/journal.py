@@ -1,29 +1,31 @@
-"""The journal: one change after another, each made by one `link(2)`. It is the authority; all folders follow it.
+"""The journal: a sequence of changes, each committed by one `link(2)`. It is the authority; the folders follow it.
 
 Authority
-    A change is a file `journal/GENERATION/NUMBER.json`. It exists as soon as its file is linked to that name, and not
-    before. Of two processes that try for one number, one gets EEXIST, looks at what the other did, and tries for the
-    next. So every change, of one job or of ten thousand, is all or nothing, and all changes have one order.
+    A change is a file `journal/GENERATION/NUMBER.json`. It is committed at the moment its file is linked to that name.
+    If two processes try the same number, one gets EEXIST, reads the other's change, and tries the next number. So every
+    change, of one job or of ten thousand, is all or nothing, and all changes have one order.
 
 Invariants
-    1. A change is linked only by someone who has read all changes before it and carried them out, so what it was
-       decided on is what it follows.
-    2. All new content lies in the change's own folder `staging/ID/`, synced, before the link. After it only renames and
-       unlinks are left. Each names a path that is never used twice (see `layout`), so it works once, whoever does it
-       and however late: a process that was stopped for an hour and goes on finds nothing left to do.
-    3. A change has been carried out when its folder in `staging/` is gone. Whoever comes upon one that is not helps:
-       a process that dies after the link has changed the queue whole, one that dies before has changed nothing.
-    4. An answer is given only after the link was synced.
+    1. A process links a change only after it has read and applied all changes before it, so the change was decided on
+       exactly the state that it follows.
+    2. All new content is in the change's own folder `staging/ID/`, synced, before the link. After the link only renames
+       and unlinks remain. Each names a path that is never used twice (see `layout`), so it works exactly once, in any
+       process and at any later time: a process that resumes after an hour finds nothing left to do.
+    3. A change has been applied when its folder in `staging/` is gone. A process that finds a change that was not
+       applied applies it. So a process that dies after the link has made the whole change, and one that dies before
+       the link has changed nothing.
+    4. A call returns only after the link was synced.
 
 Generations
-    After every `GENERATION` changes a folder begins, with the state so far in `base.json`, so that opening reads little
-    and old changes can go. A folder to come lies inside the one before it and is put in its place by a rename, which
-    works once; one that is done with is moved away whole. Hence a late process can neither link into the past nor bring
-    a past folder back. Before that all folders its changes touched are synced.
+    After every `GENERATION` changes a new folder begins, with the current head in `base.json`, so that opening reads
+    little and old changes can be removed. The next folder is prepared inside the current one and put in place by a
+    rename, which works once; an old folder is moved away as a whole. Hence a late process can neither link into an old
+    generation nor bring an old folder back. Before a generation is moved away, all folders that its changes touched are
+    synced.
 
 Power cut
-    The journal and all staged content are synced, renames are not. The first to open the queue after the machine has
-    started carries out all changes that are kept once more, in order.
+    The journal and all staged content are synced; renames are not. The first process that opens the queue after the
+    machine has booted applies all remaining entries once more, in order.
 """
 
 from __future__ import annotations
@@ -45,21 +47,21 @@ from longshore.errors import QueueError, QueueUnavailableError
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import Slot
 from longshore.media.directory.files.moved_jobs import MovedJobs
-from longshore.media.directory.files.quarantine import make_way, set_aside
+from longshore.media.directory.files.quarantine import make_way, move_to_rejected
 from longshore.media.directory.journal.entry import JournalEntry, JournalHead, new_id
 from longshore.media.directory.journal.pending_change import PendingChange
 
-NOTE = "note"
-"""What a change is called that writes notes."""
+STATE_CHANGE = "note"
+"""The `what` of a change that writes shared state."""
 GENERATION = 64
 """Changes in one folder of the journal."""
-PATIENCE = (0.0005, 0.001, 0.002)
-"""Seconds given to whoever made a change to carry it out before others help: helping costs both."""
+HELP_DELAYS = (0.0005, 0.001, 0.002)
+"""Seconds that the committing process gets to apply its change before others help: helping slows down both."""
 
 T = TypeVar("T")
 
-_NO_SUCH_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
-"""What a volume says of a name that it can give to no file, now or ever."""
+_UNUSABLE_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+"""Errors for a name that the volume can never give to a file."""
 _decode_entry = msgspec.json.Decoder(JournalEntry).decode
 _decode_head = msgspec.json.Decoder(JournalHead).decode
 
@@ -71,18 +73,18 @@ class Journal:
         self.root = root
         self.head = JournalHead()
         self.due: dict[str, float | None] = {}
-        """When the first delayed job of a lane is due, as far as it has been looked up since the lane changed."""
+        """Cache: the instant at which the first delayed job of a lane is due. Dropped when the lane changes."""
         self.miscounted = False
-        """Something that a change had counted in was set aside: counters and keys are to be put right."""
-        self.notes_written = 0
-        """How many changes of notes were seen, or may have been missed."""
+        """A file that the counters include was rejected: counters and keys must be repaired."""
+        self.state_changes = 0
+        """The number of changes of shared state that were read or may have been missed."""
         self.emptied: set[str] = set()
-        """Folders of ready jobs that may be empty, to be taken away when there is time (see `listing`)."""
-        self._open_ends: list[JournalEntry] = []
-        self._traces: list[MovedJobs] = []
+        """Folders of ready jobs that may be empty; `listing.remove_emptied` removes them."""
+        self._unapplied: list[JournalEntry] = []
+        self._tracked: list[MovedJobs] = []
 
     def open(self) -> None:
-        """Read the state, and carry out what others left undone."""
+        """Read the head. After a boot, also apply all entries again."""
         self._reload()
         marker = f"{self.root}/boots/{_boot()}"
         if not os.path.lexists(marker):
@@ -90,11 +92,11 @@ class Journal:
             disk.write_hint(marker, b"")
 
     def path(self, relative: str) -> str:
-        """Where something of the queue lies in the file system."""
+        """Return the absolute path of a path in the queue."""
         return f"{self.root}/{relative}"
 
-    def look(self) -> JournalHead:
-        """Read what has changed since the last look. Costs one system call where nothing has."""
+    def refresh(self) -> JournalHead:
+        """Read the entries since the last call, and return the head. Costs one system call if there are none."""
         while True:
             try:
                 data = disk.read(self._entry(self.head.n + 1))
@@ -108,7 +110,7 @@ class Journal:
             self._add(self._parse(data, self.head.n + 1))
 
     def changed(self, n: int) -> bool:
-        """Whether anything has changed after the n-th change. Costs two system calls, on any thread."""
+        """Return whether there is an entry after number `n`. Costs two system calls; may run on any thread."""
         return (
             self.head.n > n
             or os.path.lexists(self._entry(n + 1))
@@ -116,87 +118,87 @@ class Journal:
         )
 
     def watched(self, n: int) -> list[str]:
-        """The folders in which a sign of the change after the n-th will appear."""
+        """Return the folders in which the entry after number `n` will appear."""
         return [self.path("journal"), self._folder(_generation(n + 1))]
 
     def catch_up(self) -> JournalHead:
-        """Read what has changed and see to it that it has been carried out: the folders are now as the head says."""
-        self.look()
-        for entry in self._open_ends:
-            if self._is_open(entry):
-                self._carry_out(entry)
-        self._open_ends.clear()
+        """Read new entries and apply those that are not applied yet, so that the folders match the returned head."""
+        self.refresh()
+        for entry in self._unapplied:
+            if self._is_unapplied(entry):
+                self._apply(entry)
+        self._unapplied.clear()
         return self.head
 
-    def commit(self, draft: PendingChange) -> bool:
-        """Make the change, if nothing else has changed since `catch_up`. False if something has: decide anew."""
-        entry = draft.entry(self.head)
+    def commit(self, change: PendingChange) -> bool:
+        """Commit and apply the change. Return False if another change came first since `catch_up`: decide again."""
+        entry = change.entry(self.head)
         if entry.n % GENERATION == 1 and entry.n > 1:
             self._begin_generation(_generation(entry.n))
         target = self._entry(entry.n)
-        # Mostly another was first already, and the sync is spared.
+        # Under contention another change is usually there already; this check saves the sync.
         if os.path.lexists(target):
             return False
-        draft.write(entry)
-        draft.committed = None
+        change.write(entry)
+        change.committed = None
         try:
-            os.link(draft.file, target)
+            os.link(change.file, target)
         except FileExistsError:
-            # A network volume may do what was asked, lose the answer, and be asked again.
-            if not os.path.samefile(draft.file, target):  # noqa: PTH121
-                draft.committed = False
+            # On NFS the link may succeed, its reply get lost, and the repeated request fail with EEXIST.
+            if not os.path.samefile(change.file, target):  # noqa: PTH121
+                change.committed = False
                 return False
         except FileNotFoundError:
-            draft.committed = False
-            if not os.path.lexists(draft.file):
+            change.committed = False
+            if not os.path.lexists(change.file):
                 raise QueueUnavailableError(
-                    "This process stood still for so long that its change was taken for abandoned. Try again."
+                    "This process was stopped for too long, and another one removed its uncommitted change. Try again."
                 ) from None
             return False
-        draft.committed = True
+        change.committed = True
         disk.sync_folder(os.path.dirname(target))  # noqa: PTH120
         self._add(entry)
-        # It stays an open end if this fails: the next call goes on with it.
-        whole = self._carry_out(entry)
-        self._open_ends.remove(entry)
-        if not whole:
+        # If this fails, the entry stays in `_unapplied`, and the next `catch_up` continues with it.
+        complete = self._apply(entry)
+        self._unapplied.remove(entry)
+        if not complete:
             raise QueueError(
-                f"The volume under the queue '{self.root}' cannot give a file the name it should have. What could not "
-                "be put in its place lies in rejected/, with the reason beside it. Use a volume with longer names."
+                f"The volume under the queue '{self.root}' cannot store a file under the name it needs. The file is "
+                "in rejected/, with the reason beside it. Use a volume that allows longer names."
             )
         return True
 
     def transact(self, what: str, decide: Callable[[PendingChange, JournalHead], T]) -> T:
-        """Make the change that `decide` puts into the draft, and return its answer.
+        """Commit the change that `decide` fills, and return its answer.
 
-        It is called again, with an empty draft and the new head, as often as another change came first; what it staged
-        before is still there. It must change nothing but the draft.
+        When another change comes first, `decide` is called again with a restarted change and the new head; files that
+        it staged before are still there. It must have no effect other than on the change.
         """
-        with PendingChange(self.root, what) as draft:
+        with PendingChange(self.root, what) as change:
             for tries in count():
                 head = self.catch_up()
-                draft.restart(head)
-                answer = decide(draft, head)
-                if draft.is_empty or self.commit(draft):
+                change.restart(head)
+                answer = decide(change, head)
+                if change.is_empty or self.commit(change):
                     return answer
-                # Naps of random length, so that those who collided do not do so again.
+                # Random backoff, so that the processes that collided do not collide again.
                 time.sleep(random.uniform(0, min(0.02, 0.0005 * 2**tries)))  # noqa: S311
         raise AssertionError("unreachable")
 
     @contextmanager
-    def trace(self) -> Iterator[MovedJobs]:
-        """Note where jobs go from now to the end of the block, as far as `look` and `catch_up` are called in it."""
-        trace = MovedJobs()
-        self._traces.append(trace)
+    def track_moves(self) -> Iterator[MovedJobs]:
+        """Track where jobs move until the end of the block, as seen by calls of `refresh` and `catch_up` in it."""
+        tracked = MovedJobs()
+        self._tracked.append(tracked)
         try:
-            yield trace
+            yield tracked
         finally:
-            self._traces.remove(trace)
+            self._tracked.remove(tracked)
 
     def sweep(self, name: str) -> None:
-        """Take away what a process left in staging/ by that name. Safe even if it lives, and was only stopped for long.
+        """Remove what a process left in staging/`name`. Safe even if that process is alive and was only stopped.
 
-        With its entry renamed it can no longer be linked; if it was linked before, it is carried out like any other.
+        The entry is renamed first, so that it can no longer be linked; if it was linked before, it is applied.
         """
         folder = self.path(f"staging/{name}")
         if os.path.isdir(folder):  # noqa: PTH112
@@ -206,42 +208,42 @@ class Journal:
 
     def _add(self, entry: JournalEntry) -> None:
         self.head.add(entry)
-        self._open_ends.append(entry)
-        self.notes_written += entry.what == NOTE
+        self._unapplied.append(entry)
+        self.state_changes += entry.what == STATE_CHANGE
         for lane, delta in entry.deltas.items():
             if delta[Slot.DELAYED]:
                 self.due.pop(lane, None)
-        for trace in self._traces:
-            trace.follow(entry)
+        for tracked in self._tracked:
+            tracked.follow(entry)
 
-    def _is_open(self, entry: JournalEntry) -> bool:
-        """Whether an entry still has to be carried out, given a moment to whoever made it."""
+    def _is_unapplied(self, entry: JournalEntry) -> bool:
+        """Return whether an entry still has to be applied, after its process has had `HELP_DELAYS` to do it."""
         folder = self.path(f"staging/{entry.id}")
-        for pause in PATIENCE:
+        for pause in HELP_DELAYS:
             if not os.path.lexists(folder):
                 return False
             time.sleep(pause)
         return os.path.lexists(folder)
 
-    def _carry_out(self, entry: JournalEntry) -> bool:
-        """Do what an entry says. Any number of processes may be at it; each step works for one of them.
+    def _apply(self, entry: JournalEntry) -> bool:
+        """Do the moves and removals of an entry. Several processes may do so at once; each step works for one of them.
 
-        False where something of it can never be done on this volume; that is set aside.
+        Return False if this volume can never do one of the moves; that file is rejected.
         """
-        whole = True
+        complete = True
         for source, target in entry.moves:
             try:
                 self._move(source, target)
             except OSError as error:
-                if error.errno not in _NO_SUCH_NAME:
+                if error.errno not in _UNUSABLE_NAME:
                     raise
-                # Left as it is, it would stop everybody for ever.
+                # Left in place, this move would stop every process forever.
                 self._give_up(source, target, error)
-                whole = False
+                complete = False
         for path in entry.removes:
             disk.remove(self.path(path))
         disk.remove_tree(self.path(f"staging/{entry.id}"))
-        return whole
+        return complete
 
     def _move(self, source: str, target: str) -> None:
         try:
@@ -251,20 +253,20 @@ class Journal:
             disk.move(self.path(source), self.path(target))
 
     def _give_up(self, source: str, target: str, error: OSError) -> None:
-        """Set aside what can never be where it belongs. Whoever comes later finds it gone."""
+        """Reject a file that can never be moved to its target. Processes that try later find it gone."""
         if os.path.lexists(self.path(source)):
-            set_aside(self.root, source, f"It cannot be put where it belongs ({error.strerror}): {target}")
+            move_to_rejected(self.root, source, f"It cannot be moved to its path ({error.strerror}): {target}")
             self.miscounted = True
 
     def _begin_generation(self, generation: int) -> None:
-        """Put the folder of the next entries in its place, and take away those that are done with."""
+        """Put the folder of the next generation in place, and remove the old ones."""
         if os.path.lexists(self._folder(generation)):
             return
         coming = f"{self._folder(generation - 1)}/next"
         own = self.path(f"staging/base.{new_id()}")
         disk.write(own, msgspec.json.encode(self.head))
         try:
-            # Whoever is first: all write the same, for it follows from the entries.
+            # Any process may be first: all write the same content, because it follows from the entries.
             with suppress(FileExistsError):
                 os.link(own, f"{coming}/base.json")
             with suppress(FileExistsError):
@@ -272,7 +274,7 @@ class Journal:
             disk.sync_folder(coming)
             os.rename(coming, self._folder(generation))  # noqa: PTH104
         except FileNotFoundError:
-            # Another has put it there in the meantime.
+            # Another process has put the folder in place in the meantime.
             return
         finally:
             disk.remove(own)
@@ -282,7 +284,7 @@ class Journal:
                 self._retire(old)
 
     def _retire(self, generation: int) -> None:
-        """Take away a folder of entries, all carried out, when nothing of them can be lost any more."""
+        """Sync all folders that the entries of an applied generation touched, then remove the generation."""
         touched = {os.path.dirname(path) for entry in self._entries(generation) for path in _paths(entry)}  # noqa: PTH120
         disk.sync_folders([self.path(folder) for folder in sorted(touched)])
         trash = self.path(f"trash/{generation}.{new_id()}")
@@ -290,35 +292,35 @@ class Journal:
             disk.remove_tree(trash)
 
     def _reload(self) -> None:
-        """Start from the newest folder, after opening or after falling so far behind that entries are gone."""
+        """Start from the newest generation: after opening, or when entries that were not read yet are gone."""
         while True:
             generations = self._generations()
             if not generations:
                 raise QueueUnavailableError(
-                    f"The journal of the queue '{self.root}' is gone. Open the queue again: it is then rebuilt from "
-                    "the jobs that are there."
+                    f"The journal of the queue '{self.root}' is gone. Open the queue again: the journal is then "
+                    "rebuilt from the job files."
                 )
             try:
                 data = disk.read(f"{self._folder(max(generations))}/base.json")
                 break
             except FileNotFoundError:
-                continue  # Retired just now, so there is a newer one.
+                continue  # Retired a moment ago, so there is a newer one.
         try:
             self.head = _decode_head(data)
         except msgspec.DecodeError as error:
             raise self._damaged("base.json", error) from error
         self.due.clear()
-        self.notes_written += 1
-        self._open_ends.clear()
-        for trace in self._traces:
-            trace.lost = True
-        self.look()
+        self.state_changes += 1
+        self._unapplied.clear()
+        for tracked in self._tracked:
+            tracked.lost = True
+        self.refresh()
 
     def _replay(self) -> None:
-        """Carry out all entries that are kept, in order, whether it has been done or not."""
+        """Apply all remaining entries in order, including those that were applied before."""
         for generation in self._generations():
             for entry in self._entries(generation):
-                self._carry_out(entry)
+                self._apply(entry)
 
     def _generations(self) -> list[int]:
         return sorted(int(name) for name in disk.names(self.path("journal")) if name.isdigit())
@@ -337,13 +339,13 @@ class Journal:
         except msgspec.DecodeError as error:
             raise self._damaged(f"{n:012d}.json", error) from error
         if entry.n != n:
-            raise self._damaged(f"{n:012d}.json", ValueError(f"it says that it is number {entry.n}"))
+            raise self._damaged(f"{n:012d}.json", ValueError(f"it has the number {entry.n}"))
         return entry
 
     def _damaged(self, name: str, error: Exception) -> QueueError:
         return QueueError(
             f"The journal of the queue '{self.root}' is damaged: {name} cannot be read ({error}). Stop all workers, "
-            f"move '{self.root}/journal' away and open the queue again: it is rebuilt from the jobs that are there."
+            f"move '{self.root}/journal' away and open the queue again: the journal is rebuilt from the job files."
         )
 
     def _folder(self, generation: int) -> str:
@@ -353,8 +355,8 @@ class Journal:
         return f"{self._folder(_generation(n))}/{n:012d}.json"
 
 
-def begin(root: str, head: JournalHead) -> None:
-    """Make the first folder of a journal, unless there is one."""
+def create(root: str, head: JournalHead) -> None:
+    """Make the first generation of a journal, unless there is one."""
     own = f"{root}/staging/journal.{new_id()}"
     os.makedirs(f"{own}/next")  # noqa: PTH103
     disk.write(f"{own}/base.json", msgspec.json.encode(head))
@@ -362,7 +364,7 @@ def begin(root: str, head: JournalHead) -> None:
     try:
         os.rename(own, f"{root}/journal/{_generation(head.n + 1):010d}")  # noqa: PTH104
     except OSError:
-        # Not empty, so another was first; a journal that cannot be made shows when it is read.
+        # The target is not empty: another process was first. Any other failure shows when the journal is read.
         disk.remove_tree(own)
     disk.sync_folder(f"{root}/journal")
 
@@ -380,7 +382,7 @@ def _paths(entry: JournalEntry) -> Iterator[str]:
 
 @lru_cache
 def _boot() -> str:
-    """What changes whenever this machine starts; where it has no such thing, the process stands for it."""
+    """Return an id of the machine's current boot; if the machine has none, an id of this process."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""A change in the making: its new content in a folder of its own, and what is to move where."""
+"""A change before its commit: its staged files, and the moves and removals it will make."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from longshore.media.directory.journal.entry import JournalEntry, JournalHead, n
 
 
 class PendingChange:
-    """A change that is not made yet. Leave the block without a commit, and nothing is left of it.
+    """A change that is not committed yet. Leaving the `with` block without a commit discards it.
 
-    Content is staged once; what it does is decided anew (`restart`) whenever another change came first.
+    Content is staged once; the moves are decided again (`restart`) whenever another change was committed first.
     """
 
     def __init__(self, root: str, what: str) -> None:
@@ -30,24 +30,24 @@ class PendingChange:
         self._unsynced = False
         self._made = False
         self.committed: bool | None = False
-        """None while nobody can say: the link was asked for and not answered."""
+        """None while it is unknown: link(2) was called and has not returned."""
         self.restart(JournalHead())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # A change that was made has no folder any more, unless this process failed in carrying it out: others will.
+        # Never remove the folder of a committed change: if this process failed to apply it, others will.
         if self._made and self.committed is False:
             disk.remove_tree(self.folder)
 
     def restart(self, head: JournalHead) -> None:
-        """Forget what was decided; what is staged stays."""
+        """Discard all decisions; staged files stay."""
         self.numbers = head.numbers
         self.keys: set[str] = set()
-        """Keys that this change takes."""
+        """Keys that this change records."""
         self._moves: list[tuple[str, str]] = []
         self._removes: list[str] = []
         self._deltas: dict[str, list[int]] = {}
@@ -56,11 +56,11 @@ class PendingChange:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing would change."""
+        """Whether the change would do nothing."""
         return not (self._moves or self._removes or self._deltas)
 
     def stage(self, contents: Sequence[bytes]) -> list[str]:
-        """Write new files, synced; the paths to move them from."""
+        """Write and fsync new files, and return the paths to move them from."""
         if not contents:
             return []
         self._make()
@@ -78,9 +78,9 @@ class PendingChange:
         """Unlink a file."""
         self._removes.append(path)
 
-    def note_key(self, key: str, owner: str) -> None:
-        """Take a key for a job; `owner` says which."""
-        # The target names no file: a symbolic link is the smallest thing that a name can lead to.
+    def record_key(self, key: str, owner: str) -> None:
+        """Record a key for the job `owner`."""
+        # A symbolic link whose target is no file: the cheapest way to store a short text under a name.
         self._make()
         own = f"{self.folder}/{self._staged}"
         os.symlink(owner, own)  # noqa: PTH211
@@ -89,23 +89,23 @@ class PendingChange:
         self.move(self._relative(own), key)
 
     def free_keys(self) -> None:
-        """Jobs leave the queue with this change, so their keys may be taken anew."""
+        """Mark that this change removes jobs from the queue, so that their keys can be submitted again."""
         self._frees_keys = True
 
-    def count(self, lane: str, slot: Slot, change: int) -> None:
-        """Change a counter."""
+    def count(self, lane: str, slot: Slot, delta: int) -> None:
+        """Add `delta` to a counter."""
         deltas = self._deltas.setdefault(lane, [0] * len(Slot))
-        deltas[slot] += change
+        deltas[slot] += delta
 
     def lane(self, head: JournalHead, run: str, kind: str, partition: str) -> str:
-        """The folder of a lane, made known with this change if it is not."""
+        """Return the folder of a lane; this change adds the lane if it is new."""
         folder = lane_of(run, kind, partition)
         if folder not in head.lanes:
             self._lanes[folder] = (run, kind, partition)
         return folder
 
     def entry(self, head: JournalHead) -> JournalEntry:
-        """The change as it would follow that head."""
+        """Return the entry of this change as the successor of `head`."""
         return JournalEntry(
             n=head.n + 1,
             id=self.id,
@@ -119,7 +119,7 @@ class PendingChange:
         )
 
     def write(self, entry: JournalEntry) -> None:
-        """Put everything on the disk that the change needs."""
+        """Write the entry and fsync everything that the change needs."""
         self._make()
         disk.rewrite(self.file, msgspec.json.encode(entry))
         if self._unsynced:
@@ -130,7 +130,7 @@ class PendingChange:
     def _make(self) -> None:
         if not self._made:
             os.mkdir(self.folder)  # noqa: PTH102
-            # Made here and never again: whoever sweeps the folder renames it, and then it cannot be linked any more.
+            # Created here only: `Journal.sweep` renames this file, and then it can no longer be linked.
             disk.write_hint(self.file, b"")
             self._made = True
 

@@ -1,8 +1,8 @@
-"""Whose turn it is: hosts in a fixed order, round and round, each opening of the queue from where it stopped.
+"""Round-robin over hosts: each open queue goes through the hosts in a fixed order and continues where it stopped.
 
-The order is that of the folders, so the next host is found by listing the group it is in, whatever the number of hosts;
-and nothing about turns is shared or written. Every opening begins at a place of its own, or those that claim once and
-close would all serve the same few.
+The order is that of the folders, so the next host is found by listing one shard, whatever the number of hosts.
+Turns are neither shared nor stored. Every open queue starts at a random position, or processes that claim once and
+close would all take jobs of the same few hosts.
 """
 
 from __future__ import annotations
@@ -18,26 +18,28 @@ from longshore.media.directory.journal.journal import Journal
 
 
 class HostTurn(NamedTuple):
-    """A place in the order of hosts."""
+    """A position in the order of hosts."""
 
     shard: str
     host: str
 
     @classmethod
     def of(cls, host: str) -> HostTurn:
-        """That of a host, as `layout.host_of` says it."""
+        """Return the position of a host (as returned by `layout.host_of`)."""
         return cls(shard_of(host), host)
 
     @classmethod
-    def any(cls) -> HostTurn:
-        """One by chance."""
+    def random(cls) -> HostTurn:
+        """Return a random position."""
         return cls(secrets.token_hex(1), "")
 
 
-def after(journal: Journal, lanes: Sequence[str], priority: int, last: HostTurn) -> Iterator[tuple[str, list[str]]]:
-    """The hosts with ready jobs of this priority, those behind `last` first, once round; each with the lanes it is in.
+def hosts_after(
+    journal: Journal, lanes: Sequence[str], priority: int, last: HostTurn
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield each host with ready jobs of this priority once, with its lanes; starts after `last` and wraps around.
 
-    A host may turn out to have nothing. Lists no more groups of hosts than are asked for.
+    A host may turn out to have no jobs. Shards are listed lazily.
     """
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for lane in lanes:

@@ -1,8 +1,8 @@
-"""The roll: what each worker that signed in says of itself. Whether it is alive its heartbeat tells (see `workers`).
+"""The worker registry: the info that each registered worker publishes. Its heartbeat shows whether it is alive.
 
-The words lie beside the heartbeat rather than in it. A worker claims and renews at the same time, through openings of
-the queue that know nothing of one another; were both in one file, a claim could put back words that were just replaced,
-or sign in again a worker that has just left.
+The info is in a file of its own, not in the heartbeat's. A worker claims and renews at the same time through two open
+queues that do not know each other; with one file for both, a claim could restore info that was just replaced, or
+register a worker again that has just left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from longshore.stored import encode
 
 
 class WorkerInfoFile(msgspec.Struct, frozen=True):
-    """What a worker's file on the roll says."""
+    """The content of a worker's file in roll/."""
 
     label: str
     incarnation: str
@@ -31,35 +31,35 @@ class WorkerInfoFile(msgspec.Struct, frozen=True):
 
 
 class WorkerInfoFiles:
-    """The roll of a queue."""
+    """The worker registry of a queue: one file in roll/ per registered worker."""
 
     def __init__(self, journal: Journal, workers: Workers) -> None:
         self._journal = journal
         self._workers = workers
 
-    def enter(self, worker: WorkerId, words: bytes) -> None:
-        """Put a worker on the roll, after its heartbeat. Not synced: after a power cut nobody is alive anyway."""
+    def add(self, worker: WorkerId, info: bytes) -> None:
+        """Register a worker, after its heartbeat. Not synced: after a power cut no worker is alive anyway."""
         own = self._journal.path(f"staging/words.{new_id()}")
-        disk.write_hint(own, words)
+        disk.write_hint(own, info)
         disk.move(own, self._file(worker_of(worker.label, worker.incarnation)))
 
-    def leave(self, worker: WorkerId) -> None:
-        """Take a worker off the roll, if it is on it."""
+    def remove(self, worker: WorkerId) -> None:
+        """Remove a worker from the registry, if it is registered."""
         disk.remove(self._file(worker_of(worker.label, worker.incarnation)))
 
     def present(self) -> list[PresentWorker]:
-        """Who is on the roll and not silent under the eyes of this observer, by label."""
+        """Return the registered workers that are not silent for this observer, ordered by label."""
         found = []
         for folder in self._folders():
-            words = self._read(folder)
-            # A file under another's name is nobody's word.
-            if words is None or worker_of(words.label, words.incarnation) != folder or self._workers.silent(folder):
+            info = self._read(folder)
+            # Ignore a file whose name belongs to another worker.
+            if info is None or worker_of(info.label, info.incarnation) != folder or self._workers.silent(folder):
                 continue
-            found.append(PresentWorker(WorkerId(words.label, words.incarnation), words.about))
+            found.append(PresentWorker(WorkerId(info.label, info.incarnation), info.about))
         return sorted(found, key=lambda each: (each.worker.label, each.worker.incarnation))
 
-    def clear(self) -> None:
-        """Take those off the roll who are silent under the eyes of this observer."""
+    def remove_silent(self) -> None:
+        """Remove the workers from the registry that are silent for this observer."""
         for folder in self._folders():
             if self._workers.silent(folder):
                 disk.remove(self._file(folder))
@@ -73,13 +73,13 @@ class WorkerInfoFiles:
         try:
             return msgspec.json.decode(disk.read(self._file(folder)), type=WorkerInfoFile)
         except (OSError, msgspec.DecodeError, RecursionError):
-            # Gone this moment, or no words of ours: nobody has said anything.
+            # Removed a moment ago, or not written by Longshore: no such worker.
             return None
 
     def _file(self, folder: str) -> str:
         return self._journal.path(f"roll/{folder}.json")
 
 
-def words_of(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
-    """What is written of a worker. Raises where it could not be read back."""
-    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "What a worker says of itself")
+def encode_info(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
+    """Return the content of a worker's file. Raises if it could not be read back."""
+    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "The info of a worker")

@@ -1,4 +1,4 @@
-"""Selections: reading jobs, and the operations on all jobs that are selected."""
+"""Selections: reads the selected jobs, and retries, cancels or prunes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL_SLOTS = frozenset(Slot)
 
 
 class JobSelector:
-    """Finds the jobs that a selection means."""
+    """Finds the jobs that match a selection."""
 
     def __init__(self, journal: Journal, workers: Workers, selection: Selection, now: float) -> None:
         self._journal = journal
@@ -41,15 +41,15 @@ class JobSelector:
         self._numbers = None if ids is None else frozenset(number_of(each) for each in ids)
 
     def page(self, after: int, limit: int) -> list[Job]:
-        """Jobs that are selected, oldest first.
+        """Return up to `limit` selected jobs with a number above `after`, oldest first.
 
-        Others move files while the folders are read, so afterwards every job that moved meanwhile is looked up where
-        the journal says it went: none is missed, none is seen twice.
+        Other processes move files while the folders are read. Afterwards every job that moved meanwhile is read again
+        at the path that the journal gives, so that none is missed and none is returned twice.
         """
         while True:
-            with self._journal.trace() as trace:
+            with self._journal.track_moves() as tracked:
                 found, last = self._read_page(after, limit)
-                while (moved := self._moved(trace)) is not None and moved:
+                while (moved := self._moved(tracked)) is not None and moved:
                     for number, path in moved.items():
                         if number > after and (last is None or number <= last):
                             found.pop(number, None)
@@ -63,14 +63,14 @@ class JobSelector:
             after = last
 
     def paths(self, head: JournalHead, slots: frozenset[Slot]) -> dict[int, str]:
-        """Where the selected jobs lie that are in one of these slots."""
+        """Return the paths of the selected jobs in these slots, by number."""
         found: dict[int, str] = {}
         for portion in listing.by_segment(self._journal, self._lanes(head), self._slots() & slots, 0, self._numbers):
             found.update((number, path) for number, path in portion.items() if self._content_fits(path))
         return found
 
-    def means(self, path: str) -> bool:
-        """Whether the job at that path is selected."""
+    def matches(self, path: str) -> bool:
+        """Return whether the job at this path is selected."""
         place = place_of(path)
         if place is None or place.slot not in self._slots() or place.lane not in self._lanes(self._journal.head):
             return False
@@ -79,13 +79,13 @@ class JobSelector:
         return self._content_fits(path)
 
     def _content_fits(self, path: str) -> bool:
-        # A file is read only if the selection asks for something that its path does not tell.
+        # Read the file only if the selection needs something that its path does not contain.
         if self._selection.error is None and self._selection.older_than is None:
             return True
         return self._job(path) is not None
 
     def _read_page(self, after: int, limit: int) -> tuple[dict[int, Job], int | None]:
-        """Jobs found, and the number up to which was looked; None if to the end."""
+        """Return the jobs found, and the last number that was read; None if all were read."""
         found: dict[int, Job] = {}
         head = self._journal.catch_up()
         for portion in listing.by_segment(self._journal, self._lanes(head), self._slots(), after, self._numbers):
@@ -97,14 +97,14 @@ class JobSelector:
                     return found, number
         return found, None
 
-    def _moved(self, trace: MovedJobs) -> dict[int, str | None] | None:
-        """What moved since it was last asked; None if nobody can say."""
+    def _moved(self, tracked: MovedJobs) -> dict[int, str | None] | None:
+        """Return the jobs that moved since the last call; None if entries were missed."""
         self._journal.catch_up()
-        moved, trace.moved = trace.moved, {}
-        return None if trace.lost else moved
+        moved, tracked.moved = tracked.moved, {}
+        return None if tracked.lost else moved
 
     def _job(self, path: str) -> Job | None:
-        """The job at that path if it is selected; None if it is not, or not there any more."""
+        """Return the job at this path; None if it is not selected or gone."""
         place = place_of(path)
         record = None if place is None else read(self._journal.root, path)
         if place is None or record is None:
@@ -128,65 +128,65 @@ class JobSelector:
 
 
 def history(journal: Journal, job_id: str) -> list[Attempt]:
-    """The failed and expired attempts of a job, oldest first."""
+    """Return the failed and expired attempts of a job, oldest first."""
     number = number_of(job_id)
     if not number:
         return []
     while True:
-        with journal.trace() as trace:
+        with journal.track_moves() as tracked:
             head = journal.catch_up()
             portions = listing.by_segment(journal, head.lanes.keys(), ALL_SLOTS, 0, frozenset({number}))
             path = next((portion[number] for portion in portions if number in portion), None)
             record = None if path is None else read(journal.root, path)
             journal.catch_up()
-            if not trace.lost and number not in trace.moved:
+            if not tracked.lost and number not in tracked.moved:
                 return [] if record is None else list(record.history)
 
 
-def retry(journal: Journal, chooser: JobSelector) -> int:
-    """Failed and cancelled jobs become ready, with all their attempts."""
+def retry(journal: Journal, selector: JobSelector) -> int:
+    """Make failed and cancelled jobs ready again, with their attempts reset; return how many."""
 
-    def act(draft: PendingChange, place: JobPlace, path: str) -> None:
-        file = place.file._replace(attempts=0, instant=None, change=draft.id)
-        draft.move(path, pending(place.lane, file))
-        draft.count(place.lane, Slot.READY, 1)
+    def act(change: PendingChange, place: JobPlace, path: str) -> None:
+        file = place.file._replace(attempts=0, instant=None, change=change.id)
+        change.move(path, pending(place.lane, file))
+        change.count(place.lane, Slot.READY, 1)
 
-    return _operate(journal, chooser, "retry", frozenset({Slot.FAILED, Slot.CANCELLED}), act)
-
-
-def cancel(journal: Journal, chooser: JobSelector, now: float) -> int:
-    """Pending and claimed jobs become cancelled; who held one finds it gone."""
-
-    def act(draft: PendingChange, place: JobPlace, path: str) -> None:
-        file = place.file._replace(instant=microseconds(now), change=draft.id)
-        draft.move(path, finished(Slot.CANCELLED, place.lane, file))
-        draft.count(place.lane, Slot.CANCELLED, 1)
-
-    return _operate(journal, chooser, "cancel", frozenset({Slot.READY, Slot.DELAYED, Slot.CLAIMED}), act)
+    return _change_selected(journal, selector, "retry", frozenset({Slot.FAILED, Slot.CANCELLED}), act)
 
 
-def prune(journal: Journal, chooser: JobSelector) -> int:
-    """Finished jobs vanish, with everything that was kept of them."""
+def cancel(journal: Journal, selector: JobSelector, now: float) -> int:
+    """Cancel pending and claimed jobs, and return how many; the holder of a claimed one loses its lease."""
+
+    def act(change: PendingChange, place: JobPlace, path: str) -> None:
+        file = place.file._replace(instant=microseconds(now), change=change.id)
+        change.move(path, finished(Slot.CANCELLED, place.lane, file))
+        change.count(place.lane, Slot.CANCELLED, 1)
+
+    return _change_selected(journal, selector, "cancel", frozenset({Slot.READY, Slot.DELAYED, Slot.CLAIMED}), act)
+
+
+def prune(journal: Journal, selector: JobSelector) -> int:
+    """Remove finished jobs with their results and histories, and return how many."""
     keys: dict[str, str | None] = {}
 
-    def act(draft: PendingChange, place: JobPlace, path: str) -> None:
+    def act(change: PendingChange, place: JobPlace, path: str) -> None:
         del place
         if path not in keys:
             record = read(journal.root, path)
             keys[path] = None if record is None else key_of(record.run, record.kind, record.key)
-        draft.remove(path)
-        draft.free_keys()
+        change.remove(path)
+        change.free_keys()
 
-    number = _operate(journal, chooser, "prune", frozenset({Slot.COMPLETED, Slot.FAILED, Slot.CANCELLED}), act)
+    number = _change_selected(journal, selector, "prune", frozenset({Slot.COMPLETED, Slot.FAILED, Slot.CANCELLED}), act)
     for path, key in keys.items():
         place = place_of(path)
         if key is not None and place is not None:
-            _forget(journal, key, (place.lane, place.file.number))
+            _remove_key(journal, key, (place.lane, place.file.number))
     return number
 
 
 def selected(selection: Selection, job: Job, now: float) -> bool:
-    """Whether a selection means this job."""
+    """Return whether a job matches a selection."""
     s = selection
     age = timedelta(seconds=now - (job.settled_at or job.submitted_at))
     return (
@@ -200,50 +200,51 @@ def selected(selection: Selection, job: Job, now: float) -> bool:
     )
 
 
-def _operate(
+def _change_selected(
     journal: Journal,
-    chooser: JobSelector,
+    selector: JobSelector,
     what: str,
     slots: frozenset[Slot],
     act: Callable[[PendingChange, JobPlace, str], None],
 ) -> int:
-    """Act on all selected jobs in one change. The folders are read once; what moves meanwhile is followed."""
+    """Change all selected jobs in one change, and return how many. Reads the folders once, then follows the moves."""
     found: dict[int, str] | None = None
-    with journal.trace() as trace:
+    with journal.track_moves() as tracked:
 
-        def decide(draft: PendingChange, head: JournalHead) -> int:
+        def decide(change: PendingChange, head: JournalHead) -> int:
             nonlocal found
-            if found is None or trace.lost:
-                trace.lost, trace.moved = False, {}
-                found = chooser.paths(head, slots)
+            if found is None or tracked.lost:
+                tracked.lost, tracked.moved = False, {}
+                found = selector.paths(head, slots)
             else:
-                moved, trace.moved = trace.moved, {}
+                moved, tracked.moved = tracked.moved, {}
                 for number, path in moved.items():
                     found.pop(number, None)
                     place = None if path is None else place_of(path)
-                    if path is not None and place is not None and place.slot in slots and chooser.means(path):
+                    if path is not None and place is not None and place.slot in slots and selector.matches(path):
                         found[number] = path
             number = 0
             for path in found.values():
                 place = place_of(path)
                 if place is not None:
-                    act(draft, place, path)
-                    draft.count(place.lane, place.slot, -1)
+                    act(change, place, path)
+                    change.count(place.lane, place.slot, -1)
                     number += 1
             return number
 
         return journal.transact(what, decide)
 
 
-def _forget(journal: Journal, key: str, owner: tuple[str, int]) -> None:
-    """Take away the note of a key whose job is gone; it counts for nothing, this only saves room.
+def _remove_key(journal: Journal, key: str, owner: tuple[str, int]) -> None:
+    """Remove the record of a key whose job is gone. Such a record has no effect; removing it only saves space.
 
-    Moved first and looked at after: if the key was taken anew in this very moment, its note is put back.
+    The record is moved first and read again after the move: if the key was recorded for a new job meanwhile, it is
+    put back.
     """
-    aside = journal.path(f"trash/{key.replace('/', '.')}.{owner[1]}")
-    if owner_of(journal, key) != owner or not disk.move(journal.path(key), aside):
+    moved = journal.path(f"trash/{key.replace('/', '.')}.{owner[1]}")
+    if owner_of(journal, key) != owner or not disk.move(journal.path(key), moved):
         return
-    if owner_of(journal, aside.removeprefix(f"{journal.root}/")) == owner:
-        disk.remove(aside)
+    if owner_of(journal, moved.removeprefix(f"{journal.root}/")) == owner:
+        disk.remove(moved)
     else:
-        disk.move(aside, journal.path(key))
+        disk.move(moved, journal.path(key))

@@ -1,6 +1,6 @@
-"""Settlements: each guarded by the path of its lease; a batch with its results and follow-on jobs is one change.
+"""Settlements: each is guarded by the path of its lease; a batch with its results and follow-on jobs is one change.
 
-The path of a claimed job tells worker, number and epoch. A lease that is stale names a path where nothing lies.
+The path of a claimed job contains worker, number and epoch. The path of a stale lease does not exist.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, 
 
 
 class SettleVerdict(msgspec.Struct, frozen=True):
-    """What becomes of one claimed job: where it goes, and its new content where that changes."""
+    """The result of settling one claimed job: its new slot and file name, and its new content if that changes."""
 
     slot: Slot
     file: JobFileName
@@ -43,7 +43,7 @@ class SettleVerdict(msgspec.Struct, frozen=True):
 
 
 class SettleBatch:
-    """Settlements in the making. Whatever cannot be stored raises at once, before anything is written."""
+    """The settlements of one call. The constructor raises if one cannot be stored, before anything is written."""
 
     def __init__(self, journal: Journal, settlements: Sequence[Settlement], now: float) -> None:
         self._journal = journal
@@ -60,8 +60,8 @@ class SettleBatch:
         self._verdicts: dict[int, SettleVerdict] = {}
         self._staged: dict[int, str] = {}
 
-    def decide(self, draft: PendingChange, head: JournalHead) -> list[bool]:
-        """Accept what is still held, and put it into the draft."""
+    def decide(self, change: PendingChange, head: JournalHead) -> list[bool]:
+        """Add the settlements whose leases are still held to the change; return which were accepted."""
         taken: set[str] = set()
         accepted = []
         for place, path in enumerate(self._paths):
@@ -75,15 +75,15 @@ class SettleBatch:
             for place in places
             if place not in self._staged and (record := self._verdicts[place].record) is not None
         ]
-        paths = draft.stage([content for _, content in unstaged])
+        paths = change.stage([content for _, content in unstaged])
         self._staged.update(zip((place for place, _ in unstaged), paths, strict=True))
         for place in places:
             path = self._paths[place]
-            assert path is not None  # noqa: S101 - only those with a path are accepted
-            put(draft, path, self._verdicts[place], self._staged.get(place))
+            assert path is not None  # noqa: S101 - only settlements with a path are accepted
+            apply_verdict(change, path, self._verdicts[place], self._staged.get(place))
         follow_ons = [number for place in places for number in self._follow_ons[place]]
         if follow_ons:
-            self._arrivals.join(self._journal, draft, head, follow_ons)
+            self._arrivals.add_to(self._journal, change, head, follow_ons)
         return accepted
 
     def _is_held(self, place: int, path: str) -> bool:
@@ -94,14 +94,14 @@ class SettleBatch:
             return False
         settlement = self._settlements[place]
         file = place_of(path)
-        assert file is not None  # noqa: S101 - the path was made of such a place
+        assert file is not None  # noqa: S101 - `_path_of` made the path
         self._verdicts[place] = judge(record, file.file, settlement, settlement.lease.worker.label, self._now)
-        self._arrivals.descend(self._follow_ons[place], record)
+        self._arrivals.set_parent(self._follow_ons[place], record)
         return True
 
 
 def judge(record: JobFile, file: JobFileName, settlement: Settlement, worker: str, now: float) -> SettleVerdict:
-    """What an outcome does to a job."""
+    """Return what an outcome does to a job."""
     match settlement.outcome:
         case Completed() as done:
             changed = msgspec.structs.replace(
@@ -111,15 +111,15 @@ def judge(record: JobFile, file: JobFileName, settlement: Settlement, worker: st
         case Failed() as failed:
             return fail(record, file, failed, worker, settlement.seconds, now)
         case Snoozed() as snoozed:
-            return _back(file, snoozed.delay, now, None)
+            return _pending_again(file, snoozed.delay, now, None)
         case Released():
-            return _back(file, timedelta(0), now, None)
+            return _pending_again(file, timedelta(0), now, None)
 
 
 def fail(
     record: JobFile, file: JobFileName, failed: Failed, worker: str, seconds: float | None, now: float
 ) -> SettleVerdict:
-    """An attempt that failed: again, or for good."""
+    """Return what a failed attempt does to a job: a retry or the final failure."""
     limit = failed.max_attempts or record.max_attempts
     file = file._replace(attempts=file.attempts + 1)
     attempt = Attempt(epoch=file.epoch, worker=worker, ended_at=now, failure=failed.failure, seconds=seconds)
@@ -127,42 +127,42 @@ def fail(
         record, max_attempts=limit, failure=failed.failure, history=(*record.history, attempt)
     )
     if failed.failure.retryable and file.attempts < limit:
-        return _back(file, failed.retry_in, now, changed)
+        return _pending_again(file, failed.retry_in, now, changed)
     return SettleVerdict(
         Slot.FAILED, file, msgspec.structs.replace(changed, settled_at=now, worker=worker, seconds=seconds)
     )
 
 
 def expire(record: JobFile, file: JobFileName, label: str, now: float) -> SettleVerdict:
-    """An attempt whose worker went silent."""
+    """Return what an expired lease does to a job."""
     failure = Failure.of(CrashedError(f"worker {label} went silent and its lease expired"))
     return fail(record, file, Failed(failure), label, None, now)
 
 
-def put(draft: PendingChange, path: str, verdict: SettleVerdict, staged: str | None) -> None:
-    """Put what becomes of the claimed job at that path into the draft; `staged` is its new content, if it changes."""
+def apply_verdict(change: PendingChange, path: str, verdict: SettleVerdict, staged: str | None) -> None:
+    """Add the verdict on the claimed job at `path` to the change; `staged` is its new content, if that changes."""
     place = place_of(path)
-    assert place is not None  # noqa: S101 - callers name files of claimed jobs
-    file = verdict.file._replace(change=draft.id)
+    assert place is not None  # noqa: S101 - callers pass paths of claimed jobs
+    file = verdict.file._replace(change=change.id)
     pended = verdict.slot in {Slot.READY, Slot.DELAYED}
     target = pending(place.lane, file) if pended else finished(verdict.slot, place.lane, file)
     if staged is None:
-        draft.move(path, target)
+        change.move(path, target)
     else:
-        draft.move(staged, target)
-        draft.remove(path)
-    draft.count(place.lane, Slot.CLAIMED, -1)
-    draft.count(place.lane, verdict.slot, 1)
+        change.move(staged, target)
+        change.remove(path)
+    change.count(place.lane, Slot.CLAIMED, -1)
+    change.count(place.lane, verdict.slot, 1)
 
 
-def _back(file: JobFileName, delay: timedelta, now: float, record: JobFile | None) -> SettleVerdict:
+def _pending_again(file: JobFileName, delay: timedelta, now: float, record: JobFile | None) -> SettleVerdict:
     if delay <= timedelta(0):
         return SettleVerdict(Slot.READY, file, record)
     return SettleVerdict(Slot.DELAYED, file._replace(instant=microseconds(now + delay.total_seconds())), record)
 
 
 def _path_of(lease: Lease) -> str | None:
-    """Where the job of that lease lies if it is held; None for a lease that no directory queue gave."""
+    """Return the path that the job of a lease has while the lease is held; None for a lease of another medium."""
     job = lease.job
     if not number_of(job.id):
         return None

@@ -1,7 +1,7 @@
-"""Notes. One is a file whose name is the id of the change that wrote it, and that id is its version.
+"""Shared state. An entry is a file named after the id of the change that wrote it, and that id is its version.
 
-So a note is read as a whole or not at all, a new one takes the old one's place in the change that decides whose it is,
-and who looks for a version finds a file of that name or knows that another was faster.
+So an entry is never read in part, and compare-and-swap is one journal change: it replaces the file if a file named
+after the expected version exists; if not, another process was faster.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import msgspec
 
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.media.directory.files import disk
-from longshore.media.directory.files.layout import note_of, shelf_of
-from longshore.media.directory.files.quarantine import NOT_OURS, set_aside
+from longshore.media.directory.files.layout import entry_folder, namespace_folder
+from longshore.media.directory.files.quarantine import NOT_OURS, move_to_rejected
 from longshore.media.directory.journal.entry import JournalHead
 from longshore.media.directory.journal.journal import Journal
 from longshore.media.directory.journal.pending_change import PendingChange
@@ -23,91 +23,92 @@ from longshore.stored import encode
 
 
 class EntryFile(msgspec.Struct, frozen=True):
-    """What is in a note's file."""
+    """The content of an entry's file."""
 
-    shelf: str
+    namespace: str = msgspec.field(name="shelf")
     name: str
     value: Any
 
 
 class EntryFiles:
-    """Notes of one call, to be written. What cannot be stored raises at once, before anything is written."""
+    """The entries that one call writes. The constructor raises if one cannot be stored, before anything is written."""
 
-    def __init__(self, journal: Journal, shelf: str, notes: Sequence[StateEntry]) -> None:
+    def __init__(self, journal: Journal, namespace: str, entries: Sequence[StateEntry]) -> None:
         self._journal = journal
-        self._notes = notes
-        self._folders = [note_of(shelf, note.name) for note in notes]
-        self._contents = [encode(EntryFile(shelf, note.name, note.value), "A note") for note in notes]
+        self._entries = entries
+        self._folders = [entry_folder(namespace, entry.name) for entry in entries]
+        self._contents = [encode(EntryFile(namespace, entry.name, entry.value), "A shared entry") for entry in entries]
         self._staged: dict[int, str] = {}
 
-    def decide(self, draft: PendingChange, head: JournalHead) -> list[str | None]:
-        """Put those into the draft whose version is the one that is there."""
+    def decide(self, change: PendingChange, head: JournalHead) -> list[str | None]:
+        """Add the entries whose expected version is the current one to the change; return the new versions."""
         del head
         there = [_files(self._journal, folder) for folder in self._folders]
         good = [
             place
-            for place, note in enumerate(self._notes)
-            if note.version == (_version(there[place][0]) if there[place] else ABSENT)
+            for place, entry in enumerate(self._entries)
+            if entry.version == (_version(there[place][0]) if there[place] else ABSENT)
         ]
-        unstaged = [place for place in good if self._notes[place].value is not None and place not in self._staged]
-        self._staged.update(zip(unstaged, draft.stage([self._contents[place] for place in unstaged]), strict=True))
-        answers: list[str | None] = [None] * len(self._notes)
+        unstaged = [place for place in good if self._entries[place].value is not None and place not in self._staged]
+        self._staged.update(zip(unstaged, change.stage([self._contents[place] for place in unstaged]), strict=True))
+        answers: list[str | None] = [None] * len(self._entries)
         for place in good:
             answers[place] = ABSENT
             if place in self._staged:
-                draft.move(self._staged[place], f"{self._folders[place]}/{draft.id}.json")
-                answers[place] = draft.id
+                change.move(self._staged[place], f"{self._folders[place]}/{change.id}.json")
+                answers[place] = change.id
             for name in there[place]:
-                draft.remove(f"{self._folders[place]}/{name}")
+                change.remove(f"{self._folders[place]}/{name}")
         return answers
 
-    def clear_away(self) -> None:
-        """Take away the folders of notes that are gone."""
-        for folder, note in zip(self._folders, self._notes, strict=True):
-            if note.value is None:
+    def remove_emptied(self) -> None:
+        """Remove the folders of entries that were deleted."""
+        for folder, entry in zip(self._folders, self._entries, strict=True):
+            if entry.value is None:
                 disk.remove_if_empty(self._journal.path(folder))
 
 
-def lying(journal: Journal, shelf: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
-    """What lies on a shelf at one instant, by name."""
+def read_state(journal: Journal, namespace: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
+    """Return the entries of a namespace at one instant, ordered by name."""
     while True:
         journal.catch_up()
-        written = journal.notes_written
-        found = tuple(sorted(_read(journal, shelf, names), key=lambda note: note.name))
-        journal.look()
-        if journal.notes_written == written:
+        written = journal.state_changes
+        found = tuple(sorted(_read(journal, namespace, names), key=lambda entry: entry.name))
+        journal.refresh()
+        if journal.state_changes == written:
             return found
 
 
-def _read(journal: Journal, shelf: str, names: frozenset[str] | None) -> Iterator[StateEntry]:
+def _read(journal: Journal, namespace: str, names: frozenset[str] | None) -> Iterator[StateEntry]:
     if names is None:
-        folders = [f"{shelf_of(shelf)}/{name}" for name in disk.names(journal.path(shelf_of(shelf)))]
+        parent = namespace_folder(namespace)
+        folders = [f"{parent}/{name}" for name in disk.names(journal.path(parent))]
     else:
-        folders = [note_of(shelf, name) for name in names]
+        folders = [entry_folder(namespace, name) for name in names]
     for folder in folders:
         for name in _files(journal, folder)[:1]:
             path = f"{folder}/{name}"
             try:
                 written = _decode(disk.read(journal.path(path)))
             except FileNotFoundError:
-                continue  # Replaced this moment; then the shelf is looked at again.
+                continue  # Replaced a moment ago; `read_state` then reads the namespace again.
             except (msgspec.DecodeError, RecursionError) as error:
-                set_aside(journal.root, path, f"It is no note: {error}")
+                move_to_rejected(journal.root, path, f"It is not an entry of the shared state: {error}")
                 continue
-            if written.shelf == shelf and note_of(shelf, written.name) == folder:
+            if written.namespace == namespace and entry_folder(namespace, written.name) == folder:
                 yield StateEntry(written.name, _version(name), written.value)
             else:
-                set_aside(journal.root, path, "It was moved by hand: it is a note of another name.")
+                move_to_rejected(journal.root, path, "It was moved: its entry has another name.")
 
 
 def _files(journal: Journal, folder: str) -> list[str]:
-    """The file of a note; none where there is no note, and more only where a person put them."""
+    """Return the file of an entry; none if there is no entry, more than one only if a person put them there."""
     found = []
     for name in sorted(disk.names(journal.path(folder))):
         if re.fullmatch(r"[0-9a-f]{12}\.json", name):
             found.append(name)
         elif not name.startswith(".nfs"):
-            set_aside(journal.root, f"{folder}/{name}", NOT_OURS)
+            move_to_rejected(journal.root, f"{folder}/{name}", NOT_OURS)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Jobs that arrive, new or from another queue: numbered in the order of their arrival, each key once."""
+"""Submission and transfer of jobs: numbers them in order of arrival, and accepts each key once."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import NamedTuple
 from longshore.extensions.transfer import Carried
 from longshore.job import NewJob, State
 from longshore.media.directory.files import listing
-from longshore.media.directory.files.job_file import JobFile, carried_record, descended, encode, new_record
+from longshore.media.directory.files.job_file import JobFile, carried_record, encode, new_record, with_parent
 from longshore.media.directory.files.layout import (
     FINISHED,
     SEGMENT,
     JobFileName,
     Slot,
     finished,
+    host_hash,
     host_of,
     key_of,
     microseconds,
     pending,
     segment_of,
-    short,
 )
 from longshore.media.directory.journal.entry import JournalHead
 from longshore.media.directory.journal.journal import Journal
@@ -31,7 +31,7 @@ _NOT_READY = frozenset(Slot) - {Slot.READY}
 
 
 class Arrival(NamedTuple):
-    """A job that wants in: what is written of it, and where it will lie, but for its number."""
+    """A job to be added: its content, slot and file name; the number is still 0."""
 
     record: JobFile
     slot: Slot
@@ -39,18 +39,21 @@ class Arrival(NamedTuple):
 
     @classmethod
     def new(cls, job: NewJob, now: float) -> Arrival:
-        """A job that was never anywhere. Raises where it cannot be stored."""
+        """Return the arrival of a new job. Raises if it cannot be stored."""
         due = microseconds(job.not_before) if job.not_before is not None and job.not_before > now else None
         slot = Slot.READY if due is None else Slot.DELAYED
         return cls(new_record(job, now), slot, JobFileName(0, job.priority, 0, 0, due, host_of(job.host)))
 
     @classmethod
     def carried(cls, carried: Carried) -> Arrival:
-        """A job of another queue, as it was there; but nobody holds it here. Raises where it cannot be stored."""
+        """Return the arrival of a job from another queue, in its state; a claimed one is ready here.
+
+        Raises if it cannot be stored.
+        """
         job, instant = carried.job, None
         match job.state:
             case State.PENDING if job.not_before is not None:
-                # Among the delayed even if it is due: only there does the name tell the instant.
+                # Delayed even if it is due: only the name of a delayed job contains the instant.
                 slot, instant = Slot.DELAYED, microseconds(job.not_before)
             case State.PENDING | State.CLAIMED:
                 slot = Slot.READY
@@ -65,7 +68,7 @@ class Arrival(NamedTuple):
 
 
 class Arrivals:
-    """Jobs that want in. Made ready at once, so that a batch that cannot be stored leaves nothing behind."""
+    """The jobs that one call adds. The constructor encodes them all, so that it raises before anything is written."""
 
     def __init__(self, arrivals: Sequence[Arrival]) -> None:
         self._arrivals = arrivals
@@ -73,54 +76,54 @@ class Arrivals:
         self._keys = [key_of(each.record.run, each.record.kind, each.record.key) for each in arrivals]
         self._staged: dict[int, str] = {}
 
-    def descend(self, which: Iterable[int], parent: JobFile) -> None:
-        """Write down that some of them come from that job. Called before they are put into a draft."""
+    def set_parent(self, which: Iterable[int], parent: JobFile) -> None:
+        """Set the parent of some of the jobs. Call it before `add_to`."""
         for place in which:
-            self._contents[place] = encode(descended(self._arrivals[place].record, parent))
+            self._contents[place] = encode(with_parent(self._arrivals[place].record, parent))
 
-    def join(
-        self, journal: Journal, draft: PendingChange, head: JournalHead, which: Iterable[int] | None = None
+    def add_to(
+        self, journal: Journal, change: PendingChange, head: JournalHead, which: Iterable[int] | None = None
     ) -> int:
-        """Put those of the jobs into the draft that are new, in their order. Returns how many."""
-        noted = _Noted(journal)
+        """Add the jobs whose keys are new to the change, in order. Return how many."""
+        recorded = _RecordedKeys(journal)
         new = []
         for place in range(len(self._arrivals)) if which is None else which:
             key = self._keys[place]
-            if key not in draft.keys and not (noted.is_taken(key) if head.freed_keys else noted.is_there(key)):
-                draft.keys.add(key)
+            if key not in change.keys and not (recorded.is_taken(key) if head.freed_keys else recorded.is_there(key)):
+                change.keys.add(key)
                 new.append(place)
         unstaged = [place for place in new if place not in self._staged]
-        paths = draft.stage([self._contents[place] for place in unstaged])
+        paths = change.stage([self._contents[place] for place in unstaged])
         self._staged.update(zip(unstaged, paths, strict=True))
         for place in new:
             record, slot, file = self._arrivals[place]
-            file = file._replace(number=draft.numbers, change=draft.id)
-            draft.numbers += 1
-            lane = draft.lane(head, record.run, record.kind, record.partition)
-            draft.note_key(self._keys[place], f"{lane}/{file.number}/{short(file.host)}")
+            file = file._replace(number=change.numbers, change=change.id)
+            change.numbers += 1
+            lane = change.lane(head, record.run, record.kind, record.partition)
+            change.record_key(self._keys[place], f"{lane}/{file.number}/{host_hash(file.host)}")
             target = finished(slot, lane, file) if slot in FINISHED else pending(lane, file)
-            draft.move(self._staged[place], target)
-            draft.count(lane, slot, 1)
+            change.move(self._staged[place], target)
+            change.count(lane, slot, 1)
         return len(new)
 
 
-class _Noted:
-    """Keys that are noted, and whether the jobs they were noted for are still there."""
+class _RecordedKeys:
+    """The recorded keys, and whether their jobs still exist."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._alive: dict[tuple[str, str, frozenset[Slot] | str], set[int]] = {}
 
     def is_there(self, key: str) -> bool:
-        """Whether the key is noted at all."""
+        """Return whether the key is recorded, even for a job that is gone."""
         return os.path.lexists(self._journal.path(key))
 
     def is_taken(self, key: str) -> bool:
-        """Whether the job the key was noted for is in the queue."""
-        noted = _noted(self._journal, key)
-        if noted is None:
+        """Return whether the job that the key was recorded for is in the queue."""
+        recorded = _recorded(self._journal, key)
+        if recorded is None:
             return False
-        lane, number, host = noted
+        lane, number, host = recorded
         if host is None:
             return number in self._in(lane, segment_of(number), frozenset(Slot))
         return number in self._in(lane, segment_of(number), _NOT_READY) or number in self._ready(
@@ -136,7 +139,7 @@ class _Noted:
         return self._alive[lane, segment, slots]
 
     def _ready(self, lane: str, segment: str, host: str) -> set[int]:
-        """The same for ready jobs of one host, of which there may be very many."""
+        """Like `_in`, for the ready jobs of one host; the hosts may be too many to list all."""
         if (lane, segment, host) not in self._alive:
             found = listing.ready_of_host(self._journal, lane, host, segment)
             self._alive[lane, segment, host] = set(found)
@@ -144,16 +147,16 @@ class _Noted:
 
 
 def owner_of(journal: Journal, key: str) -> tuple[str, int] | None:
-    """Lane and number of the job a key was noted for; None if it is not noted."""
-    noted = _noted(journal, key)
-    return None if noted is None else noted[:2]
+    """Return lane and number of the job that a key was recorded for; None if it is not recorded."""
+    recorded = _recorded(journal, key)
+    return None if recorded is None else recorded[:2]
 
 
-def _noted(journal: Journal, key: str) -> tuple[str, int, str | None] | None:
-    """Lane, number and host of the job a key was noted for; the host as `layout.short` says it, or None in format 1."""
+def _recorded(journal: Journal, key: str) -> tuple[str, int, str | None] | None:
+    """Return lane, number and host (a `layout.host_hash`, None in format 1) of the job that a key was recorded for."""
     try:
         lane, number, *host = os.readlink(journal.path(key)).split("/")  # noqa: PTH115
     except (OSError, ValueError):
-        # Not there; or there and no note of ours, which then notes nothing.
+        # Missing, or not a link that Longshore wrote: the key is not recorded.
         return None
     return (lane, int(number), host[0] if host else None) if lane and number.isdecimal() else None

@@ -1,22 +1,22 @@
-"""Commits, as far as we need them: how one is written, and what is read of one."""
+"""Writes commits, and reads their fields and files."""
 
 from __future__ import annotations
 
-from longshore.media.git.objects.objects import New, Objects, new
+from longshore.media.git.objects.objects import NewObject, Objects, new_object
 from longshore.media.git.objects.tree import Tree
 
 
-def commit_of(tree: str, parent: str, instant: int, message: str, by: str = "nobody") -> New:
-    """A commit. Its author is the machine; which worker did what is in the files."""
+def commit_of(tree: str, parent: str, instant: int, message: str, by: str = "nobody") -> NewObject:
+    """Return a commit. Its author is the machine; the files record which worker did what."""
     author = f"Longshore <{by}>"
     lines = [f"tree {tree}"]
     lines += [f"parent {parent}"] if parent else []
     lines += [f"author {author} {instant} +0000", f"committer {author} {instant} +0000", "", message, ""]
-    return new("commit", "\n".join(lines).encode())
+    return new_object("commit", "\n".join(lines).encode())
 
 
 def field_of(commit: bytes, name: bytes) -> str:
-    """The value of a commit's first field of this name; empty where it has none."""
+    """Return the value of a commit's first field of this name; "" if it has none."""
     for line in commit.split(b"\n\n", 1)[0].splitlines():
         key, _, value = line.partition(b" ")
         if key == name:
@@ -25,6 +25,6 @@ def field_of(commit: bytes, name: bytes) -> str:
 
 
 def file_of(objects: Objects, commit: str, name: str) -> bytes | None:
-    """The content of a file at the top of a commit."""
+    """Return the content of a file in the root tree of a commit; None if there is no such file."""
     oid = Tree(field_of(objects.read(commit), b"tree")).file(name, objects)
     return None if oid is None else objects.read(oid)

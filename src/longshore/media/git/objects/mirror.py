@@ -1,8 +1,8 @@
-"""This machine's mirror of the remote: a bare repository that all of its workers share, two marks in it, two locks.
+"""This machine's mirror of the remote: a bare repository that all its workers share, with two refs and two locks.
 
-`confirmed` is the newest commit known to be on the remote's branch; only who holds the push lock moves it. `tip` is
-`confirmed` or stands a few commits ahead of it: what processes of this machine have committed and one of them is about
-to push. Only who holds the commit lock moves it. The push lock is taken first where both are needed.
+`confirmed` is the newest commit known to be on the remote's branch; only the holder of the push lock moves it. `tip` is
+`confirmed` or a few commits ahead of it: commits of processes of this machine that the next push will deliver. Only the
+holder of the commit lock moves it. A process that needs both locks takes the push lock first.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ CONFIRMED, TIP = "refs/longshore/confirmed", "refs/longshore/tip"
 _FETCHED = "refs/longshore/fetched"
 _OID = re.compile(r"[0-9a-f]{40}")
 _MANY_LOOSE = 40
-"""Files in one of the 256 folders of loose objects, above which the mirror is packed."""
+"""Run `git gc` when one of the 256 folders of loose objects has more files than this."""
 _SILENCE_AGAIN = timedelta(seconds=4)
-"""A remote that was given up a moment ago is asked once more, and is given up sooner."""
+"""The shorter timeout for a second request to a remote that has timed out in the same turn."""
 
 
 class Mirror:
-    """See the module."""
+    """The mirror of one remote; see the module's docstring."""
 
     def __init__(self, location: RepositoryLocation, cache: Path) -> None:
         self.location = location
@@ -43,7 +43,7 @@ class Mirror:
         try:
             self._make(cache)
             self.name = (self.folder / "longshore-ready").read_text()
-            """What this mirror is called in the commits that are made in it."""
+            """The author of the commits that are made in this mirror."""
             self.commit_lock = FileLock(self.folder / "longshore-commit.lock")
             self.push_lock = RemoteTurn(self.folder)
         except OSError as error:
@@ -51,7 +51,7 @@ class Mirror:
         self.objects = Objects(self._git)
 
     def close(self) -> None:
-        """Let go of files and processes."""
+        """Release the locks, and end the reader process."""
         self.objects.close()
         self.commit_lock.release()
         self.push_lock.release()
@@ -60,32 +60,32 @@ class Mirror:
         if (self.folder / "longshore-ready").exists():
             return
         cache.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Made aside and renamed, so that a mirror is there whole or not at all, whoever makes it at the same time.
-        aside = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
+        # Build it under another name and rename it: then several processes can do so at once, and none sees a part.
+        building = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
         try:
-            GitCommand(aside, self.location).run(
-                "init", "--quiet", "--bare", "--initial-branch=unused", "--", str(aside)
+            GitCommand(building, self.location).run(
+                "init", "--quiet", "--bare", "--initial-branch=unused", "--", str(building)
             )
-            (aside / "refs" / "longshore").mkdir()
-            (aside / "longshore-ready").write_text(f"{secrets.token_hex(6)}@longshore")
-            aside.rename(self.folder)
+            (building / "refs" / "longshore").mkdir()
+            (building / "longshore-ready").write_text(f"{secrets.token_hex(6)}@longshore")
+            building.rename(self.folder)
         except BaseException as error:
-            shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(building, ignore_errors=True)
             if not isinstance(error, OSError) or not (self.folder / "longshore-ready").exists():
                 raise
 
-    # Marks
+    # Refs
 
-    def mark(self, ref: str) -> str:
-        """Where a mark stands; empty where it was never set."""
+    def ref(self, name: str) -> str:
+        """Return the commit of a ref; "" if it was never set."""
         try:
-            found = (self.folder / ref).read_text().strip()
+            found = (self.folder / name).read_text().strip()
         except FileNotFoundError:
             return ""
         return found if _OID.fullmatch(found) else ""
 
-    def set_mark(self, ref: str, oid: str) -> None:
-        """Set a mark, whole or not at all; take it away where there is no commit to stand at."""
+    def set_ref(self, ref: str, oid: str) -> None:
+        """Set a ref atomically; delete it if `oid` is empty."""
         if oid:
             self._replace(ref, f"{oid}\n")
         else:
@@ -93,7 +93,7 @@ class Mirror:
 
     @property
     def branch(self) -> str:
-        """The branch that the marks are about; empty where none is known."""
+        """The remote branch that the refs follow; "" if none is known."""
         try:
             return (self.folder / "longshore-branch").read_text()
         except FileNotFoundError:
@@ -101,33 +101,33 @@ class Mirror:
 
     @property
     def has_queue(self) -> bool:
-        """Whether there is a queue on the remote, as far as is known here."""
-        return bool(self.branch and self.mark(CONFIRMED))
+        """Whether the remote has a queue, as of the last fetch."""
+        return bool(self.branch and self.ref(CONFIRMED))
 
     def set_branch(self, name: str) -> None:
-        """Say which branch the marks are about."""
+        """Set the remote branch that the refs follow."""
         self._replace("longshore-branch", name)
 
     @property
     def contact(self) -> float:
-        """When the remote was last asked, with an answer that `confirmed` shows: monotonic, shared by the machine."""
+        """When the request began whose answer `confirmed` shows: a monotonic instant, shared by the machine."""
         return instant_in(self.folder / "longshore-contact")
 
     def set_contact(self, began: float) -> None:
-        """The remote was asked at this instant, and `confirmed` shows its answer."""
+        """Record when the request began whose answer `confirmed` now shows."""
         self._replace("longshore-contact", repr(began))
 
     def _replace(self, name: str, content: str) -> None:
-        # Not beside a ref: git would see it there.
+        # The temporary file is not beside the ref: git would take it for a ref.
         write_atomically(self.folder / name, content.encode(), part=self.folder / f"tmp-{secrets.token_hex(6)}")
 
     # The remote
 
     def fetch(self, branch: str) -> str | None:
-        """The commit at the head of a branch of the remote, brought here with all it needs; None if there is none."""
-        # Without the history before it the first time, and only what is new from then on.
-        shallow = () if self.mark(CONFIRMED) else ("--depth=1",)
-        code, said = self._talk(
+        """Fetch a branch of the remote and return its head; None if there is no such branch."""
+        # The first fetch is shallow; later ones bring only new commits.
+        shallow = () if self.ref(CONFIRMED) else ("--depth=1",)
+        code, output = self._ask_remote(
             "fetch",
             "--progress",
             "--no-tags",
@@ -138,19 +138,19 @@ class Mirror:
             f"+refs/heads/{branch}:{_FETCHED}",
         )
         if code != 0:
-            if "couldn't find remote ref" in said:
+            if "couldn't find remote ref" in output:
                 return None
-            raise translate(said, self.location, into=self.folder)
-        return self.mark(_FETCHED)
+            raise translate(output, self.location, into=self.folder)
+        return self.ref(_FETCHED)
 
     def push(self, oid: str, branch: str, expected: str) -> bool:
-        """Move a branch of the remote from one commit to another. False if it does not stand at the expected one.
+        """Move a branch of the remote from one commit to another. Return False if it is not at the expected one.
 
-        The new commit always descends from the expected one, so this is never a forced push in the sense of lost
-        history. The lease is stricter than a plain push: that would make a branch anew which others have left.
+        The new commit always descends from the expected one, so this push never loses history. `--force-with-lease` is
+        stricter than a plain push, which would recreate a branch that others have left and deleted.
         """
         ref = f"refs/heads/{branch}"
-        code, said = self._talk(
+        code, output = self._ask_remote(
             "push",
             "--progress",
             "--porcelain",
@@ -162,38 +162,40 @@ class Mirror:
         )
         if code == 0:
             return True
-        if lost_race(said):
+        if lost_race(output):
             return False
-        raise translate(said, self.location)
+        raise translate(output, self.location)
 
     def delete(self, branch: str, expected: str) -> bool:
-        """Delete a branch of the remote that stands at this commit. False if it does not."""
+        """Delete a branch of the remote. Return False if it is not at the expected commit."""
         return self.push("", branch, expected)
 
     def heads(self, pattern: str) -> dict[str, str]:
-        """The branches of the remote whose names fit, and their heads."""
-        code, said = self._talk("ls-remote", "--heads", "--quiet", "--", self.location.git_url, f"refs/heads/{pattern}")
+        """Return the heads of the remote's branches whose names match the pattern, by name."""
+        code, output = self._ask_remote(
+            "ls-remote", "--heads", "--quiet", "--", self.location.git_url, f"refs/heads/{pattern}"
+        )
         if code != 0:
-            raise translate(said, self.location, into=self.folder)
-        rows = (line.split("\t") for line in said.splitlines() if "\trefs/heads/" in line)
+            raise translate(output, self.location, into=self.folder)
+        rows = (line.split("\t") for line in output.splitlines() if "\trefs/heads/" in line)
         return {ref.removeprefix("refs/heads/"): oid for oid, ref in rows if _OID.fullmatch(oid)}
 
-    def _talk(self, *arguments: str) -> tuple[int, str]:
-        """What git has to say after a conversation with the remote. Held: the push lock."""
-        if self.push_lock.in_vain:
+    def _ask_remote(self, *arguments: str) -> tuple[int, str]:
+        """Run a git command that contacts the remote; return its exit code and output. Held: the push lock."""
+        if self.push_lock.gave_up_meanwhile:
             raise unanswered(self.location, SILENCE.total_seconds())
-        self._git.patience = _SILENCE_AGAIN if self.push_lock.unanswered else SILENCE
+        self._git.first_timeout = _SILENCE_AGAIN if self.push_lock.timed_out else SILENCE
         try:
-            code, said = self._git.attempt(*arguments)
+            code, output = self._git.attempt(*arguments)
         except QueueUnavailableError:
             self.push_lock.give_up()
             raise
-        if f"not a git repository: '{self.folder}'" in said:
+        if f"not a git repository: '{self.folder}'" in output:
             raise mirror_gone(self.folder)
-        return code, said
+        return code, output
 
-    def glance(self, branch: str) -> str | None:
-        """The head of a branch of a repository on this machine, without asking git; None where that cannot be told."""
+    def local_head(self, branch: str) -> str | None:
+        """Return the head of a branch without running git, if the remote is on this machine; None if it is unknown."""
         if self.location.path is None:
             return None
         for folder in (self.location.path, self.location.path / ".git"):
@@ -204,23 +206,23 @@ class Mirror:
             return found if _OID.fullmatch(found) else None
         return None
 
-    def start_over(self) -> None:
-        """Forget the history of a queue that is gone. Held: the push lock."""
-        # A commit that is noted as the edge of a shallow history is refused by a remote that does not have it, and the
-        # first commit of every queue is the same.
+    def forget_shallow(self) -> None:
+        """Forget the shallow history of a queue that is gone. Held: the push lock."""
+        # A remote refuses a push whose shallow boundary is a commit that it does not have, and the first commit of
+        # every queue is the same.
         for name in (_FETCHED, "shallow"):
             (self.folder / name).unlink(missing_ok=True)
 
-    def tidy(self) -> None:
-        """Pack the mirror where it has grown untidy. Safe while others work: what is younger than an hour stays."""
+    def gc(self) -> None:
+        """Run `git gc` if there are many loose objects. Safe while others work: it keeps objects of the last hour."""
         try:
-            untidy = len(list((self.folder / "objects" / "17").iterdir())) > _MANY_LOOSE
+            needed = len(list((self.folder / "objects" / "17").iterdir())) > _MANY_LOOSE
         except FileNotFoundError:
-            untidy = False
-        if untidy:
+            needed = False
+        if needed:
             self._git.attempt("-c", "gc.packRefs=false", "gc", "--quiet", "--prune=1.hour.ago")
 
 
 def now() -> float:
-    """The machine's own monotonic clock: the one that all its processes share."""
+    """Return the machine's monotonic time, which all its processes share."""
     return time.monotonic()

@@ -1,7 +1,7 @@
 """The objects of the mirror, read and written in this process: starting git for each would cost more than the work.
 
-New objects are written as git writes them: loose files for a handful, one pack with its index for more. What is not
-loose is read through one `git cat-file --batch` that stays open.
+New objects are written in git's formats: loose files for a few, one pack with its index for more. Packed objects are
+read through one `git cat-file --batch` that stays open.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from longshore.system.atomic_file import write_atomically
 from longshore.system.processes import new_group_flags
 
 LARGEST = 65 << 20
-"""Bytes of the largest object that is read or written; what is larger in a repository is none of ours."""
+"""Bytes of the largest object that is read or written; Longshore writes no larger one."""
 _CACHE = 32 << 20
 _FEW = 64
-"""Up to so many objects are written loose; the next fetch, push or clean-up meets either form."""
+"""The number of objects up to which they are written loose; git reads both forms."""
 _TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
 class TooLargeError(QueueError):
-    """An object of the repository is larger than any of ours."""
+    """An object of the repository is larger than any that Longshore writes."""
 
 
 class MissingError(QueueError):
-    """The mirror lacks an object it should have: it was damaged, and must be made anew."""
+    """The mirror lacks an object that it should have: it is damaged, and must be created again."""
 
 
-class New(NamedTuple):
+class NewObject(NamedTuple):
     """An object to be written."""
 
     oid: str
@@ -46,15 +46,15 @@ class New(NamedTuple):
     data: bytes
 
 
-def new(kind: str, data: bytes) -> New:
-    """The object of this content; its name is its content's."""
-    return New(
+def new_object(kind: str, data: bytes) -> NewObject:
+    """Return the object with this content; its id is the hash of the content."""
+    return NewObject(
         hashlib.sha1(b"%s %d\0" % (kind.encode(), len(data)) + data, usedforsecurity=False).hexdigest(), kind, data
     )
 
 
 class Objects:
-    """See the module. Used by one thread at a time."""
+    """Reads and writes the objects of a mirror. Used by one thread at a time."""
 
     def __init__(self, program: GitCommand) -> None:
         self._program = program
@@ -64,7 +64,7 @@ class Objects:
         self._recent_size = 0
 
     def read(self, oid: str) -> bytes:
-        """The content of an object. Raises `TooLargeError` and `MissingError`."""
+        """Return the content of an object. Raises `TooLargeError` and `MissingError`."""
         if (found := self._recent.get(oid)) is not None:
             self._recent.move_to_end(oid)
             return found
@@ -74,8 +74,8 @@ class Objects:
         self._remember(oid, data)
         return data
 
-    def write(self, objects: Iterable[New]) -> None:
-        """Store objects. A process that dies half-way leaves whole objects that nobody refers to."""
+    def write(self, objects: Iterable[NewObject]) -> None:
+        """Store objects. A process that dies half-way leaves complete objects that nothing refers to."""
         wanted = {each.oid: each for each in objects}
         if len(wanted) <= _FEW:
             for each in wanted.values():
@@ -86,7 +86,7 @@ class Objects:
             self._remember(each.oid, each.data)
 
     def close(self) -> None:
-        """End the reader."""
+        """End the reader process."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.kill()
@@ -114,13 +114,13 @@ class Objects:
             head, _, start = inflate.decompress(raw, 4096).partition(b"\0")
             size = int(head.partition(b" ")[2])
             if size > LARGEST:
-                raise TooLargeError(f"object {oid} has {size} bytes, and none of ours has more than {LARGEST}")
+                raise TooLargeError(f"object {oid} has {size} bytes; Longshore writes none with more than {LARGEST}")
             rest = inflate.decompress(inflate.unconsumed_tail, size + 1) if inflate.unconsumed_tail else b""
         except (zlib.error, ValueError) as error:
             raise MissingError(f"object {oid} of the mirror '{self._program.folder}' is damaged") from error
         data = start + rest
         if len(data) != size:
-            raise MissingError(f"object {oid} of the mirror '{self._program.folder}' is cut off")
+            raise MissingError(f"object {oid} of the mirror '{self._program.folder}' is truncated")
         return data
 
     def _read_packed(self, oid: str) -> bytes:
@@ -134,17 +134,17 @@ class Objects:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
             )
-        asks, tells = self._reader.stdin, self._reader.stdout
-        if asks is None or tells is None:  # pragma: no cover - both are pipes, see above
+        requests, replies = self._reader.stdin, self._reader.stdout
+        if requests is None or replies is None:  # pragma: no cover - both are pipes, see above
             raise AssertionError
         try:
-            asks.write(f"{oid}\n".encode())
-            asks.flush()
+            requests.write(f"{oid}\n".encode())
+            requests.flush()
         except BrokenPipeError:
             self.close()
             raise MissingError(f"the mirror '{self._program.folder}' cannot be read") from None
-        _, _, told = tells.readline().decode().strip().partition(" ")
-        _, _, size = told.partition(" ")
+        _, _, header = replies.readline().decode().strip().partition(" ")
+        _, _, size = header.partition(" ")
         if not size.isdigit():
             self.close()
             raise MissingError(
@@ -152,13 +152,13 @@ class Objects:
                 "this machine, delete that folder, and start them again."
             )
         if int(size) > LARGEST:
-            self.close()  # the rest of the answer is not worth reading
-            raise TooLargeError(f"object {oid} has {size} bytes, and none of ours has more than {LARGEST}")
-        data = tells.read(int(size))
-        tells.read(1)
+            self.close()  # so that the content need not be read
+            raise TooLargeError(f"object {oid} has {size} bytes; Longshore writes none with more than {LARGEST}")
+        data = replies.read(int(size))
+        replies.read(1)
         return data
 
-    def _write_loose(self, each: New) -> None:
+    def _write_loose(self, each: NewObject) -> None:
         target = self._folder / each.oid[:2] / each.oid[2:]
         if target.exists():
             return
@@ -166,25 +166,25 @@ class Objects:
         head = b"%s %d\0" % (each.kind.encode(), len(each.data))
         self._put(target, zlib.compress(head + each.data, 1))
 
-    def _write_pack(self, objects: list[New]) -> None:
+    def _write_pack(self, objects: list[NewObject]) -> None:
         content = bytearray(b"PACK" + packed(">II", 2, len(objects)))
-        places: dict[str, tuple[int, int]] = {}
+        offsets: dict[str, tuple[int, int]] = {}
         for each in objects:
             entry = _pack_head(each) + zlib.compress(each.data, 1)
-            places[each.oid] = (len(content), zlib.crc32(entry))
+            offsets[each.oid] = (len(content), zlib.crc32(entry))
             content += entry
         checksum = hashlib.sha1(content, usedforsecurity=False).digest()
         name = self._folder / "pack" / f"pack-{checksum.hex()}"
         # The pack first: git looks for packs by their index.
         self._put(name.with_suffix(".pack"), bytes(content) + checksum)
-        self._put(name.with_suffix(".idx"), _pack_index(places, checksum))
+        self._put(name.with_suffix(".idx"), _pack_index(offsets, checksum))
 
     def _put(self, target: Path, content: bytes) -> None:
-        # git removes files of this name that a crash left behind.
+        # `git gc` removes files with this name that a crash left behind.
         write_atomically(target, content, part=self._folder / f"tmp_obj_{secrets.token_hex(6)}", private=True)
 
 
-def _pack_head(each: New) -> bytes:
+def _pack_head(each: NewObject) -> bytes:
     size = len(each.data)
     byte = (_TYPES[each.kind] << 4) | (size & 15)
     size >>= 4
@@ -196,9 +196,9 @@ def _pack_head(each: New) -> bytes:
     return bytes(head)
 
 
-def _pack_index(places: dict[str, tuple[int, int]], checksum: bytes) -> bytes:
-    """The second version of git's index: how many start with each byte, names, checksums, places."""
-    names = sorted(places)
+def _pack_index(offsets: dict[str, tuple[int, int]], checksum: bytes) -> bytes:
+    """Return a pack index of version 2: fan-out table, object ids, checksums, offsets."""
+    names = sorted(offsets)
     counts = [0] * 256
     for name in names:
         counts[int(name[:2], 16)] += 1
@@ -209,7 +209,7 @@ def _pack_index(places: dict[str, tuple[int, int]], checksum: bytes) -> bytes:
     small: list[int] = []
     large: list[int] = []
     for name in names:
-        offset = places[name][0]
+        offset = offsets[name][0]
         if offset < 1 << 31:
             small.append(offset)
         else:
@@ -220,7 +220,7 @@ def _pack_index(places: dict[str, tuple[int, int]], checksum: bytes) -> bytes:
             b"\xfftOc" + packed(">I", 2),
             packed(">256I", *fan_out),
             b"".join(bytes.fromhex(name) for name in names),
-            packed(f">{len(names)}I", *(places[name][1] for name in names)),
+            packed(f">{len(names)}I", *(offsets[name][1] for name in names)),
             packed(f">{len(small)}I", *small),
             packed(f">{len(large)}Q", *large),
             checksum,

@@ -1,4 +1,4 @@
-"""Folders of a commit, as values: read when first looked into, shared between versions, never changed once made."""
+"""Trees of a commit as immutable values: read on first use, and shared between versions."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from longshore.media.git.objects.objects import New, Objects, new
+from longshore.media.git.objects.objects import NewObject, Objects, new_object
 
 _FILE, _FOLDER = b"100644", b"40000"
-DEEPEST = 5
-"""Folders below this depth are not ours, and are not looked into: a hostile repository may be endlessly deep."""
+MAX_DEPTH = 5
+"""Longshore makes no deeper folders, and reads none: a hostile repository may be endlessly deep."""
 
 
 class Foreign(NamedTuple):
-    """A symlink, a submodule or the like. Kept as it is, and never looked at."""
+    """An entry that is neither a file nor a folder, such as a symlink or submodule. It is kept and never read."""
 
     mode: bytes
     oid: str
@@ -24,7 +24,7 @@ Entry: TypeAlias = "Tree | str | Foreign"
 
 
 class TreeChange(NamedTuple):
-    """A file that differs between two trees; None where it is not there."""
+    """A file that differs between two trees: its blobs, or None if the tree does not have it."""
 
     path: str
     before: str | None
@@ -32,7 +32,7 @@ class TreeChange(NamedTuple):
 
 
 class Tree:
-    """One folder. `oid` is None until it is written."""
+    """One folder. `oid` is None until the tree is written."""
 
     __slots__ = ("_entries", "oid")
 
@@ -41,24 +41,24 @@ class Tree:
         self._entries = entries if oid is not None or entries is not None else {}
 
     def entries(self, objects: Objects) -> dict[str, Entry]:
-        """What is in it, by name: a folder, the oid of a file, or something foreign."""
+        """Return its entries by name: a folder, the oid of a file, or something foreign."""
         if self._entries is None:
-            assert self.oid is not None  # noqa: S101 - a tree without a name has its entries
+            assert self.oid is not None  # noqa: S101 - a tree without an oid has entries
             self._entries = _parsed(objects.read(self.oid))
         return self._entries
 
     def file(self, name: str, objects: Objects) -> str | None:
-        """The oid of the file of this name."""
+        """Return the oid of the file with this name; None if there is none."""
         found = self.entries(objects).get(name)
         return found if isinstance(found, str) else None
 
     def folder(self, name: str, objects: Objects) -> Tree:
-        """The folder of this name, or an empty one."""
+        """Return the folder with this name, or an empty one."""
         found = self.entries(objects).get(name)
         return found if isinstance(found, Tree) else Tree()
 
     def edited(self, changes: Mapping[str, str | None], objects: Objects) -> Tree:
-        """A tree in which these paths name these files, or nothing. Folders that become empty are gone."""
+        """Return a tree with these paths set to blobs, or removed if None. Folders that become empty are removed."""
         return self._edited([(tuple(path.split("/")), oid) for path, oid in changes.items()], objects)
 
     def _edited(self, changes: Iterable[tuple[tuple[str, ...], str | None]], objects: Objects) -> Tree:
@@ -80,13 +80,13 @@ class Tree:
                 entries.pop(name, None)
         return Tree(entries=entries)
 
-    def write(self, out: list[New]) -> str:
-        """Name every folder that has no name yet, adding it to `out`. Returns the name."""
+    def write(self, out: list[NewObject]) -> str:
+        """Return the tree's oid; appends every tree object that is not written yet to `out`."""
         if self.oid is None:
             rows = []
             for name, entry in (self._entries or {}).items():
                 if isinstance(entry, Tree):
-                    # Folders sort as if their name ended in a slash.
+                    # Git sorts folders as if their names ended in a slash.
                     rows.append((f"{name}/", name, _FOLDER, entry.write(out)))
                 elif isinstance(entry, Foreign):
                     rows.append((name, name, entry.mode, entry.oid))
@@ -97,14 +97,14 @@ class Tree:
                 b"%s %s\0%s" % (mode, name.encode(errors="surrogateescape"), bytes.fromhex(oid))
                 for _, name, mode, oid in rows
             )
-            made = new("tree", content)
+            made = new_object("tree", content)
             out.append(made)
             self.oid = made.oid
         return self.oid
 
     def changes(self, after: Tree, objects: Objects, prefix: str = "", depth: int = 0) -> Iterator[TreeChange]:
-        """The files that differ. What both have in common is shared from now on, so that it is read only once."""
-        if self is after or (self.oid is not None and self.oid == after.oid) or depth == DEEPEST:
+        """Yield the files that differ. Makes both trees share equal subtrees, so that each is read only once."""
+        if self is after or (self.oid is not None and self.oid == after.oid) or depth == MAX_DEPTH:
             return
         ours, theirs = self.entries(objects), after.entries(objects)
         for name in ours.keys() | theirs.keys():

@@ -1,6 +1,6 @@
-"""The archive: finished jobs that nobody has touched for a while, packed by month into compressed files of JSON lines.
+"""The archive: old completed jobs, packed by month into compressed files of JSON lines.
 
-A packed job is still there for everyone: counted, listed, known as a duplicate, and removed by prune.
+Packed jobs are still in the queue: they are counted and listed, their keys are duplicates, and prune removes them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from longshore.stored import LATEST
 log = logging.getLogger(__name__)
 
 _PART = re.compile(rf"{ARCHIVE}/(?P<month>\d{{4}}-\d\d)/(?P<serial>\d{{6,12}})-(?P<jobs>\d{{1,9}})\.jsonl\.gz")
-_IN_ONE = 5000
+_MAX_JOBS = 5000
 """Jobs in one file."""
-_TEXT = LARGEST // 2
-"""Bytes of text in one file, before they are packed, where one job alone has not more."""
+_MAX_BYTES = LARGEST // 2
+"""Uncompressed bytes in one file, unless a single job has more."""
 
 
 class Packed(msgspec.Struct, frozen=True):
@@ -38,14 +38,14 @@ class Packed(msgspec.Struct, frozen=True):
     record: msgspec.Raw
 
     def place(self, part: str, oid: str) -> JobPath:
-        """Where the job stands now: in this file."""
+        """Return the place of the job in this file of the archive."""
         return JobPath(
             number=self.number, lane=self.lane, identity=self.identity, epoch=self.epoch, folder=part, oid=oid
         )
 
 
 def pack(jobs: Iterable[tuple[JobPath, BranchJob]]) -> Iterator[tuple[str, list[Packed]]]:
-    """Jobs by the month in which they were settled, in portions of one file each."""
+    """Yield month and lines of each file to write; a job belongs to the month in which it was settled."""
     months: dict[str, list[Packed]] = {}
     for place, record in jobs:
         settled_at = min(max(record.settled_at or 0.0, 0.0), LATEST)
@@ -62,7 +62,7 @@ def _portions(lines: list[Packed]) -> Iterator[list[Packed]]:
     size = 0
     for line in lines:
         length = len(bytes(line.record))
-        if portion and (len(portion) == _IN_ONE or size + length > _TEXT):
+        if portion and (len(portion) == _MAX_JOBS or size + length > _MAX_BYTES):
             yield portion
             portion, size = [], 0
         portion.append(line)
@@ -71,41 +71,41 @@ def _portions(lines: list[Packed]) -> Iterator[list[Packed]]:
 
 
 def name_of(month: str, serial: int, jobs: int) -> str:
-    """A file of the archive; its name says how many jobs it holds."""
+    """Return the path of a file of the archive, which contains its number of jobs."""
     return f"{ARCHIVE}/{month}/{serial:06d}-{jobs}.jsonl.gz"
 
 
 def is_part(path: str) -> bool:
-    """Whether a path is one of the archive's files."""
+    """Return whether a path is that of a file of the archive."""
     return _PART.fullmatch(path) is not None
 
 
 def month_of(path: str) -> str:
-    """The month of a file of the archive."""
+    """Return the month of a file of the archive."""
     found = _PART.fullmatch(path)
     return found["month"] if found else ""
 
 
 def written(lines: list[Packed]) -> bytes:
-    """A file's content: the same for the same jobs, whenever it is written."""
+    """Return a file's content; it depends on the jobs only, not on the time of writing."""
     return gzip.compress(b"".join(msgspec.json.encode(line) + b"\n" for line in lines), 6, mtime=0)
 
 
 def read(content: bytes) -> list[Packed]:
-    """The lines of a file. Raises `ValueError` for one that is none of ours."""
+    """Return the lines of a file. Raises `ValueError` if Longshore cannot have written it."""
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         text = inflate.decompress(content, 2 * LARGEST)
     except zlib.error as error:
-        raise ValueError(f"it is not compressed as it should be ({error})") from error
+        raise ValueError(f"it is not a valid gzip file ({error})") from error
     if inflate.unconsumed_tail:
-        raise ValueError("it unpacks to more than any of ours")
+        raise ValueError(f"it unpacks to more than {2 * LARGEST} bytes")
     decode = msgspec.json.Decoder(Packed).decode
     return [decode(line) for line in text.splitlines() if line]
 
 
 def months(parts: Mapping[str, str], objects: Objects) -> list[Month]:
-    """What is archived, month by month, of the files at these paths. Their names say how many jobs they hold."""
+    """Return the statistics of these files of the archive per month. Their names contain the numbers of jobs."""
     found: dict[str, tuple[int, int, int]] = {}
     for path, oid in parts.items():
         if (part := _PART.fullmatch(path)) is not None:
@@ -120,5 +120,5 @@ def _size(path: str, oid: str, objects: Objects) -> int:
     try:
         return len(objects.read(oid))
     except TooLargeError as error:
-        log.warning("A file of the archive is none of ours: %s: %s", path, error)
+        log.warning("A file of the archive is not Longshore's: %s: %s", path, error)
         return 0

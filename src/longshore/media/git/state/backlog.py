@@ -1,11 +1,11 @@
-"""The pending jobs in the order in which they are to be claimed: by priority, hosts by turns, and those of one by age.
+"""The pending jobs in claim order: by priority, then hosts in turn (round-robin), then by age within a host.
 
-What has gone is dropped only when it comes to the top, so taking a job away costs nothing. Numbers and lanes are given
-anew after a refused push, so an entry is not known by them: it counts while the very place it was made for is pending.
+Entries of jobs that are no longer pending are dropped only when they come to the top of a heap, so removing a job costs
+nothing. Numbers and lanes may be assigned to other jobs after a refused push, so they do not identify an entry: it is
+valid while exactly the `JobPath` object that it was made for is pending.
 
-A host stands in the ring of each lane and priority that it has jobs of, by when it last had a turn, whichever lane that
-was in. Whose turn comes is found at the front of a ring, so it costs nothing to have very many hosts, and one step for
-each that is passed over.
+Each lane and priority has a ring (a heap) of the hosts that it has jobs of, ordered by their last turn in any lane. The
+next host is at the front of the ring, so very many hosts cost nothing, and each excluded host costs one step.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import TypeAlias
 from longshore.media.git.state.branch_files import JobPath
 
 _Entry: TypeAlias = tuple[int, int, JobPath]
-"""The job's number, and the entry's own, so that no two places are ever compared."""
+"""The job's number, the entry's serial number (so that two places are never compared), and the place."""
 _Turn: TypeAlias = tuple[float, str]
-"""When a host last had a turn, and the host."""
+"""The last turn of a host, and the host."""
 
 
 class _Level:
@@ -31,33 +31,33 @@ class _Level:
 
     def __init__(self) -> None:
         self.lines: dict[str, list[_Entry]] = {}
-        """By host."""
+        """A heap of jobs per host."""
         self.ring: list[_Turn] = []
-        """One for each line, though it may tell of an earlier turn."""
+        """A heap with one item per host, which may contain an outdated turn."""
 
 
 class _Lane:
     def __init__(self) -> None:
         self.levels: dict[int, _Level] = {}
         self.priorities: list[int] = []
-        """Those of the levels, in their order."""
+        """The priorities of the levels, sorted."""
 
     def level(self, priority: int) -> _Level:
-        """The level of this priority, made if need be."""
+        """Return the level of this priority, created if needed."""
         if priority not in self.levels:
             self.levels[priority] = _Level()
             insort(self.priorities, priority)
         return self.levels[priority]
 
     def drop(self, priority: int) -> None:
-        """Forget a level, if nothing is in it."""
+        """Remove a level if it is empty."""
         if priority in self.levels and not self.levels[priority].ring:
             del self.levels[priority]
             del self.priorities[bisect_left(self.priorities, priority)]
 
 
 class Backlog:
-    """An order over `pending`, which its owner keeps."""
+    """The claim order of `pending`, which the owner updates."""
 
     def __init__(self, pending: Mapping[int, JobPath]) -> None:
         self._pending = pending
@@ -66,22 +66,22 @@ class Backlog:
         self._serial = count()
         self._turn = count(1)
         self._begun = False
-        """Whether anybody has had a turn."""
+        """Whether a host has had a turn."""
         self._turns: dict[str, float] = {}
         self._lines: Counter[str] = Counter()
-        """How many lines each host has, over all levels."""
+        """The number of levels in which each host has a line."""
         self._taken: set[int] = set()
-        """The numbers of jobs that are being taken: a place that was left and taken again has two entries."""
+        """The numbers of jobs taken by the current call: a place that became pending twice has two entries."""
 
     def add(self, place: JobPath) -> None:
-        """A job has become pending."""
+        """Add a job that has become pending."""
         if place.due is None:
             self._make_ready(place)
         else:
             heapq.heappush(self._delayed, (place.due, place.number, next(self._serial), place))
 
     def take(self, lanes: Sequence[int], without: Collection[str], limit: int, now: float) -> list[JobPath]:
-        """The first jobs of these lanes that are due, but for those of some hosts. All of them must be moved."""
+        """Return the first due jobs of these lanes, except those of the hosts `without`. The caller must move all."""
         self._promote(now)
         self._begun = True
         asked = [self._lanes[number] for number in lanes if number in self._lanes]
@@ -97,7 +97,7 @@ class Backlog:
         return taken
 
     def has_work(self, lanes: Sequence[int], without: Collection[str], now: float) -> bool:
-        """Whether `take` would find something."""
+        """Return whether `take` would return a job."""
         self._promote(now)
         for lane in [self._lanes[number] for number in lanes if number in self._lanes]:
             for priority in list(lane.priorities):
@@ -110,7 +110,7 @@ class Backlog:
         return False
 
     def next_due(self) -> float | None:
-        """The next instant at which a delayed job is due."""
+        """Return the next instant at which a delayed job is due; None if no job is delayed."""
         while self._delayed and not self._counts(self._delayed[0][-1]):
             heapq.heappop(self._delayed)
         return self._delayed[0][0] / 1000 if self._delayed else None
@@ -118,7 +118,7 @@ class Backlog:
     def _by_turns(self, levels: Sequence[_Level], without: Collection[str], limit: int) -> list[JobPath]:
         taken: list[JobPath] = []
         passed: list[list[_Turn]] = [[] for _ in levels]
-        # Each level's next, as far as it is known: another level may have given that host a turn since.
+        # The next host of each level; it may be outdated, because another level may have given that host a turn.
         fronts = [(0.0, "", which) for which in range(len(levels))]
         while fronts and len(taken) < limit:
             turn, host, which = heapq.heappop(fronts)
@@ -137,7 +137,7 @@ class Backlog:
         return taken
 
     def _front(self, level: _Level, without: Collection[str], passed: list[_Turn]) -> _Turn | None:
-        """Whose turn it is. Hosts that are passed over are taken out of the ring."""
+        """Return the host whose turn it is. Excluded hosts are moved from the ring to `passed`."""
         while level.ring:
             turn, host = level.ring[0]
             if not self._line(level, host):
@@ -153,7 +153,7 @@ class Backlog:
         return None
 
     def _line(self, level: _Level, host: str) -> list[_Entry]:
-        """A host's line, which begins with a job that still counts, or is empty."""
+        """Return a host's line without the outdated entries at its top; it may be empty."""
         line = level.lines.get(host, [])
         while line and not self._counts(line[0][-1]):
             heapq.heappop(line)
@@ -173,8 +173,11 @@ class Backlog:
         heapq.heappush(level.lines[place.host], (place.number, next(self._serial), place))
 
     def _enter(self, host: str) -> float:
-        """One line more of a host. A host that is new comes last; at the beginning, anywhere."""
-        # Else those who claim once and close would all serve the host with the oldest jobs.
+        """Count one more line of a host and return its turn.
+
+        A new host comes last; before the first claim, at a random position.
+        """
+        # Otherwise processes that claim once and close would all take jobs of the host with the oldest jobs.
         self._lines[host] += 1
         if host not in self._turns:
             self._turns[host] = next(self._turn) if self._begun else random.random()  # noqa: S311 - no secret
@@ -195,5 +198,5 @@ def _put_back(level: _Level, passed: list[_Turn]) -> None:
 
 
 def _ascending(numbers: list[list[int]]) -> Iterator[int]:
-    """The numbers of some lists that are in order, each once, in order."""
+    """Yield the numbers of several sorted lists in order, each once."""
     return (number for number, _ in groupby(heapq.merge(*numbers)))

@@ -1,20 +1,20 @@
-"""Files of the branch: what they are called and what is in them.
+"""The files of the branch: their names and contents.
 
-    longshore.json                                        the format, and the next numbers to give
-    lanes/12.json                                         a run, kind and partition, and how many jobs stand where
+    longshore.json                                        the format, and the next numbers to assign
+    lanes/12.json                                         a run, kind and partition, and its jobs per state
     workers/anna~0f3c….json                               a worker's heartbeat
     available_work/00000/01/000000123-12-9f86….json       a job that waits for its first attempt
-    retry_queue/…                                         one that waits for another, with its failure
-    active_work/anna~0f3c…/000000123-12-9f86….e1.json     one in a worker's hands
-    completed_work/…   failed_work/…   cancelled_work/…   those that are finished
-    rejected_work/…                                       files in the place of a job that hold none
-    notes/schedules~41d0…/nightly~7c3e….json              a note on its shelf
-    archive/2026-11/000004-5000.jsonl.gz                  completed ones, packed; the name says how many
+    retry_queue/…                                         a job that waits for another attempt, with its failure
+    active_work/anna~0f3c…/000000123-12-9f86….e1.json     a job that a worker holds
+    completed_work/…   failed_work/…   cancelled_work/…   finished jobs
+    rejected_work/…                                       files with the name of a job that contain none
+    notes/schedules~41d0…/nightly~7c3e….json              an entry of the shared state, in its namespace
+    archive/2026-11/000004-5000.jsonl.gz                  completed jobs, packed; the name contains their number
 
-A job's name says all that is needed to choose it without opening it: its number (which is its age), its lane, what it
-is (run, kind and key, hashed), and where they are not the usual ones its host (.h, hashed), its priority (.p), the
-millisecond it waits for (.t) and its epoch (.e). State, epoch and holder are said by the path alone, so a claim moves a
-file and rewrites none. Format 1 had no hosts in names; see `upgrade`.
+A job's file name contains all that a claim needs to choose it without reading it: its number (its age), its lane, its
+identity (a hash of run, kind and key), and if they are not the default its host (.h, a hash), its priority (.p), the
+millisecond before which it must not be claimed (.t) and its epoch (.e). State, epoch and holder are only in the path,
+so a claim moves a file and rewrites none. Format 1 had no hosts in names; see `upgrade`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ FOLDERS = {
     "failed_work": State.FAILED,
     "cancelled_work": State.CANCELLED,
 }
-DEEPEST = 1_000_000_000
-"""How far down a job may be. No run gets there; what says that it did was not written by us."""
+MAX_DEPTH = 1_000_000_000
+"""The greatest depth of a job. No run reaches it; a file with a greater depth was not written by Longshore."""
 FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
 _NAME = re.compile(
     r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
@@ -58,22 +58,22 @@ _HELD = re.compile(rf"(?P<folder>{ACTIVE})/(?P<holder>[\w~-]+)/(?P<name>[^/]+)")
 
 
 class JobPath(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a job stands, as its path says it."""
+    """The parts of the path of a job's file."""
 
     number: int
     lane: int
     identity: str
     host: str = ""
-    """As `host_of` says it."""
+    """As returned by `host_of`."""
     priority: int = 0
     due: int | None = None
-    """The millisecond before which it is not to be claimed."""
+    """The millisecond before which it must not be claimed."""
     epoch: int = 0
     folder: str = AVAILABLE
     holder: str = ""
-    """The name of the worker's file, where one holds the job."""
+    """The stem of the holder's heartbeat file; "" if no worker holds the job."""
     oid: str = ""
-    """The file."""
+    """The blob."""
 
     @property
     def state(self) -> State:
@@ -81,7 +81,7 @@ class JobPath(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_archived(self) -> bool:
-        """Whether the job is a line in a file of the archive, which `folder` names."""
+        """Whether the job is a line in a file of the archive; `folder` is then the path of that file."""
         return self.folder.startswith(f"{ARCHIVE}/")
 
     @property
@@ -95,12 +95,12 @@ class JobPath(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shard(number: int) -> str:
-    """The folders under which a job lies. No folder has more than a hundred entries until there are a million jobs."""
+    """Return the subfolders of a job. No folder has more than a hundred entries until there are a million jobs."""
     return f"{number // 10_000:05d}/{number // 100 % 100:02d}"
 
 
 def place_of(path: str, oid: str) -> JobPath | None:
-    """What a path says, or None for one that is not a job's."""
+    """Return the parts of a path; None if it is not the path of a job's file."""
     found = _HELD.fullmatch(path) or _SHARDED.fullmatch(path)
     if found is None or found["folder"] not in FOLDERS:
         return None
@@ -120,12 +120,12 @@ def place_of(path: str, oid: str) -> JobPath | None:
         holder=found["holder"] if held else "",
         oid=oid,
     )
-    # Only the one true spelling counts; else a second file could claim to be the same job. Numbers begin at one.
+    # Accept the canonical spelling only, or a second file could have the name of the same job. Numbers begin at one.
     return place if place.path == path and place.number else None
 
 
 class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a job's file holds."""
+    """The content of a job's file."""
 
     run: str
     kind: str
@@ -135,7 +135,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     partition: str = ""
     host: str = ""
     parent: JobName | None = None
-    depth: Annotated[int, msgspec.Meta(ge=0, le=DEEPEST)] = 0
+    depth: Annotated[int, msgspec.Meta(ge=0, le=MAX_DEPTH)] = 0
     attempts: int = 0
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     not_before: float | None = None
@@ -149,7 +149,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, job: NewJob, now: float) -> BranchJob:
-        """A new job's."""
+        """Return the content of a new job."""
         return cls(
             run=job.run,
             kind=job.kind,
@@ -163,19 +163,19 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             submitted_at=now,
         )
 
-    def born_of(self, parent: BranchJob, now: float) -> BranchJob:
-        """This new job's, brought by the settlement of another and so a part of its run."""
+    def with_parent(self, parent: BranchJob, now: float) -> BranchJob:
+        """Return the content of this follow-on job, with its parent, depth and run."""
         return msgspec.structs.replace(
             self,
             run=parent.run,
             parent=JobName(parent.kind, parent.key),
-            depth=min(parent.depth + 1, DEEPEST),
+            depth=min(parent.depth + 1, MAX_DEPTH),
             submitted_at=now,
         )
 
     @classmethod
     def carried(cls, carried: Carried) -> BranchJob:
-        """That of a job which arrives from another queue, where nobody holds it any more."""
+        """Return the content of a job from another queue; it has no holder here."""
         job = carried.job
         waits, held = job.state is State.PENDING, job.state is State.CLAIMED
         return cls(
@@ -187,7 +187,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             partition=job.partition,
             host=job.host,
             parent=job.parent,
-            depth=min(max(job.depth, 0), DEEPEST),
+            depth=min(max(job.depth, 0), MAX_DEPTH),
             attempts=job.attempts,
             max_attempts=job.max_attempts,
             not_before=job.not_before if waits else None,
@@ -201,7 +201,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
     def job(self, place: JobPath, holder: str | None = None) -> Job:
-        """The job that stands at this place."""
+        """Return the job at this place; `holder` is the label of the worker that holds it."""
         return Job(
             id=str(place.number),
             run=self.run,
@@ -228,7 +228,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class LaneKey(msgspec.Struct, kw_only=True):
-    """A run, kind and partition, and how many of its jobs stand where."""
+    """A run, kind and partition, and the number of its jobs in each state."""
 
     run: str
     kind: str
@@ -241,66 +241,66 @@ class LaneKey(msgspec.Struct, kw_only=True):
 
 
 class HeartbeatFile(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """A worker's heartbeat. Whoever watches it change knows that the worker lives; no instant is written down."""
+    """A worker's heartbeat. A change of `beat` shows that the worker is alive; it contains no instant."""
 
     label: str
     incarnation: str
     lease_seconds: float
     beat: int
     about: dict[str, Any] | None = None
-    """What the worker says of itself; None for one that is not on the roll."""
+    """The worker's info; None if it is not registered."""
 
 
 class StoredEntry(msgspec.Struct, kw_only=True, frozen=True):
-    """A note."""
+    """An entry of the shared state."""
 
-    shelf: str
+    namespace: str = msgspec.field(name="shelf")
     name: str
     version: str
     value: Any
 
 
 class Meta(msgspec.Struct, kw_only=True):
-    """The branch itself."""
+    """The content of `longshore.json`."""
 
     format: int = FORMAT
     next_job: int = 1
     next_lane: int = 1
     next_archive: int = 1
     next_note: int = 1
-    """The version that the next note gets."""
+    """The version of the next entry of the shared state."""
     claims: int = 0
     """Claims that were pushed."""
     lost_races: int = 0
-    """Claims that were refused because another was faster, and were made again."""
+    """Claims that were refused because another push came first, and were made again."""
     moved_to: str = ""
-    """The branch that follows this one; nothing is written here any more."""
+    """The branch that follows this one; if it is set, nothing more is written to this branch."""
 
 
 def due_of(not_before: float | None) -> int | None:
-    """The instant as it is written into a name: never before the instant itself."""
+    """Return an instant as file names contain it: rounded up to a millisecond."""
     return None if not_before is None else math.ceil(min(max(not_before, 0.0), 1e12) * 1000)
 
 
 def identity(run: str, kind: str, key: str) -> str:
-    """What a job is, as one short word."""
+    """Return a short hash that identifies a job."""
     return hashlib.sha256(msgspec.json.encode([run, kind, key])).hexdigest()[:32]
 
 
 @lru_cache(1 << 14)
 def host_of(host: str) -> str:
-    """A host as one short word; none for jobs without one."""
+    """Return a short hash of a host; "" for no host."""
     return hashlib.sha256(host.encode()).hexdigest()[:12] if host else ""
 
 
 def stem_of(worker: WorkerId) -> str:
-    """What a worker's file and folder are called: its label, as far as a name can say it, and what makes it unique."""
+    """Return the stem of a worker's file and folder: its label in safe characters, and a hash that makes it unique."""
     return _stem(worker.label, worker.incarnation)
 
 
-def note_path(shelf: str, name: str) -> str:
-    """Where a note lies."""
-    return f"{NOTES}/{_stem(shelf, shelf)}/{_stem(name, name)}.json"
+def entry_path(namespace: str, name: str) -> str:
+    """Return the path of an entry of the shared state."""
+    return f"{NOTES}/{_stem(namespace, namespace)}/{_stem(name, name)}.json"
 
 
 def _stem(label: str, unique: str) -> str:
@@ -309,31 +309,31 @@ def _stem(label: str, unique: str) -> str:
 
 
 def written(value: msgspec.Struct) -> bytes:
-    """A file's content: JSON that a person can read on a web page."""
+    """Return a file's content: indented JSON, readable on a web page."""
     return msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
 
 
 def decoded(content: bytes, kind: type[T]) -> T:
-    """What a file says. Raises `msgspec.DecodeError` where it is none of ours, however strange."""
+    """Return the value in a file. Raises `msgspec.DecodeError` for every invalid content."""
     try:
         return msgspec.json.decode(content, type=kind)
     except RecursionError as error:
         raise msgspec.DecodeError("it is nested too deeply") from error
     except UnicodeDecodeError as error:
-        raise msgspec.DecodeError(f"it is no text: {error}") from error
+        raise msgspec.DecodeError(f"it is not valid UTF-8: {error}") from error
 
 
 def meta_of(content: bytes) -> Meta:
-    """What `longshore.json` says. Raises `ForeignQueueError` and `NewerSchemaError`."""
+    """Return the value of `longshore.json`. Raises `ForeignQueueError` and `NewerSchemaError`."""
     try:
         meta = decoded(content, Meta)
     except msgspec.DecodeError as error:
         raise ForeignQueueError(
             f"The branch has no valid {META}, so it is no queue of Longshore ({error}). "
-            "Name another repository; this one was left as it is."
+            "Name another repository; nothing in this one was changed."
         ) from error
     if meta.format > FORMAT:
         raise NewerSchemaError(
-            f"The queue is of format {meta.format}, and this Longshore knows up to {FORMAT}. Upgrade Longshore here."
+            f"The queue has format {meta.format}, and this Longshore knows up to {FORMAT}. Upgrade Longshore here."
         )
     return meta

@@ -1,34 +1,34 @@
-"""The notes of a queue: few and small, so all of them are at hand."""
+"""The shared state of a queue: few and small entries, so all are kept in memory."""
 
 from __future__ import annotations
 
 from longshore.extensions.shared_state import ABSENT, StateEntry
-from longshore.media.git.state.branch_files import StoredEntry, note_path
+from longshore.media.git.state.branch_files import StoredEntry, entry_path
 
 
 class EntryTable:
-    """What is noted, by the paths of the files."""
+    """The entries of the shared state, by the paths of their files."""
 
     def __init__(self) -> None:
-        self._notes: dict[str, StoredEntry] = {}
+        self._entries: dict[str, StoredEntry] = {}
 
-    def learn(self, path: str, written: StoredEntry | None) -> None:
-        """A file says this now; None if it is not there, or cannot be understood."""
-        if written is None or written.value is None or note_path(written.shelf, written.name) != path:
-            # What lies under another's name is nobody's note. A new one takes its place.
-            self._notes.pop(path, None)
+    def update(self, path: str, written: StoredEntry | None) -> None:
+        """Set the content of a file; None if it is gone or cannot be decoded."""
+        if written is None or written.value is None or entry_path(written.namespace, written.name) != path:
+            # Ignore a file whose path belongs to another entry. Writing that entry replaces the file.
+            self._entries.pop(path, None)
         else:
-            self._notes[path] = written
+            self._entries[path] = written
 
     def version(self, path: str) -> str:
-        """The version of the note that is there."""
-        return self._notes[path].version if path in self._notes else ABSENT
+        """Return the version of the entry at this path; `ABSENT` if there is none."""
+        return self._entries[path].version if path in self._entries else ABSENT
 
-    def lying(self, shelf: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
-        """What lies on a shelf, by name."""
+    def read(self, namespace: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
+        """Return the entries of a namespace, ordered by name."""
         found = [
             StateEntry(each.name, each.version, each.value)
-            for each in self._notes.values()
-            if each.shelf == shelf and (names is None or each.name in names)
+            for each in self._entries.values()
+            if each.namespace == namespace and (names is None or each.name in names)
         ]
-        return tuple(sorted(found, key=lambda note: note.name))
+        return tuple(sorted(found, key=lambda entry: entry.name))

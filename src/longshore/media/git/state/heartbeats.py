@@ -1,8 +1,8 @@
-"""Signs of life: what workers last wrote of themselves, and how long each has been silent as watched from here.
+"""Heartbeats: what workers last wrote, and for how long this observer has seen each unchanged.
 
-No clock of another machine is read. The observer notes by its own monotonic clock when it saw a heartbeat change; one
-that has not changed for the length of the lease written in it is silent. So whoever has just begun to look counts
-everyone as alive.
+Clocks of other machines are never read. The observer remembers, by its own monotonic clock, when it saw a heartbeat
+change; a worker whose heartbeat has not changed for the lease length written in it is silent. So an observer that has
+just started counts every worker as alive.
 """
 
 from __future__ import annotations
@@ -19,49 +19,49 @@ from longshore.media.git.state.branch_files import HeartbeatFile, stem_of
 
 _LONGEST_LEASE = 30 * 86_400.0
 _DUE_AFTER = 1 / 3
-"""The part of a lease after which a heartbeat is due: two may fail before anyone takes the worker for dead."""
+"""The part of a lease after which a heartbeat is due: two may fail before the worker counts as dead."""
 _HIGHEST = 2**53
 
 
 class Heartbeats:
-    """The heartbeats of a queue, by the names of their files."""
+    """The heartbeats of a queue, by the stems of their files."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._beats: dict[str, HeartbeatFile] = {}
         self._seen: dict[str, tuple[int | None, float]] = {}
-        """The number each was last seen with, and since when. Holders are watched too where they have no heartbeat."""
+        """The last seen `beat` of each worker, and since when. Also watches holders that have no heartbeat."""
 
-    def learn(self, stem: str, beat: HeartbeatFile | None) -> None:
-        """A worker's file says this now; None if it is not there, or cannot be understood."""
+    def update(self, stem: str, beat: HeartbeatFile | None) -> None:
+        """Set the content of a worker's file; None if it is gone or cannot be decoded."""
         if beat is None:
             self._beats.pop(stem, None)
             return
         self._beats[stem] = beat
-        # Only a new number is a sign of life: not that a worker left the roll, nor that a file which was removed in a
-        # commit that was refused is there again.
+        # Only a new `beat` shows that the worker is alive: not its deregistration, and not a file that is back because
+        # the commit that removed it was refused.
         if self._seen.get(stem, (None, 0.0))[0] != beat.beat:
             self._seen[stem] = (beat.beat, self._monotonic())
 
     def watch(self, stem: str) -> None:
-        """A worker holds something, whether it has a heartbeat or not."""
+        """Watch a worker that holds a job, even if it has no heartbeat."""
         self._seen.setdefault(stem, (None, self._monotonic()))
 
-    def remember(self, earlier: Heartbeats) -> None:
-        """Go on watching where others have watched; what is written is learned anew."""
+    def copy_observations(self, earlier: Heartbeats) -> None:
+        """Take over the observations of `earlier`, but not the contents of its files."""
         self._seen = dict(earlier._seen)
 
-    def watch_anew(self) -> None:
+    def restart_silence(self) -> None:
         """Count every worker's silence from now on."""
         now = self._monotonic()
         self._seen = {stem: (number, now) for stem, (number, _) in self._seen.items()}
 
-    def following(
+    def next_heartbeat(
         self, worker: WorkerId, lease_seconds: float, about: Mapping[str, Any] | None = None
     ) -> HeartbeatFile:
-        """The worker's next heartbeat, which differs from every one before it. Without new words it keeps its own."""
+        """Return the worker's next heartbeat, with a new `beat`. Without `about` it keeps the worker's info."""
         last = self._beats.get(stem_of(worker))
-        # From a random number on: a file that went and came again must not look as if it had never changed.
+        # Start at a random number: a heartbeat that was removed and written again must not look unchanged.
         number = randbits(40) if last is None or not 0 <= last.beat < _HIGHEST else last.beat + 1
         return HeartbeatFile(
             label=worker.label,
@@ -71,39 +71,39 @@ class Heartbeats:
             about=dict(about) if about is not None else None if last is None else last.about,
         )
 
-    def without_words(self, stem: str) -> HeartbeatFile:
-        """The heartbeat as it is, of a worker that is not on the roll any more."""
+    def without_info(self, stem: str) -> HeartbeatFile:
+        """Return the worker's current heartbeat without its info: the worker is then no longer registered."""
         return msgspec.structs.replace(self._beats[stem], about=None)
 
-    def is_there(self, stem: str) -> bool:
-        """Whether a worker has a heartbeat."""
+    def exists(self, stem: str) -> bool:
+        """Return whether a worker has a heartbeat."""
         return stem in self._beats
 
-    def on_roll(self, stem: str) -> bool:
-        """Whether a worker has signed in, alive or not."""
+    def is_registered(self, stem: str) -> bool:
+        """Return whether a worker is registered, alive or not."""
         beat = self._beats.get(stem)
         return beat is not None and beat.about is not None
 
     def is_due(self, stem: str) -> bool:
-        """Whether it is time for the next heartbeat of a worker that is on the roll."""
-        return self.on_roll(stem) and self._silence(stem) >= self._lease(stem) * _DUE_AFTER
+        """Return whether the next heartbeat of a registered worker is due."""
+        return self.is_registered(stem) and self._silence(stem) >= self._lease(stem) * _DUE_AFTER
 
     def label(self, stem: str) -> str:
-        """What people call a worker."""
+        """Return the label of a worker."""
         beat = self._beats.get(stem)
         return beat.label if beat is not None else stem.partition("~")[0]
 
     def silent(self, holders: Iterable[str]) -> list[str]:
-        """Those of all workers and of these holders whose heartbeat has not changed for a full lease."""
+        """Return the workers and holders whose heartbeat has not changed for longer than their lease."""
         return [stem for stem in {*self._beats, *holders} if self._silence(stem) > self._lease(stem)]
 
     def present(self) -> list[PresentWorker]:
-        """Who is on the roll and not silent, by label."""
+        """Return the registered workers that are not silent, ordered by label."""
         found = [
             PresentWorker(worker, dict(beat.about))
             for stem, beat in self._beats.items()
             if beat.about is not None
-            # A file under another's name is nobody's word.
+            # Ignore a file whose name belongs to another worker.
             and stem_of(worker := WorkerId(beat.label, beat.incarnation)) == stem
             and self._silence(stem) <= self._lease(stem)
         ]

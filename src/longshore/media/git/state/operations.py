@@ -1,8 +1,8 @@
-"""What can be done to a queue, as values: made once from a call, and applied to a ledger as often as it takes.
+"""The operations on a queue as values: made once per call, and applied to a state as often as needed.
 
-A push that is refused throws away what was applied; the same operations are then applied to what is there now, and may
-come to other answers. So nothing here remembers anything between two applications, and whatever could fail because of
-what the caller gave (a payload JSON cannot say) fails when the operation is made.
+A refused push discards what was applied; the same operations are then applied to the new state, and may give other
+answers. So an operation keeps nothing between two applications, and everything that can fail because of the caller's
+arguments (such as a payload that JSON cannot represent) fails when the operation is made.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ class Operation(Generic[T]):
     """One call of the contract."""
 
     verb: ClassVar[str]
-    """What it is called in a commit's message."""
+    """The operation's name in commit messages."""
 
-    def apply(self, ledger: BranchState, now: float) -> T:
-        """Do it, and answer. Where nothing is to be done the ledger stays as it is."""
+    def apply(self, state: BranchState, now: float) -> T:
+        """Change the state and return the answer. If there is nothing to do, the state stays unchanged."""
         raise NotImplementedError
 
 
 class Submit(Operation[Submitted]):
-    """Add jobs that are not known yet."""
+    """Add jobs whose keys are new."""
 
     verb = "submit"
 
     def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
         self._jobs = [accepted(BranchJob.of(job, now)) for job in jobs]
 
-    def apply(self, ledger: BranchState, now: float) -> Submitted:
+    def apply(self, state: BranchState, now: float) -> Submitted:
         del now
-        added = sum(ledger.add(record, content) for record, content in self._jobs)
+        added = sum(state.add(record, content) for record, content in self._jobs)
         return Submitted(added, len(self._jobs) - added)
 
 
 class TakeOver(Operation[Submitted]):
-    """Add jobs of another queue as they are, where they are not known yet."""
+    """Add jobs of another queue in their states, if their keys are new."""
 
     verb = "take over"
 
     def __init__(self, carried: Sequence[Carried]) -> None:
         self._jobs = [(item.job, *accepted(BranchJob.carried(item))) for item in carried]
 
-    def apply(self, ledger: BranchState, now: float) -> Submitted:
+    def apply(self, state: BranchState, now: float) -> Submitted:
         del now
         added = 0
         for job, record, content in self._jobs:
-            folder = files.FINISHED_FOLDERS.get(job.state) or _waiting_room(record)
-            added += ledger.add(record, content, folder, job.epoch)
+            folder = files.FINISHED_FOLDERS.get(job.state) or _pending_folder(record)
+            added += state.add(record, content, folder, job.epoch)
         return Submitted(added, len(self._jobs) - added)
 
 
 class Claim(Operation[list[Lease]]):
-    """Move pending jobs into a worker's hands."""
+    """Claim pending jobs for a worker."""
 
     verb = "claim"
 
@@ -82,27 +82,27 @@ class Claim(Operation[list[Lease]]):
             raise UsageError(f"A worker's label may have {LONGEST_LABEL} characters, not {len(want.worker.label)}")
         self._want = want
 
-    def apply(self, ledger: BranchState, now: float) -> list[Lease]:
+    def apply(self, state: BranchState, now: float) -> list[Lease]:
         want, stem = self._want, files.stem_of(self._want.worker)
         seconds = want.lease.total_seconds()
         leases: list[Lease] = []
-        while places := ledger.take(want, want.limit - len(leases), now):
+        while places := state.take(want, want.limit - len(leases), now):
             for place in places:
-                record = ledger.record(place)
+                record = state.record(place)
                 if record is None:
-                    ledger.set_aside(place)
+                    state.reject(place)
                     continue
                 taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
-                ledger.move(place, taken)
+                state.move(place, taken)
                 leases.append(Lease(record.job(taken, want.worker.label), want.worker, now + seconds))
-        # One that holds nothing shows itself only when it is time to: looking in vain is not worth a push.
-        if stem in ledger.held or ledger.heartbeats.is_due(stem):
-            ledger.keep_alive(want.worker, seconds)
+        # A claim that found nothing is not worth a push, unless the worker's heartbeat is due.
+        if stem in state.held or state.heartbeats.is_due(stem):
+            state.write_heartbeat(want.worker, seconds)
         return leases
 
 
 class Renew(Operation[list[Held]]):
-    """Write a heartbeat for a worker that holds something, or is on the roll."""
+    """Write a heartbeat for a worker that holds a job or is registered."""
 
     verb = "renew"
 
@@ -110,45 +110,45 @@ class Renew(Operation[list[Held]]):
         self._worker = worker
         self._seconds = lease_seconds(lease)
 
-    def apply(self, ledger: BranchState, now: float) -> list[Held]:
+    def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
         stem = files.stem_of(self._worker)
-        if stem in ledger.held or ledger.heartbeats.on_roll(stem):
-            ledger.keep_alive(self._worker, self._seconds)
-        return _held(ledger, stem)
+        if stem in state.held or state.heartbeats.is_registered(stem):
+            state.write_heartbeat(self._worker, self._seconds)
+        return _held(state, stem)
 
 
-class SignIn(Operation[list[Held]]):
-    """Write a heartbeat with the worker's words, whatever it holds."""
+class Register(Operation[list[Held]]):
+    """Write a heartbeat with the worker's info, even if the worker holds no job."""
 
     verb = "renew"
 
     def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
         self._worker = worker
         self._seconds = lease_seconds(lease)
-        self._about: dict[str, Any] = _small(dict(about), "What a worker says of itself")
+        self._about: dict[str, Any] = _within_limit(dict(about), "The info of a worker")
 
-    def apply(self, ledger: BranchState, now: float) -> list[Held]:
+    def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
-        ledger.keep_alive(self._worker, self._seconds, self._about)
-        return _held(ledger, files.stem_of(self._worker))
+        state.write_heartbeat(self._worker, self._seconds, self._about)
+        return _held(state, files.stem_of(self._worker))
 
 
-class SignOut(Operation[None]):
-    """Take a worker off the roll."""
+class Deregister(Operation[None]):
+    """Remove a worker from the registry."""
 
     verb = "sign out"
 
     def __init__(self, worker: WorkerId) -> None:
         self._worker = worker
 
-    def apply(self, ledger: BranchState, now: float) -> None:
+    def apply(self, state: BranchState, now: float) -> None:
         del now
-        ledger.sign_out(self._worker)
+        state.sign_out(self._worker)
 
 
 class Settle(Operation[list[bool]]):
-    """Write outcomes, each where its lease still holds."""
+    """Write the outcomes whose leases are still held."""
 
     verb = "settle"
 
@@ -157,80 +157,80 @@ class Settle(Operation[list[bool]]):
             (settlement, _storable(settlement.outcome), _follow_on(settlement.outcome)) for settlement in settlements
         ]
 
-    def apply(self, ledger: BranchState, now: float) -> list[bool]:
-        return [self._settle(ledger, *each, now) for each in self._settlements]
+    def apply(self, state: BranchState, now: float) -> list[bool]:
+        return [self._settle(state, *each, now) for each in self._settlements]
 
     def _settle(
-        self, ledger: BranchState, settlement: Settlement, outcome: Outcome, jobs: Sequence[BranchJob], now: float
+        self, state: BranchState, settlement: Settlement, outcome: Outcome, jobs: Sequence[BranchJob], now: float
     ) -> bool:
         lease = settlement.lease
-        place = ledger.active.get(number_of(lease.job.id))
+        place = state.active.get(number_of(lease.job.id))
         if place is None or place.epoch != lease.epoch:
             return False
-        record = ledger.record(place)
+        record = state.record(place)
         if record is None:
             return False
-        record.worker = ledger.holder(place)
+        record.worker = state.holder(place)
         match outcome:
             case Completed():
                 record.attempts += 1
                 record.settled_at, record.seconds = now, settlement.seconds
                 record.result, record.failure = outcome.result, None
-                _finish(ledger, place, record, State.COMPLETED)
+                _finish(state, place, record, State.COMPLETED)
                 for job in jobs:
-                    ledger.add(*accepted(job.born_of(record, now)))
+                    state.add(*accepted(job.with_parent(record, now)))
             case Failed():
-                _fail(ledger, place, record, outcome, now, settlement.seconds)
+                _fail(state, place, record, outcome, now, settlement.seconds)
             case Snoozed():
-                _give_back(ledger, place, record, outcome.delay, now)
+                _give_back(state, place, record, outcome.delay, now)
             case Released():
-                _give_back(ledger, place, record, timedelta(0), now)
+                _give_back(state, place, record, timedelta(0), now)
         return True
 
 
 class Reap(Operation[Reaped]):
-    """Bring back what silent workers hold."""
+    """Return the jobs of silent workers to the queue."""
 
     verb = "reap"
 
-    def apply(self, ledger: BranchState, now: float) -> Reaped:
+    def apply(self, state: BranchState, now: float) -> Reaped:
         returned = failed = 0
-        silent = ledger.silent()
-        # A heartbeat of one that holds nothing and is not on the roll harms nobody, and is not worth a push of its own.
-        if not any(stem in ledger.held or ledger.heartbeats.on_roll(stem) for stem in silent) and len(silent) < 50:
+        silent = state.silent()
+        # The heartbeat of a silent worker that holds nothing and is not registered is harmless: not worth a push.
+        if not any(stem in state.held or state.heartbeats.is_registered(stem) for stem in silent) and len(silent) < 50:
             return Reaped()
         for stem in silent:
-            for place in list(ledger.held.get(stem, {}).values()):
-                record = ledger.record(place)
+            for place in list(state.held.get(stem, {}).values()):
+                record = state.record(place)
                 if record is None:
-                    ledger.set_aside(place)
+                    state.reject(place)
                     continue
-                record.worker = ledger.holder(place)
+                record.worker = state.holder(place)
                 crash = CrashedError(f"worker {record.worker} went silent and its lease expired")
-                with _set_aside_if_unfit(ledger, place):
-                    ended = _fail(ledger, place, record, Failed(Failure.of(crash)), now, None)
+                with _reject_if_unfit(state, place):
+                    ended = _fail(state, place, record, Failed(Failure.of(crash)), now, None)
                     failed += ended is State.FAILED
                     returned += ended is State.PENDING
-            ledger.bury(stem)
+            state.remove_heartbeat(stem)
         return Reaped(returned, failed)
 
 
 class Retry(Operation[int]):
-    """Give failed and cancelled jobs all their attempts again."""
+    """Make failed and cancelled jobs pending again, with their attempts reset."""
 
     verb = "retry"
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
 
-    def apply(self, ledger: BranchState, now: float) -> int:
+    def apply(self, state: BranchState, now: float) -> int:
         states = frozenset({State.FAILED, State.CANCELLED})
         retried = 0
-        for place, record in list(selected(ledger, self._selection, now, states=states)):
+        for place, record in list(selected(state, self._selection, now, states=states)):
             record.attempts, record.not_before, record.settled_at = 0, None, None
             record.worker = record.seconds = None
-            with _set_aside_if_unfit(ledger, place):
-                ledger.move(place, _replaced(place, folder=_waiting_room(record), due=None), rewritten(record))
+            with _reject_if_unfit(state, place):
+                state.move(place, _replaced(place, folder=_pending_folder(record), due=None), rewritten(record))
                 retried += 1
         return retried
 
@@ -243,15 +243,15 @@ class Cancel(Operation[int]):
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
 
-    def apply(self, ledger: BranchState, now: float) -> int:
+    def apply(self, state: BranchState, now: float) -> int:
         states = frozenset({State.PENDING, State.CLAIMED})
         cancelled = 0
-        for place, record in list(selected(ledger, self._selection, now, states=states)):
+        for place, record in list(selected(state, self._selection, now, states=states)):
             if place.state is State.CLAIMED:
-                record.worker = ledger.holder(place)
+                record.worker = state.holder(place)
             record.not_before, record.settled_at = None, now
-            with _set_aside_if_unfit(ledger, place):
-                _finish(ledger, place, record, State.CANCELLED)
+            with _reject_if_unfit(state, place):
+                _finish(state, place, record, State.CANCELLED)
                 cancelled += 1
         return cancelled
 
@@ -264,67 +264,69 @@ class Prune(Operation[int]):
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
 
-    def apply(self, ledger: BranchState, now: float) -> int:
+    def apply(self, state: BranchState, now: float) -> int:
         states = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
-        chosen = list(selected(ledger, self._selection, now, states=states))
+        chosen = list(selected(state, self._selection, now, states=states))
         for place, _ in chosen:
-            ledger.move(place, None)
+            state.move(place, None)
         return len(chosen)
 
 
 class Archive(Operation[int]):
-    """Pack completed jobs away."""
+    """Move completed jobs into the archive."""
 
     verb = "archive"
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
 
-    def apply(self, ledger: BranchState, now: float) -> int:
-        found = selected(ledger, self._selection, now, states=frozenset({State.COMPLETED}))
+    def apply(self, state: BranchState, now: float) -> int:
+        found = selected(state, self._selection, now, states=frozenset({State.COMPLETED}))
         chosen = [(place, record) for place, record in found if not place.is_archived]
         if chosen:
-            ledger.pack(chosen)
+            state.pack(chosen)
         return len(chosen)
 
 
-class WriteNotes(Operation[list[str | None]]):
-    """Write notes, each where nobody was faster."""
+class SwapEntries(Operation[list[str | None]]):
+    """Write the entries of the shared state whose versions are the current ones."""
 
     verb = "note"
 
-    def __init__(self, shelf: str, notes: Sequence[StateEntry]) -> None:
-        self._shelf = shelf
-        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A note")) for note in notes]
+    def __init__(self, namespace: str, entries: Sequence[StateEntry]) -> None:
+        self._namespace = namespace
+        self._entries = [
+            msgspec.structs.replace(entry, value=_within_limit(entry.value, "A shared entry")) for entry in entries
+        ]
 
-    def apply(self, ledger: BranchState, now: float) -> list[str | None]:
+    def apply(self, state: BranchState, now: float) -> list[str | None]:
         del now
-        return [ledger.note(self._shelf, note) for note in self._notes]
+        return [state.swap_entry(self._namespace, entry) for entry in self._entries]
 
 
-def _small(value: Any, what: str) -> Any:
-    """A value as it will be read. Raises `UsageError` where it cannot be, and where it is too large."""
+def _within_limit(value: Any, what: str) -> Any:
+    """Return a value as it will be read back. Raises `UsageError` if it cannot be stored or is too large."""
     encoded = bytes(storable(value, what))
     if len(encoded) > ROOM:
         raise UsageError(f"{what} may have {ROOM} bytes, not {len(encoded)}")
     return msgspec.json.decode(encoded)
 
 
-def _held(ledger: BranchState, stem: str) -> list[Held]:
-    return [Held(str(place.number), place.epoch) for place in ledger.held.get(stem, {}).values()]
+def _held(state: BranchState, stem: str) -> list[Held]:
+    return [Held(str(place.number), place.epoch) for place in state.held.get(stem, {}).values()]
 
 
 @contextmanager
-def _set_aside_if_unfit(ledger: BranchState, place: JobPath) -> Iterator[None]:
-    """Where a job cannot be moved, which can only be one that none of us wrote, the others are moved all the same."""
+def _reject_if_unfit(state: BranchState, place: JobPath) -> Iterator[None]:
+    """Reject a job that cannot be rewritten, so that the others are processed; only a foreign job can be too large."""
     try:
         yield
     except UsageError:
-        ledger.set_aside(place)
+        state.reject(place)
 
 
 def _fail(
-    ledger: BranchState, place: JobPath, record: BranchJob, outcome: Failed, now: float, seconds: float | None
+    state: BranchState, place: JobPath, record: BranchJob, outcome: Failed, now: float, seconds: float | None
 ) -> State:
     entry = Attempt(
         epoch=place.epoch, worker=record.worker or "", ended_at=now, failure=outcome.failure, seconds=seconds
@@ -334,27 +336,27 @@ def _fail(
     record.max_attempts = outcome.max_attempts or record.max_attempts
     record.failure = outcome.failure
     if outcome.failure.retryable and record.attempts < record.max_attempts:
-        _give_back(ledger, place, record, outcome.retry_in, now)
+        _give_back(state, place, record, outcome.retry_in, now)
         return State.PENDING
     record.settled_at, record.seconds = now, seconds
-    _finish(ledger, place, record, State.FAILED)
+    _finish(state, place, record, State.FAILED)
     return State.FAILED
 
 
-def _give_back(ledger: BranchState, place: JobPath, record: BranchJob, delay: timedelta, now: float) -> None:
+def _give_back(state: BranchState, place: JobPath, record: BranchJob, delay: timedelta, now: float) -> None:
     record.worker = None
     record.not_before = now + delay.total_seconds() if delay else None
-    back = _replaced(place, folder=_waiting_room(record), holder="", due=files.due_of(record.not_before))
-    ledger.move(place, back, rewritten(record))
+    back = _replaced(place, folder=_pending_folder(record), holder="", due=files.due_of(record.not_before))
+    state.move(place, back, rewritten(record))
 
 
-def _finish(ledger: BranchState, place: JobPath, record: BranchJob, state: State) -> None:
+def _finish(state: BranchState, place: JobPath, record: BranchJob, end: State) -> None:
     record.not_before = None
-    done = _replaced(place, folder=files.FINISHED_FOLDERS[state], holder="", due=None)
-    ledger.move(place, done, rewritten(record))
+    done = _replaced(place, folder=files.FINISHED_FOLDERS[end], holder="", due=None)
+    state.move(place, done, rewritten(record))
 
 
-def _waiting_room(record: BranchJob) -> str:
+def _pending_folder(record: BranchJob) -> str:
     return files.RETRY if record.failure is not None else files.AVAILABLE
 
 
@@ -363,7 +365,7 @@ def _replaced(place: JobPath, **changes: Any) -> JobPath:
 
 
 def _storable(outcome: Outcome) -> Outcome:
-    """The outcome as it can be written later, whatever its maker does to it."""
+    """Return the outcome encoded, so that later changes of the caller's objects have no effect."""
     match outcome:
         case Completed():
             return Completed(storable(outcome.result, "A result"))
@@ -374,5 +376,5 @@ def _storable(outcome: Outcome) -> Outcome:
 
 
 def _follow_on(outcome: Outcome) -> list[BranchJob]:
-    """The jobs an outcome brings, before it is known what they come from."""
+    """Return the follow-on jobs of an outcome, still without their parent."""
     return [accepted(BranchJob.of(job, 0.0))[0] for job in outcome.jobs] if isinstance(outcome, Completed) else []

@@ -1,4 +1,4 @@
-"""Which jobs a selection means. What the names say is asked first, so that few files are opened."""
+"""Finds the jobs that match a selection. Checks file names first, so that few files are read."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from longshore.queue import Selection
 
 
 def selected(
-    ledger: BranchState, selection: Selection, now: float, *, after: int = 0, states: frozenset[State] | None = None
+    state: BranchState, selection: Selection, now: float, *, after: int = 0, states: frozenset[State] | None = None
 ) -> Iterator[tuple[JobPath, BranchJob]]:
-    """The jobs selected that stand in one of `states`, oldest first, beginning after that number."""
+    """Yield the selected jobs in one of `states` with a number above `after`, oldest first."""
     asked = selection.states if states is None else states
     if states is not None and selection.states is not None:
         asked = states & selection.states
     numbers = None if selection.ids is None else {number_of(each) for each in selection.ids}
     if numbers is not None and len(numbers) < 100:
-        found = [place for number in numbers if (place := ledger.find(number)) is not None]
+        found = [place for number in numbers if (place := state.find(number)) is not None]
         candidates = [place for place in found if asked is None or place.state in asked]
     else:
-        everything = ledger.everything(asked)
+        everything = state.everything(asked)
         candidates = [place for place in everything if numbers is None or place.number in numbers]
     lanes = {
-        number for number, lane in ledger.lanes.items() if _lane_matches(selection, lane.run, lane.kind, lane.partition)
+        number for number, lane in state.lanes.items() if _lane_matches(selection, lane.run, lane.kind, lane.partition)
     }
     chosen = [place for place in candidates if place.number > after and place.lane in lanes]
     for place in sorted(chosen, key=lambda place: place.number):
-        record = ledger.record(place)
+        record = state.record(place)
         if record is not None and _record_matches(selection, record, now):
             yield place, record
 

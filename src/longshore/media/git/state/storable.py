@@ -1,9 +1,8 @@
-"""What is written of a job: only what can be read again, and never more than can be moved later.
+"""Limits on the content of a job: it can be read back, and it never grows too large to be written again.
 
-A job's file grows after it was submitted: by who held it, by instants, by why it failed and how often. So what comes
-from outside may have `ACCEPTED` bytes, and what is added has the room from there to `LARGEST`. That is enough, for a
-failure is cut to what fits twice (as the last one and as a line of the history), and a history that would not fit any
-more loses its oldest attempts.
+A job's file grows after its submission: by labels of workers, instants and failures. So a job from a caller may have
+`ACCEPTED` bytes, and the rest up to `LARGEST` is reserved for additions. That is enough: a failure is truncated so that
+it fits twice (as the last failure and in the history), and a history that would not fit loses its oldest attempts.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ from longshore.media.git.state.branch_files import BranchJob
 from longshore.stored import UNFIT, encode, refusal
 
 ROOM = 1 << 20
-"""Bytes that what is added to a job may take: two failures, three labels, some numbers."""
+"""Bytes reserved for additions to a job: two failures, three labels, some numbers."""
 ACCEPTED = LARGEST - ROOM
-"""Bytes of the largest job that is taken."""
+"""Bytes of the largest job that a caller may submit."""
 LONGEST_LABEL = 1000
-"""Characters of a worker's label."""
+"""The maximum number of characters in a worker's label."""
 _LARGEST_FAILURE = 256 << 10
 _LONGEST_TEXTS = {"error_type": 100, "message": 10_000, "exception": 10_000, "traceback": 20_000}
-"""Characters left of a failure that is too large: even if each takes six bytes they fit."""
+"""The characters kept of each text of a failure that is too large: they fit even if each takes six bytes."""
 
 
 def accepted(record: BranchJob) -> tuple[BranchJob, bytes]:
-    """A record that comes from outside, as it will be read, and its content. Raises `UsageError`."""
+    """Return a caller's record as it will be read back, and its encoded content. Raises `UsageError`."""
     name = f"{record.run}/{record.kind}/{record.key}"[:200]
     what = f"The job {name!a}"
     encode(record.payload, f"{what}: its payload")
     encode(record.result, f"{what}: its result")
     try:
-        # What is written is what was read: JSON that others wrote may grow when it is written again.
+        # Encode what was decoded: JSON that others wrote may grow when it is encoded again.
         read = files.decoded(msgspec.json.encode(record), BranchJob)
         content = files.written(read)
     except UNFIT as error:
@@ -47,9 +46,9 @@ def accepted(record: BranchJob) -> tuple[BranchJob, bytes]:
 
 
 def rewritten(record: BranchJob) -> bytes:
-    """The content of a record that was read and has changed; its history loses the older half while it does not fit.
+    """Return the encoded content of a changed record; while it is too large, drops the older half of its history.
 
-    Raises `UsageError` where it does not fit without one: because of a result, or because none of us wrote the job.
+    Raises `UsageError` if it is too large without a history: its result is too large, or the job is foreign.
     """
     while len(content := files.written(record)) > LARGEST:
         if not record.history:
@@ -59,7 +58,7 @@ def rewritten(record: BranchJob) -> bytes:
 
 
 def storable(value: Any, what: str) -> msgspec.Raw:
-    """A value encoded, so that it can be written later whatever its maker does to it. Raises `UsageError`."""
+    """Return a value encoded, so that later changes by the caller have no effect. Raises `UsageError`."""
     encoded = encode(value, what)
     try:
         return msgspec.Raw(msgspec.json.encode(msgspec.json.decode(encoded)))
@@ -68,7 +67,7 @@ def storable(value: Any, what: str) -> msgspec.Raw:
 
 
 def bounded(failure: Failure) -> Failure:
-    """A failure that fits; of texts that are too long, their ends. Raises `UsageError`."""
+    """Return a failure that fits; keeps the ends of texts that are too long. Raises `UsageError`."""
     if len(encode(failure, "A failure")) <= _LARGEST_FAILURE:
         return failure
     texts = {name: getattr(failure, name) for name in _LONGEST_TEXTS}
@@ -82,5 +81,5 @@ def bounded(failure: Failure) -> Failure:
 def _too_large(size: int, most: int) -> UsageError:
     return UsageError(
         f"A job of {size} bytes is too large for a git queue, which takes {most}. "
-        "Keep large things elsewhere and put their address into the job."
+        "Store large data elsewhere and put its address into the job."
     )

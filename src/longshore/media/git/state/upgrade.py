@@ -1,4 +1,4 @@
-"""Bringing a branch of format 1 over, whose names said nothing of hosts. It is part of the first commit made to it."""
+"""Upgrades a branch from format 1, whose file names contained no hosts, in the first commit to that branch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from longshore.media.git.state import branch_files as files
 from longshore.media.git.state.branch_state import BranchState
 
 _CAN_BE_CLAIMED = frozenset(State) - {State.COMPLETED}
-"""Now or later: what is completed never comes back."""
+"""Jobs that can be claimed now or later; completed ones cannot."""
 
 
-def bring_over(ledger: BranchState) -> None:
-    """Let the names of jobs say their hosts. Each is opened, once and for all."""
-    if ledger.meta.format == files.FORMAT:
+def upgrade_names(state: BranchState) -> None:
+    """Add the hosts to the names of all jobs that can be claimed. Reads each of these jobs once."""
+    if state.meta.format == files.FORMAT:
         return
-    for place in list(ledger.everything(_CAN_BE_CLAIMED)):
-        record = ledger.record(place)
+    for place in list(state.everything(_CAN_BE_CLAIMED)):
+        record = state.record(place)
         if record is not None and record.host and not place.host:
-            ledger.move(place, msgspec.structs.replace(place, host=files.host_of(record.host)))
-    ledger.set_format()
+            state.move(place, msgspec.structs.replace(place, host=files.host_of(record.host)))
+    state.set_format()

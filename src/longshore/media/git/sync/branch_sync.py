@@ -1,31 +1,32 @@
-"""How operations become part of the branch, whoever else pushes at the same time.
+"""The protocol that makes operations part of the branch while other machines push to it.
 
 Authority
-    The branch on the remote. What is not an ancestor of its head did not happen; what is, did.
+    The branch on the remote. A commit counts if, and only if, it is the head of that branch or an ancestor of it.
 
 Invariants
-    - Every commit is a legal state of the whole queue: a file stands in one place, counters fit, follow-on jobs and
-      results come with the settlement that brought them.
-    - The branch only moves forward, from a commit the pusher has built upon: push is the compare-and-swap. Nothing is
-      merged; who is refused throws its commits away and applies its operations to what is there now.
-    - An answer is given only when the commit it was worked out on is known to have been the remote's head at some
+    - Every commit is a valid state of the whole queue: each job has one file, counters are right, and follow-on jobs
+      and results are in the same commit as their settlement.
+    - The branch only moves forward (fast-forward), from the commit that the pusher has built upon: push is the
+      compare-and-swap. Nothing is merged; a refused pusher discards its commits and applies its operations again to
+      the new head.
+    - A call returns only when the commit that its answer is based on is known to have been the remote's head at some
       instant after the call began.
     - The processes of a machine share one mirror. Each commits onto its tip under the commit lock (milliseconds, no
-      network); whoever gets the push lock next pushes all that has gathered there, for everyone. The calls of one
+      network); the next holder of the push lock pushes all commits up to the tip, for all processes. The calls of one
       process that arrive during a push share the next commit.
 
 Deadlines
-    Nothing here compares clocks of two machines. A lease has expired for an observer whose monotonic clock has moved by
-    more than the lease since it last saw the worker's heartbeat file change. Delays (`not_before`) are instants, read
-    by the clock of whoever claims.
+    Clocks of two machines are never compared. A lease has expired for an observer when, by its own monotonic clock, the
+    worker's heartbeat file has not changed for longer than the lease. Delays (`not_before`) are instants; the claiming
+    process compares them with its own clock.
 
 Failures
-    - Killed before its commit is at the tip: nothing happened. After: somebody's next push brings it, or a refusal
-      throws it away; the caller never had an answer, so either is right.
-    - Refused: let others go first (see `crowd`), fetch, apply again.
-    - The remote does not answer, before or after it took the push: a fetch tells which, if there is one to be had. Else
-      the tip goes back to what is confirmed, and the callers get `QueueUnavailableError` and may call again.
-    - The mirror is damaged: it is a cache; it says so, and may be deleted.
+    - A process is killed before its commit is at the tip: nothing happened. After that: the next push of any process
+      delivers the commit, or a refusal discards it; the caller never got an answer, so both are correct.
+    - A push is refused: let others go first (see `push_contention`), fetch, apply again.
+    - The remote does not answer, before or after it took the push: a fetch shows which, if it succeeds. If not, the tip
+      is reset to the confirmed commit, and the callers get `QueueUnavailableError` and may call again.
+    - The mirror is damaged: the error says so; the mirror is a cache and may be deleted.
 """
 
 from __future__ import annotations
@@ -47,123 +48,126 @@ from longshore.media.git.objects.objects import MissingError
 from longshore.media.git.objects.tree import Tree
 from longshore.media.git.state.branch_state import BranchState
 from longshore.media.git.state.operations import Claim, Operation
-from longshore.media.git.state.upgrade import bring_over
+from longshore.media.git.state.upgrade import upgrade_names
 from longshore.media.git.sync.branches import POINTER, Branches
 from longshore.media.git.sync.push_contention import PushContention
 
 log = logging.getLogger(__name__)
 
-_TIDY_EVERY = 200
-"""Pushes between two looks at whether the mirror should be packed."""
+_GC_EVERY = 200
+"""Pushes between two checks whether the mirror needs `git gc`."""
 _FRESH = 1.0
-"""Seconds for which what was last seen of a remote elsewhere is good enough for a look."""
+"""Seconds for which the last fetch from a remote on another machine is recent enough for reads."""
 
 
 class Traffic(msgspec.Struct):
-    """What it took to get through to the remote, for this process."""
+    """The requests of this process to the remote."""
 
     pushes: int = 0
-    """Pushes tried."""
+    """Pushes attempted."""
     refused: int = 0
-    """Those that were refused because another was faster."""
+    """Pushes that were refused because another one came first."""
     fetches: int = 0
     lost_races: int = 0
     """Claims that had to be made again."""
 
 
 class Refused(NamedTuple):
-    """In place of an answer: why this operation, alone of those that came with it, cannot be done."""
+    """In place of an answer: the reason why one operation of a batch cannot be done."""
 
     reason: Exception
 
 
 class BranchSync:
-    """See the module. Used by one thread at a time."""
+    """Applies operations to the branch; see the module's docstring. Used by one thread at a time."""
 
     def __init__(self, mirror: Mirror, clock: Clock) -> None:
         self.mirror = mirror
         self.traffic = Traffic()
         self._clock = clock
-        self._ledger = self._new_ledger()
-        self._at = ""
-        """The commit the ledger stands at."""
+        self._state = self._new_state()
+        self._head = ""
+        """The commit that `_state` represents."""
         self._branches = Branches(mirror)
-        self._crowd = PushContention(mirror.name)
-        self._looked = now()
-        """When the try that is under way began."""
-        self._blind = False
-        """The remote has not answered since it was last asked."""
+        self._contention = PushContention(mirror.name)
+        self._attempt_began = now()
+        """When the current attempt began."""
+        self._unanswered = False
+        """Whether the last request to the remote got no answer."""
 
     def open(self) -> None:
-        """Find the queue on the remote. Where there is none, the first change makes it; looking makes nothing."""
+        """Find the queue on the remote. If there is none, the first change creates it; reads create nothing."""
         with self.mirror.push_lock:
-            # Of a fleet that starts on one machine the first one asks.
-            if not self.mirror.has_queue or not self._is_current(self.mirror.mark(CONFIRMED), now() - _FRESH):
+            # When many processes of a machine start at once, only the first one fetches.
+            if not self.mirror.has_queue or not self._is_current(self.mirror.ref(CONFIRMED), now() - _FRESH):
                 self._fetch()
-            self.mirror.tidy()
-        self._stand_at(self.mirror.mark(CONFIRMED))
+            self.mirror.gc()
+        self._move_to(self.mirror.ref(CONFIRMED))
 
     def perform(self, operations: Sequence[Operation[Any]]) -> list[Any]:
-        """Apply operations, make them part of the branch, and return their answers; `Refused` for those without one."""
+        """Apply operations, push them, and return their answers; `Refused` for an operation that cannot be done."""
         try:
             return self._perform(operations)
         except QueueUnavailableError:
-            self._blind = True
+            self._unanswered = True
             raise
 
-    def look(self) -> BranchState:
-        """The ledger at what is confirmed, asking the remote again where the last look was too long ago."""
-        if not self._is_current(self.mirror.mark(CONFIRMED), now() - _FRESH):
+    def fresh_state(self) -> BranchState:
+        """Return the state at the confirmed commit; fetches first if the last fetch is too old."""
+        if not self._is_current(self.mirror.ref(CONFIRMED), now() - _FRESH):
             try:
                 self.refresh(now() - _FRESH)
             except QueueUnavailableError:
-                self._blind = True
+                self._unanswered = True
                 raise
         with self.mirror.commit_lock:
-            self._stand_at(self.mirror.mark(CONFIRMED))
-        return self._ledger
+            self._move_to(self.mirror.ref(CONFIRMED))
+        return self._state
 
     def refresh(self, began: float) -> None:
-        """Bring in what others have pushed, unless a process of this machine has done so since that instant."""
+        """Fetch what others have pushed, unless a process of this machine has done so since `began`."""
         with self.mirror.push_lock:
-            if not self._is_current(self.mirror.mark(CONFIRMED), began):
+            if not self._is_current(self.mirror.ref(CONFIRMED), began):
                 self._fetch()
-        self._can_see()
+        self._remote_answered()
 
     def new_generation(self) -> None:
-        """Leave the history behind: go on, on a new branch, with what is there now."""
+        """Continue on a new branch that has the current files and no history."""
         with self.mirror.push_lock:
             for _ in range(20):
                 self._fetch()
                 if not self.mirror.has_queue:
                     return
-                begun = self._branches.renew(self.mirror.branch, self.mirror.mark(CONFIRMED), int(self._clock.now()))
+                begun = self._branches.begin_generation(
+                    self.mirror.branch, self.mirror.ref(CONFIRMED), int(self._clock.now())
+                )
                 if begun is not None:
                     branch, head = begun
-                    self._set_marks(head, branch)
+                    self._set_refs(head, branch)
                     return
         raise QueueUnavailableError(
-            f"'{self.mirror.location.shown}' is too busy to begin a new generation now. Nothing was changed; try again."
+            f"No new generation was begun on '{self.mirror.location.shown}', because others push to it all the time. "
+            "Nothing was changed; try again."
         )
 
-    def signs(self) -> tuple[str, str | None]:
-        """Two words that change whenever something was pushed from this machine, or to a remote on this machine."""
-        return self.mirror.mark(CONFIRMED), self.mirror.glance(self.mirror.branch or POINTER)
+    def change_token(self) -> tuple[str, str | None]:
+        """Return a value that changes with every push from this machine or to a remote on this machine."""
+        return self.mirror.ref(CONFIRMED), self.mirror.local_head(self.mirror.branch or POINTER)
 
     def _perform(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         began = now()
         claims = sum(isinstance(operation, Claim) for operation in operations)
         lost = 0
-        time.sleep(self._crowd.pause(now(), refused=False))
-        self._looked = now()
-        if self._crowd.is_stale(self.mirror.contact, self._looked):
-            # A push that is refused costs more than a look.
-            self.refresh(self._looked)
+        time.sleep(self._contention.pause(now(), refused=False))
+        self._attempt_began = now()
+        if self._contention.is_stale(self.mirror.contact, self._attempt_began):
+            # A fetch costs less than a refused push.
+            self.refresh(self._attempt_began)
         for tries in count(1):
             with self.mirror.commit_lock:
-                contact, confirmed = self.mirror.contact, self.mirror.mark(CONFIRMED)
+                contact, confirmed = self.mirror.contact, self.mirror.ref(CONFIRMED)
                 answers = self._apply(operations, claims, lost) if self.mirror.has_queue else None
-                mine = self._at
+                mine = self._head
             if answers is None:
                 if (answers := self._without_queue(operations, began)) is not None:
                     return answers
@@ -181,42 +185,42 @@ class BranchSync:
         raise AssertionError  # pragma: no cover - the count has no end
 
     def _without_queue(self, operations: Sequence[Operation[Any]], began: float) -> list[Any] | None:
-        """The answers where there is no queue yet; None if there is one now, or was made because it takes one."""
+        """Return the answers if there is no queue and none is needed; None if there is one now, maybe just created."""
         self.refresh(began)
         if self.mirror.has_queue:
             return None
-        nothing, instant = self._new_ledger(), self._clock.now()
+        nothing, instant = self._new_state(), self._clock.now()
         answers = [operation.apply(nothing, instant) for operation in operations]
         if not nothing.changed:
             return answers
         with self.mirror.push_lock:
             if not self.mirror.has_queue:
                 branch, head = self._branches.make()
-                self._set_marks(head, branch)
+                self._set_refs(head, branch)
         return None
 
     def _apply(self, operations: Sequence[Operation[Any]], claims: int, lost: int) -> list[Any]:
-        """The answers of operations at the tip, and a commit of what they changed.
+        """Apply operations at the tip, commit their changes, and return their answers.
 
-        One that cannot be done has its error for an answer. Nothing of it is done, and the others know nothing of it.
+        The answer of an operation that fails is its error; it changes nothing and does not affect the others.
         """
         refused: dict[int, Refused] = {}
         try:
             while (answers := self._answers(operations, refused)) is None:
-                self._forget_all()  # the last one that was refused may have been done in part
-            if self._ledger.changed:
+                self._reset()  # the operation that failed last may have been applied in part
+            if self._state.changed:
                 if claims:
-                    self._ledger.tally(claims=claims, lost=lost)
+                    self._state.count_claims(claims=claims, lost=lost)
                 self._commit(_message(operations))
         except BaseException:
-            self._forget_all()
+            self._reset()
             raise
         return answers
 
     def _answers(self, operations: Sequence[Operation[Any]], refused: dict[int, Refused]) -> list[Any] | None:
-        """The answers of all but those that are refused; None if there is one more of these."""
-        self._stand_at(self.mirror.mark(TIP) or self.mirror.mark(CONFIRMED))
-        bring_over(self._ledger)
+        """Return the answers of all operations not in `refused`; None if one more failed and was added to it."""
+        self._move_to(self.mirror.ref(TIP) or self.mirror.ref(CONFIRMED))
+        upgrade_names(self._state)
         instant = self._clock.now()
         answers: list[Any] = []
         for number, operation in enumerate(operations):
@@ -224,18 +228,18 @@ class BranchSync:
                 answers.append(refused[number])
                 continue
             try:
-                answers.append(operation.apply(self._ledger, instant))
+                answers.append(operation.apply(self._state, instant))
             except (QueueError, OSError):
                 raise
-            except Exception as error:  # noqa: BLE001 - handed to the one whose call it was
+            except Exception as error:  # noqa: BLE001 - handed to the caller of the operation
                 refused[number] = Refused(error)
                 return None
         return answers
 
     def _deliver(self, mine: str, base: str) -> bool:
-        """Whether this commit has become part of the branch; False if it was thrown away."""
+        """Return whether this commit has become part of the branch; False if it was discarded."""
         with self.mirror.push_lock:
-            confirmed, tip = self.mirror.mark(CONFIRMED), self.mirror.mark(TIP)
+            confirmed, tip = self.mirror.ref(CONFIRMED), self.mirror.ref(TIP)
             if self._contains(confirmed, mine, base):
                 return True
             if not self._contains(tip, mine, base):
@@ -243,13 +247,13 @@ class BranchSync:
             try:
                 return self._push(tip, confirmed) or self._after_refusal(mine, base)
             except QueueError as error:
-                self._set_marks(confirmed, self.mirror.branch)
+                self._set_refs(confirmed, self.mirror.branch)
                 if error.retryable and self._arrived(mine, base):
                     return True
                 raise
 
     def _arrived(self, mine: str, base: str) -> bool:
-        """Whether a push got through although its answer did not, as far as the remote can be asked."""
+        """Return whether a push succeeded although its answer was lost; False if the remote cannot be asked."""
         try:
             return self._contains(self._fetch(), mine, base)
         except QueueUnavailableError:
@@ -257,37 +261,37 @@ class BranchSync:
 
     def _push(self, tip: str, confirmed: str) -> bool:
         if not self._is_current(confirmed, float("inf"), otherwise=True):
-            return False  # seen without a push that it would be refused
+            return False  # the push would be refused
         if not self._contains(tip, confirmed, ""):
-            # Marks that do not belong together: the remote would not refuse the push, and others' work would be lost.
-            self._set_marks(confirmed, self.mirror.branch)
+            # The tip does not descend from `confirmed`: the remote would accept the push, and lose others' commits.
+            self._set_refs(confirmed, self.mirror.branch)
             return False
         began = now()
         self.traffic.pushes += 1
         accepted = self.mirror.push(tip, self.mirror.branch, confirmed)
-        self._crowd.took(now() - self._looked)
+        self._contention.record_attempt(now() - self._attempt_began)
         if accepted:
-            self._crowd.won(now())
-            self._can_see()
-            if self.traffic.pushes % _TIDY_EVERY == 0:
-                self.mirror.tidy()
+            self._contention.record_success(now())
+            self._remote_answered()
+            if self.traffic.pushes % _GC_EVERY == 0:
+                self.mirror.gc()
             with self.mirror.commit_lock:
-                self.mirror.set_mark(CONFIRMED, tip)
+                self.mirror.set_ref(CONFIRMED, tip)
                 self.mirror.set_contact(began)
         else:
             self.traffic.refused += 1
         return accepted
 
     def _after_refusal(self, mine: str, base: str) -> bool:
-        time.sleep(self._crowd.pause(now(), refused=True))
-        self._looked = now()
-        # A push whose answer got lost looks like one that another has overtaken.
+        time.sleep(self._contention.pause(now(), refused=True))
+        self._attempt_began = now()
+        # A push whose answer was lost looks like a refused one.
         return self._contains(self._fetch(), mine, base)
 
     def _fetch(self) -> str:
-        """Take in what is on the remote. Returns the head of the branch as it was known; empty where there is no queue.
+        """Fetch the branch and move the refs to it; follow the queue if it moved to another branch.
 
-        Held: the push lock.
+        Return the head of the branch known before, or of the new one; "" if there is no queue. Held: the push lock.
         """
         began = now()
         self.traffic.fetches += 1
@@ -299,64 +303,64 @@ class BranchSync:
             branch, newest = self._branches.follow(moved_to) or self._branches.find() or ("", "")
         else:
             branch, newest = known, head
-        if (branch, newest) != (known, self.mirror.mark(CONFIRMED)):
-            self._set_marks(newest, branch)
+        if (branch, newest) != (known, self.mirror.ref(CONFIRMED)):
+            self._set_refs(newest, branch)
             if not newest:
-                self.mirror.start_over()
+                self.mirror.forget_shallow()
         with self.mirror.commit_lock:
             self.mirror.set_contact(began)
         return head or newest
 
-    def _set_marks(self, oid: str, branch: str) -> None:
-        """Stand at this commit, or at none, and throw away what was about to be pushed."""
+    def _set_refs(self, oid: str, branch: str) -> None:
+        """Set both refs to this commit, or to none, and discard commits that were not pushed."""
         with self.mirror.commit_lock:
             self.mirror.set_branch(branch)
-            # The tip first. One that is newer than what is confirmed is refused by the remote; one that does not
-            # descend from it would overwrite what others pushed, if a process died between the two.
-            self.mirror.set_mark(TIP, oid)
-            self.mirror.set_mark(CONFIRMED, oid)
+            # The tip first, in case the process dies between the two: the remote refuses a tip that is newer than
+            # `confirmed`, but a tip that does not descend from `confirmed` would overwrite what others pushed.
+            self.mirror.set_ref(TIP, oid)
+            self.mirror.set_ref(CONFIRMED, oid)
 
     def _is_current(self, confirmed: str, since: float, *, otherwise: bool = False) -> bool:
-        """Whether the remote's head is known to have been this commit at that instant or later."""
-        head = self.mirror.glance(self.mirror.branch or POINTER)
+        """Return whether the remote's head is known to have been this commit at `since` or later."""
+        head = self.mirror.local_head(self.mirror.branch or POINTER)
         if head is not None:
             return head == confirmed
         return otherwise or self.mirror.contact >= since
 
     def _contains(self, head: str, ancestor: str, base: str) -> bool:
-        """Whether a commit is `head` or one of its ancestors after `base`."""
+        """Return whether a commit is `head` or one of its ancestors after `base`."""
         at = head
         while at and at not in {ancestor, base}:
             try:
                 at = field_of(self.mirror.objects.read(at), b"parent")
             except MissingError:
-                return False  # beyond the edge of a shallow mirror
+                return False  # beyond the boundary of a shallow mirror
         return at == ancestor
 
-    def _can_see(self) -> None:
-        """The remote has answered. Nobody's heartbeat could be seen while it did not: silence counts from now."""
-        if self._blind:
-            self._blind = False
-            self._ledger.heartbeats.watch_anew()
+    def _remote_answered(self) -> None:
+        """Count the silence of workers from now on, if no heartbeat could be seen because the remote did not answer."""
+        if self._unanswered:
+            self._unanswered = False
+            self._state.heartbeats.restart_silence()
 
-    def _stand_at(self, commit: str) -> None:
-        if commit == self._at:
+    def _move_to(self, commit: str) -> None:
+        if commit == self._head:
             return
         if not commit:
-            # Somebody took the queue away, or there is none yet.
-            self._forget_all()
+            # The queue was deleted, or there is none yet.
+            self._reset()
             return
-        if self._at:
-            self._crowd.saw(self._authors(commit), now())
+        if self._head:
+            self._contention.record_pushes(self._authors(commit), now())
         try:
-            self._ledger.move_to(Tree(field_of(self.mirror.objects.read(commit), b"tree")))
+            self._state.move_to(Tree(field_of(self.mirror.objects.read(commit), b"tree")))
         except BaseException:
-            self._forget_all()
+            self._reset()
             raise
-        self._at = commit
+        self._head = commit
 
     def _authors(self, head: str) -> Iterator[str]:
-        """Who made the commits from here back to where the ledger stands."""
+        """Yield the authors of the commits from `head` back to the commit of the state."""
         at = head
         for _ in range(100):
             try:
@@ -365,26 +369,26 @@ class BranchSync:
                 return
             yield field_of(commit, b"author").partition("<")[2].partition(">")[0]
             at = field_of(commit, b"parent")
-            if at in {"", self._at}:
+            if at in {"", self._head}:
                 return
 
     def _commit(self, message: str) -> None:
-        made = self._ledger.commit()
+        made = self._state.commit()
         made.append(
-            commit_of(self._ledger.tree.write([]), self._at, int(self._clock.now()), message, by=self.mirror.name)
+            commit_of(self._state.tree.write([]), self._head, int(self._clock.now()), message, by=self.mirror.name)
         )
         self.mirror.objects.write(made)
-        self._at = made[-1].oid
-        self.mirror.set_mark(TIP, self._at)
+        self._head = made[-1].oid
+        self.mirror.set_ref(TIP, self._head)
 
-    def _forget_all(self) -> None:
-        """Begin with an empty ledger: what was taken in or applied in part must not be seen by anyone."""
-        heartbeats = self._ledger.heartbeats
-        self._ledger, self._at = self._new_ledger(), ""
-        # Or nobody would ever be silent for long enough where calls fail again and again.
-        self._ledger.heartbeats.remember(heartbeats)
+    def _reset(self) -> None:
+        """Start again with an empty state: one that was updated in part must not be used."""
+        heartbeats = self._state.heartbeats
+        self._state, self._head = self._new_state(), ""
+        # Keep the observations, or no worker would ever count as silent while calls keep failing.
+        self._state.heartbeats.copy_observations(heartbeats)
 
-    def _new_ledger(self) -> BranchState:
+    def _new_state(self) -> BranchState:
         return BranchState(self.mirror.objects, self._clock.monotonic)
 
 

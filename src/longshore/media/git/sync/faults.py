@@ -1,4 +1,4 @@
-"""What git says, in the words of `longshore.errors`: which repository, what is wrong, what to do."""
+"""Translates git's output into `longshore.errors`: which repository, what is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from longshore.errors import QueueError, QueueFullError, QueueUnavailableError, ReadOnlyQueueError
 from longshore.media.git.location import RepositoryLocation, masked
 
-# In this order: a message may hold several of these, and the first that fits is the one that explains the others.
+# `translate` checks these in a fixed order: a message may match several, and the first match is the real cause.
 _FULL = re.compile(r"no space left on device|disk quota exceeded|file too large|disk is full", re.IGNORECASE)
 _FORBIDDEN = re.compile(
     r"permission to .* denied|insufficient permission|unable to create temporary file|write access|read-only"
@@ -21,8 +21,8 @@ _LOGIN = re.compile(
     r"|returned error: 401|invalid credentials|access denied",
     re.IGNORECASE,
 )
-_STRANGER = re.compile(r"host key verification failed|no .* host key is known", re.IGNORECASE)
-_IMPOSTOR = re.compile(r"host identification has changed|host key .* has changed", re.IGNORECASE)
+_UNKNOWN_HOST = re.compile(r"host key verification failed|no .* host key is known", re.IGNORECASE)
+_CHANGED_HOST_KEY = re.compile(r"host identification has changed|host key .* has changed", re.IGNORECASE)
 _ABSENT = re.compile(
     r"repository .*not found|does not appear to be a git repository|not a git repository|returned error: 404"
     r"|no such file or directory|project you were looking for could not be found|does not exist",
@@ -31,14 +31,14 @@ _ABSENT = re.compile(
 _OWNER = re.compile(r"dubious ownership", re.IGNORECASE)
 _RATE = re.compile(r"returned error: 429|rate limit|too many requests", re.IGNORECASE)
 
-# How git says, on a push, that someone else was faster.
+# Git's messages for a push that lost against another one.
 _RACE = re.compile(
     r"\[rejected\]|non-fast-forward|fetch first|stale info|cannot lock ref|incorrect old value|failed to update ref"
     r"|reference already exists|failed to lock",
     re.IGNORECASE,
 )
 
-# What stands around the line that tells.
+# Lines around the one with the cause.
 _NOISE = re.compile(
     r"hint:|To |From |Please make sure you have|and the repository exists|fatal: Could not read from remote repository"
     r"|[@\s*]+$",
@@ -46,13 +46,13 @@ _NOISE = re.compile(
 )
 
 
-def lost_race(said: str) -> bool:
-    """Whether a push was refused only because the branch had moved on."""
-    return bool(_RACE.search(said)) and not _FULL.search(said)
+def lost_race(output: str) -> bool:
+    """Return whether a push was refused only because the branch had moved."""
+    return bool(_RACE.search(output)) and not _FULL.search(output)
 
 
 def no_git() -> QueueError:
-    """There is no git on this machine."""
+    """Return the error for a machine without git."""
     return QueueError(
         "The program 'git' was not found, and a git queue needs it. Install it (Debian: apt install git; macOS: "
         "xcode-select --install; Windows: git-scm.com), then open a new terminal."
@@ -60,15 +60,12 @@ def no_git() -> QueueError:
 
 
 def disk_full(where: object) -> QueueFullError:
-    """The disk under the mirror, or under the repository, is full."""
-    return QueueFullError(
-        f"The disk under '{where}' is full. Nothing was lost: what could not be written was not done. "
-        "Make room and go on."
-    )
+    """Return the error for a full disk under the repository."""
+    return QueueFullError(f"The disk under '{where}' is full. Nothing was lost. Free some space and try again.")
 
 
 def unusable(mirror: Path, error: OSError) -> Exception:
-    """What is wrong with the folder of the mirror; the same error where it is about something else."""
+    """Return the `QueueError` for an `OSError` in the mirror; the same error if it is about something else."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return _mirror_full(mirror)
     if isinstance(error, FileNotFoundError):
@@ -79,27 +76,27 @@ def unusable(mirror: Path, error: OSError) -> Exception:
 
 
 def unanswered(location: RepositoryLocation, seconds: float) -> QueueUnavailableError:
-    """The remote was reached or not, and says nothing."""
+    """Return the error for a remote that sends nothing, reachable or not."""
     return QueueUnavailableError(
         f"'{location.shown}' has not answered for {seconds:.0f} s. Check the network, the proxy and the server: "
         f"git ls-remote '{masked(location.git_url)}' should answer at once."
     )
 
 
-def translate(said: str, location: RepositoryLocation, *, into: Path | None = None) -> QueueError:
-    """The error to raise for what git said when it failed.
+def translate(output: str, location: RepositoryLocation, *, into: Path | None = None) -> QueueError:
+    """Return the error to raise for the output of a failed git command.
 
-    `into` is the mirror, where git was to bring something there; without it, git was to write to the repository.
+    `into` is the mirror if the command was to write to it (a fetch); without it, the command was a push.
     """
-    said = masked(said)
-    if into is not None and (own := _of_mirror(said, into)) is not None:
+    output = masked(output)
+    if into is not None and (own := _of_mirror(output, into)) is not None:
         return own
-    return _of_access(said, location, reading=into is not None) or _of_remote(said, location)
+    return _of_access(output, location, reading=into is not None) or _of_remote(output, location)
 
 
-def _of_mirror(said: str, mirror: Path) -> QueueError | None:
-    """What git could not do in the mirror. What the remote complains of, it marks as such."""
-    own = "\n".join(line for line in said.splitlines() if not line.startswith("remote:"))
+def _of_mirror(output: str, mirror: Path) -> QueueError | None:
+    """Return the error for a problem with the mirror, or None. Git prefixes the remote's messages with "remote:"."""
+    own = "\n".join(line for line in output.splitlines() if not line.startswith("remote:"))
     if _FULL.search(own):
         return _mirror_full(mirror)
     if str(mirror) in own and re.search(r"permission|read-only|unable to create", own, re.IGNORECASE):
@@ -107,64 +104,63 @@ def _of_mirror(said: str, mirror: Path) -> QueueError | None:
     return None
 
 
-def _of_access(said: str, location: RepositoryLocation, *, reading: bool) -> QueueError | None:
-    """Who may not do what, and by whose word."""
-    where, url, detail = location.shown, masked(location.git_url), _last_lines(said)
-    if _FULL.search(said) or _RATE.search(said):
+def _of_access(output: str, location: RepositoryLocation, *, reading: bool) -> QueueError | None:
+    """Return the error for a problem with the login or with permissions, or None."""
+    where, url, detail = location.shown, masked(location.git_url), _last_lines(output)
+    if _FULL.search(output) or _RATE.search(output):
         return None
-    if _IMPOSTOR.search(said):
+    if _CHANGED_HOST_KEY.search(output):
         return QueueError(
-            f"The server of '{where}' is not the one that ssh knows by this name ({detail}). If its owner says that it "
-            f"has a new key, let ssh forget the old one (ssh-keygen -R HOST) and connect once by hand: "
-            f"git ls-remote '{url}'"
+            f"The server of '{where}' is not the one that ssh knows by this name ({detail}). If its owner confirms a "
+            f"new key, remove the old one (ssh-keygen -R HOST) and connect once by hand: git ls-remote '{url}'"
         )
-    if _STRANGER.search(said):
+    if _UNKNOWN_HOST.search(output):
         return QueueError(
             f"ssh does not know the server of '{where}' yet ({detail}). Connect once by hand, compare its key with the "
-            f"one its owner names, and say yes: git ls-remote '{url}'"
+            f"one its owner published, and answer yes: git ls-remote '{url}'"
         )
-    if _LOGIN.search(said):
+    if _LOGIN.search(output):
         fix = (
-            "ssh needs a key that the server knows and that asks for no passphrase, or that an agent holds (ssh-add)"
+            "ssh needs a key that the server knows, without a passphrase or loaded in an agent (ssh-add)"
             if location.by_ssh
-            else "A token or a credential helper helps"
+            else "Use a token or a credential helper"
         )
         return QueueError(
-            f"'{where}' did not accept the login ({detail}). {fix}. Check that this works by hand, without being asked "
-            f"for a password: git ls-remote '{url}'"
+            f"'{where}' did not accept the login ({detail}). {fix}. Check that this command works without a prompt: "
+            f"git ls-remote '{url}'"
         )
-    if not _FORBIDDEN.search(said):
+    if not _FORBIDDEN.search(output):
         return None
     if reading:
         return QueueError(
             f"You may not read '{where}' ({detail}). Check the address and whose login git uses (git ls-remote "
-            f"'{url}'); a token needs the right to read and write the repository's contents."
+            f"'{url}'); a token needs permission to read and write the repository's contents."
         )
     return ReadOnlyQueueError(
-        f"You may not write to '{where}' ({detail}). Ask its owner for write access, and that branches whose names "
-        "start with 'longshore' are not protected."
+        f"You may not write to '{where}' ({detail}). Ask its owner for write access, and to remove the protection of "
+        "branches whose names start with 'longshore'."
     )
 
 
-def _of_remote(said: str, location: RepositoryLocation) -> QueueError:
-    """What is the matter with the repository or its server."""
-    where, detail = location.shown, _last_lines(said)
-    if _FULL.search(said):
+def _of_remote(output: str, location: RepositoryLocation) -> QueueError:
+    """Return the error for a problem with the repository or its server."""
+    where, detail = location.shown, _last_lines(output)
+    if _FULL.search(output):
         return disk_full(where)
-    if _RATE.search(said):
+    if _RATE.search(output):
         return QueueUnavailableError(
-            f"The server of '{where}' asks for fewer requests ({detail}). Wait a little; use fewer machines or larger "
-            "batches if this goes on."
+            f"The server of '{where}' limits the rate of requests ({detail}). Wait a little; use fewer machines or "
+            "larger batches if this continues."
         )
-    if _OWNER.search(said):
+    if _OWNER.search(output):
         return QueueError(
-            f"git does not trust '{where}', for it belongs to another user ({detail}). Fix: git config --global --add "
-            f"safe.directory '{location.path or where}'"
+            f"git does not trust '{where}', because it belongs to another user ({detail}). Fix: git config --global "
+            f"--add safe.directory '{location.path or where}'"
         )
-    if _ABSENT.search(said):
+    if _ABSENT.search(output):
         return QueueError(
-            f"There is no git repository at '{where}', or you may not see it ({detail}). Check the address; an empty "
-            "repository is made with: git init --bare PATH, or on the web page of your host."
+            f"There is no git repository at '{where}', or you may not see it ({detail}). Check the address, or create "
+            "an empty repository with: git init --bare PATH, or on the website of your git host."
         )
     return QueueUnavailableError(
         f"'{where}' does not answer now ({detail}). Check the network, the proxy and the address."
@@ -172,28 +168,28 @@ def _of_remote(said: str, location: RepositoryLocation) -> QueueError:
 
 
 def mirror_gone(mirror: Path) -> QueueError:
-    """Somebody has deleted the mirror while it was in use."""
+    """Return the error for a mirror that was deleted while it was in use."""
     return QueueError(
         f"This machine's mirror of the repository, '{mirror}', was deleted or damaged while it was in use. It is a "
-        "cache: delete what is left of it, start again, and it is made anew. The queue itself is not touched."
+        "cache: delete the rest of it and start again to create a new one. The queue itself is not affected."
     )
 
 
 def _mirror_full(mirror: Path) -> QueueFullError:
     return QueueFullError(
-        f"The disk under '{mirror}', this machine's mirror of the repository, is full. Nothing was lost: what could "
-        "not be written was not done. Make room and go on, or set XDG_CACHE_HOME to a folder on another disk."
+        f"The disk under '{mirror}', this machine's mirror of the repository, is full. Nothing was lost. "
+        "Free some space, or set XDG_CACHE_HOME to a folder on another disk."
     )
 
 
 def _mirror_closed(mirror: Path, reason: str) -> ReadOnlyQueueError:
     return ReadOnlyQueueError(
         f"This machine's mirror of the repository cannot be kept in the cache folder '{mirror.parent}' ({reason}). "
-        "Give yourself the right to write there, or set XDG_CACHE_HOME to a folder of your own."
+        "Give yourself write permission there, or set XDG_CACHE_HOME to a folder of your own."
     )
 
 
-def _last_lines(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not _NOISE.match(line)]
+def _last_lines(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not _NOISE.match(line)]
     telling = [line for line in lines if re.match(r"(fatal|error|remote|ssh|!|git)\b|.*denied", line, re.IGNORECASE)]
     return "; ".join(telling[:3] or lines[-3:])[:400] or "no reason given"

@@ -1,4 +1,4 @@
-"""Whose turn it is, of the processes of this machine, to talk to the remote; and what the one before found out."""
+"""The push lock: which process of this machine may contact the remote, and whether the one before it timed out."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from longshore.system.file_lock import FileLock
 
 
 class RemoteTurn(FileLock):
-    """The push lock. A remote that is silent is waited for by one process, not by one after the other."""
+    """The push lock. If the remote times out for one process, those that wait for the lock do not try as well."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / "longshore-push.lock")
         self._mark = folder / "longshore-silence"
-        self.in_vain = False
-        """Whether the remote was given up by another while this one waited for its turn."""
-        self.unanswered = False
-        """Whether it was given up in this turn."""
+        self.gave_up_meanwhile = False
+        """Whether the remote timed out for another process while this one waited for the lock."""
+        self.timed_out = False
+        """Whether the remote timed out for this process since it took the lock."""
 
     def __enter__(self) -> Self:
         asked = time.monotonic()
         super().__enter__()
-        self.in_vain, self.unanswered = instant_in(self._mark) >= asked, False
+        self.gave_up_meanwhile, self.timed_out = instant_in(self._mark) >= asked, False
         return self
 
     def give_up(self) -> None:
-        """The remote did not answer: say so to those who wait."""
-        self.unanswered = True
+        """Record that the remote timed out, for the processes that wait for the lock."""
+        self.timed_out = True
         self._mark.write_text(repr(time.monotonic()))
 
 
 def instant_in(file: Path) -> float:
-    """The instant that a process of this machine has noted, by the monotonic clock; long ago where there is none."""
+    """Return the monotonic instant that a process of this machine wrote to a file; minus infinity if there is none."""
     try:
-        noted = float(file.read_text())
+        written = float(file.read_text())
     except (FileNotFoundError, ValueError):
         return float("-inf")
-    # The clock begins anew when the machine does, and what was noted before may lie ahead for months.
-    return noted if noted <= time.monotonic() else float("-inf")
+    # A reboot resets the clock: an instant from before it may be months in the future, and is ignored.
+    return written if written <= time.monotonic() else float("-inf")
