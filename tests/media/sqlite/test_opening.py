@@ -70,7 +70,7 @@ async def test_a_database_of_something_else_is_named_and_left_as_it_is(file: Pat
     with closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE bookmark (url TEXT)")
     before = file.read_bytes()
-    assert "something else" in await refusal(file, ForeignQueueError)
+    assert "of another program" in await refusal(file, ForeignQueueError)
     assert file.read_bytes() == before
 
 
