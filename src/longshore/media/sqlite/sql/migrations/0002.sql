@@ -1,4 +1,5 @@
--- The parent of a follow-on job. By name, not by number: the parent may be pruned, or may never have been in this queue.
+-- The parent of a follow-on job. By name, not by number: the parent may be pruned, or may never have been in this
+-- queue.
 ALTER TABLE content ADD COLUMN parent_kind TEXT;
 ALTER TABLE content ADD COLUMN parent_key TEXT;
 ALTER TABLE content ADD COLUMN depth INTEGER NOT NULL DEFAULT 0;
