@@ -73,7 +73,7 @@ async def test_a_schema_with_other_tables_has_no_queue_yet(url: str) -> None:
 async def test_a_schema_that_cannot_become_a_queue_says_so_to_who_only_asks(url: str) -> None:
     name = locate(url).quoted_schema
     await run(url, f"create schema {name}; create table {name}.job (id int)")
-    with pytest.raises(ForeignQueueError, match="something else in our place"):
+    with pytest.raises(ForeignQueueError, match="is used by other tables"):
         await exists(url)
 
 
