@@ -193,7 +193,7 @@ def test_a_variable_that_is_called_like_a_setting_and_is_none_is_named_with_the_
     assert unknown_variables(environ={**ours, **strange}, folder=folder) == [
         "unknown setting LONGSHORE_LEESE; did you mean LONGSHORE_LEASE_SECONDS?",
         "unknown setting LONGSHORE_WORKER; did you mean LONGSHORE_WORKERS?",
-        "unknown setting LONGSHORE_ZZZ; `longshore config` lists those there are.",
+        "unknown setting LONGSHORE_ZZZ; `longshore config` lists all settings.",
     ]
 
 

@@ -1,6 +1,6 @@
 """Longshore runs scraping and document jobs on as many machines as you have.
 
-These are its public names; everything else is found in the module that says what it is.
+These are its public names; all other names are imported from their modules.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longshore.errors import (
     WorkerError,
 )
 
-# Not on use: it is called like its module, which would take its place.
+# Not imported lazily: the module of the same name would replace the function.
 from longshore.retry import retry
 from longshore.system.lazy_exports import lazy_exports
 
@@ -67,7 +67,7 @@ __all__ = [
     "stop_condition",
 ]
 
-if not TYPE_CHECKING:  # a type checker is to know each name
+if not TYPE_CHECKING:  # type checkers must see each name
     __getattr__ = lazy_exports(
         __name__,
         {

@@ -1,4 +1,4 @@
-"""Time, injected: the real clock, and a manual twin that moves only when told."""
+"""Injected time: the real clock, and a manual clock for tests that moves only by `advance`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from. Durations use `monotonic`; instants that are stored or shown use `now`."""
+    """A source of time. Durations use `monotonic`; instants that are stored or shown use `now`."""
 
     def now(self) -> float:
-        """Seconds since 1970, UTC."""
+        """Return the seconds since 1970, UTC."""
 
     def monotonic(self) -> float:
-        """Seconds from an unknown start; never goes back."""
+        """Return the seconds since an unknown start; never goes back."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return after that many seconds of this clock."""
+        """Return after `seconds` seconds of this clock."""
 
 
 class SystemClock:
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock for tests: stands still until `advance` moves it, and wakes the sleepers it passes."""
+    """A clock for tests: it stands still until `advance` moves it, which wakes the sleepers that are due."""
 
     def __init__(self, start: float = 1_700_000_000.0) -> None:
         self._start = start
@@ -59,7 +59,7 @@ class ManualClock:
         await woken
 
     def advance(self, seconds: float) -> None:
-        """Move time forward and wake everyone whose time has come."""
+        """Move the time forward and wake the sleepers that are due."""
         self._elapsed += seconds
         while self._sleepers and self._sleepers[0][0] <= self._elapsed:
             _, _, woken = heapq.heappop(self._sleepers)

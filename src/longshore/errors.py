@@ -1,29 +1,29 @@
 """Every error of Longshore, in one tree.
 
     LongshoreError
-    ├── UsageError                 what was asked cannot be done as asked (exit code 2)
+    ├── UsageError                 the request is wrong and cannot be carried out (exit code 2)
     │   ├── SettingsError          a setting is wrong, or two of them disagree
-    │   ├── UnknownSchemeError     no medium answers to this queue URL
+    │   ├── UnknownSchemeError     no medium has the scheme of this queue URL
     │   ├── HandlerFileError       the handler file is missing, broken, or has no handlers
     │   ├── UnknownKindError       a job's kind has no handler
     │   ├── InputFileError         a file of URLs or jobs cannot be read
     │   └── NotFoundError          no such job or run
     ├── QueueError                 the queue cannot do it (exit code 1)
-    │   ├── QueueUnavailableError  not now: busy, restarting, out of reach (retryable)
-    │   ├── ForeignQueueError      it is there, and it is not a Longshore queue
+    │   ├── QueueUnavailableError  it is busy, restarting or unreachable now (retryable)
+    │   ├── ForeignQueueError      it exists and is not a Longshore queue
     │   ├── NewerSchemaError       it was made by a newer Longshore
     │   ├── ReadOnlyQueueError     it cannot be written to
     │   └── QueueFullError         the disk under it is full
     └── WorkerError                an attempt failed
-        ├── ValidationError        the job's parameters are wrong; trying again cannot help
-        ├── ConnectionFailedError  the other side did not answer (retryable)
-        ├── ProcessingError        the work itself went wrong (retryable unless said otherwise)
-        ├── TimedOutError          it took longer than it may (retryable)
+        ├── ValidationError        the job's parameters are wrong (never retried)
+        ├── ConnectionFailedError  the server did not answer (retryable)
+        ├── ProcessingError        the work itself failed (retryable, unless the handler says otherwise)
+        ├── TimedOutError          it exceeded its timeout (retryable)
         ├── CrashedError           the process that did the work died (retryable)
-        └── SnoozeError            not now: the job comes back later, and no attempt is counted
+        └── SnoozeError            the job is postponed, and no attempt is counted
 
-Each class knows whether trying again may help (`retryable`) and how the command line ends (`exit_code`).
-Messages name the cause and the fix in the user's words.
+Each class says whether a retry may help (`retryable`) and which exit code the command line returns (`exit_code`).
+Messages name the cause and the fix in the user's vocabulary.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ import msgspec
 
 
 class LongshoreError(Exception):
-    """The root: everything Longshore raises on purpose."""
+    """The root of all errors that Longshore raises on purpose."""
 
     retryable: bool = False
     exit_code: ClassVar[int] = 1
 
 
 class UsageError(LongshoreError):
-    """What was asked cannot be done as asked."""
+    """The request is wrong and cannot be carried out."""
 
     exit_code = 2
 
@@ -54,7 +54,7 @@ class SettingsError(UsageError):
 
 
 class UnknownSchemeError(UsageError):
-    """No medium answers to this queue URL."""
+    """No medium has the scheme of this queue URL."""
 
 
 class HandlerFileError(UsageError):
@@ -74,7 +74,7 @@ class NotFoundError(UsageError):
 
 
 class QueueError(LongshoreError):
-    """The queue cannot do what was asked of it."""
+    """The queue cannot carry out the operation."""
 
 
 class QueueUnavailableError(QueueError):
@@ -84,7 +84,7 @@ class QueueUnavailableError(QueueError):
 
 
 class ForeignQueueError(QueueError):
-    """Something is there, and it is not a Longshore queue."""
+    """The file, folder or database exists and is not a Longshore queue."""
 
 
 class NewerSchemaError(QueueError):
@@ -102,7 +102,7 @@ class QueueFullError(QueueError):
 class WorkerError(LongshoreError):
     """An attempt at a job failed.
 
-    `retryable` is the class's opinion; a handler overrules it: `raise ProcessingError("gone", retryable=False)`.
+    `retryable` is the class default; a handler can override it: `raise ProcessingError("gone", retryable=False)`.
     """
 
     error_type: ClassVar[str] = "unknown"
@@ -115,26 +115,26 @@ class WorkerError(LongshoreError):
 
 
 class ValidationError(WorkerError):
-    """The job's parameters are wrong. Never retried: the same parameters fail the same way."""
+    """The job's parameters are wrong. Never retried, because the same parameters fail again."""
 
     error_type = "validation"
     retryable = False
 
 
 class ConnectionFailedError(WorkerError):
-    """The other side did not answer, or hung up."""
+    """The server did not answer, or closed the connection."""
 
     error_type = "connection"
 
 
 class ProcessingError(WorkerError):
-    """The work itself went wrong."""
+    """The work itself failed."""
 
     error_type = "processing"
 
 
 class TimedOutError(WorkerError):
-    """The attempt took longer than it may and was ended."""
+    """The attempt exceeded its timeout and was ended."""
 
     error_type = "timeout"
 
@@ -146,9 +146,9 @@ class CrashedError(WorkerError):
 
 
 class SnoozeError(WorkerError):
-    """Not now: the job is pending again after so many seconds, and no attempt is counted.
+    """A postponement: the job is pending again after `seconds` seconds, and no attempt is counted.
 
-    To raise it is to return `Snooze`, from wherever it is found out.
+    Raising it has the effect of returning `Snooze`, from any depth of the handler's code.
     """
 
     def __init__(self, message: str, seconds: float) -> None:
@@ -165,7 +165,7 @@ _LONGEST_SNOOZE = 100 * 365 * 24 * 3600
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of an error: plain text that can be stored, sent and shown."""
+    """The stored form of an error: plain text that can be stored, sent and shown."""
 
     error_type: str
     """`validation connection processing timeout crash` or `unknown`."""
@@ -182,18 +182,18 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """What failures of one type and exception are called: `timeout (TimedOutError)`."""
+        """The common label of failures with the same type and exception: `timeout (TimedOutError)`."""
         return f"{self.error_type} ({self.exception_name})" if self.exception_name else self.error_type
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Describe any exception. Those that are not Longshore's are sorted by what they are."""
+        """Return the failure of any exception. The error type of foreign exceptions depends on their class."""
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         expected = isinstance(error, ValidationError | TimedOutError | CrashedError)
         return cls(
             error_type=_error_type(error),
-            message=_storable(_words(error) or kind.__name__, _LONGEST_MESSAGE),
+            message=_storable(_message(error) or kind.__name__, _LONGEST_MESSAGE),
             exception=_storable(name, _LONGEST_MESSAGE),
             retryable=error.retryable if isinstance(error, LongshoreError) else True,
             traceback="" if expected else _storable(_traceback(error), _LONGEST_TRACEBACK),
@@ -209,10 +209,10 @@ _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 50_000
 
 
-def _words(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as fault:  # noqa: BLE001  an error that cannot say what it is must not cost more than itself
+    except Exception as fault:  # noqa: BLE001  a broken __str__ must not hide the error itself
         return f"{type(error).__name__} (it cannot be shown: its __str__ raised {type(fault).__name__})"
 
 
@@ -224,7 +224,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def _storable(text: str, longest: int) -> str:
-    """Text that any medium can keep: valid Unicode, of bounded length; of a long one, its end."""
+    """Return a text that any medium can store: valid Unicode of limited length; only the end of a longer one."""
     if len(text) > longest:
         text = f"… {text[-longest:]}"
     return text.encode("utf-8", "backslashreplace").decode()
@@ -233,7 +233,7 @@ def _storable(text: str, longest: int) -> str:
 def _error_type(error: BaseException) -> str:
     if isinstance(error, WorkerError):
         return error.error_type
-    # Names stand in for classes here, so that the core needs no HTTP library to know an HTTP error.
+    # Compared by name, so that the core recognizes HTTP errors without importing an HTTP library.
     ancestry = {f"{c.__module__.partition('.')[0]}.{c.__name__}" for c in type(error).__mro__}
     if isinstance(error, builtins.TimeoutError):
         return TimedOutError.error_type

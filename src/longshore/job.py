@@ -1,4 +1,4 @@
-"""A job: one durable unit of work, its states, and the moves between them that are legal."""
+"""A job: one durable unit of work, its states, and the legal transitions between them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEFAULT_MAX_ATTEMPTS = 4
 
 
 class State(StrEnum):
-    """Where a job stands. A delay is a field (`not_before`), not a state."""
+    """The state of a job. A delay is a field (`not_before`), not a state."""
 
     PENDING = "pending"
     CLAIMED = "claimed"
@@ -45,15 +45,15 @@ TRANSITIONS: dict[tuple[State, State], str] = {
     (State.FAILED, State.PENDING): "retry",
     (State.CANCELLED, State.PENDING): "retry",
 }
-"""Every legal move and what makes it. Nothing else changes a job's state; only prune removes a job."""
+"""Every legal transition and the operation that makes it. Nothing else changes a job's state; only prune deletes it."""
 
 FINISHED = frozenset({State.COMPLETED, State.FAILED, State.CANCELLED})
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be submitted. `(run, kind, key)` is what makes it unique; see `new_job` for the defaults.
+    """A job to be submitted. It is unique by `(run, kind, key)`; see `new_job` for the defaults.
 
-    One that no medium could keep is refused with a `UsageError` as it is made; its payload, as it is submitted.
+    The constructor raises `UsageError` for values that no medium can store; the payload is checked by `submit`.
     """
 
     run: str
@@ -61,11 +61,11 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     payload: JsonObject
     priority: int = 0
-    """Lower first; equal ones by age."""
+    """Lower numbers are claimed first; jobs of equal priority by age."""
     partition: str = ""
     host: str = ""
     not_before: float | None = None
-    """Not to be claimed before this instant (seconds since 1970, by the medium's clock)."""
+    """The job is not claimed before this instant (seconds since 1970, by the medium's clock)."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
     def __post_init__(self) -> None:
@@ -80,17 +80,17 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobName(msgspec.Struct, frozen=True):
-    """What a job is called within its run, on every medium."""
+    """The name of a job within its run, the same on every medium."""
 
     kind: str
     key: str
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its medium knows it."""
+    """A job as its medium stores it."""
 
     id: str
-    """Given by the medium; opaque. Across media a job is known by run, kind and key."""
+    """Assigned by the medium; opaque. Across media a job is identified by run, kind and key."""
     run: str
     kind: str
     key: str
@@ -99,14 +99,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     host: str = ""
     parent: JobName | None = None
-    """The job whose settlement submitted this one; None for one that was submitted from outside."""
+    """The job whose settlement submitted this one; None if it is not a follow-on job."""
     depth: int = 0
-    """How many jobs this one goes back to in its run: its parent's depth and one."""
+    """The number of its ancestors: its parent's depth plus one, or 0 without a parent."""
     state: State = State.PENDING
     epoch: int = 0
-    """Rises with every claim and is never reset: the fence."""
+    """Increases with every claim and is never reset: it fences off settlements under older leases."""
     attempts: int = 0
-    """Attempts that are over and count. A release or a snooze does not count; a crash or an expiry does."""
+    """The number of ended attempts. A release or a snooze does not count; a crash or an expiry does."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     not_before: float | None = None
     submitted_at: float = 0.0
@@ -114,19 +114,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     worker: str | None = None
     """The label of the worker that holds the job, or last settled it."""
     seconds: float | None = None
-    """How long the attempt that settled the job took."""
+    """The duration of the attempt that settled the job."""
     result: Json = None
     failure: Failure | None = None
-    """Why the last failed attempt failed; kept while the job waits for its retry."""
+    """The failure of the last failed attempt; kept while the job waits for its retry."""
 
     @property
     def attempt(self) -> int:
-        """The number of the attempt under way, from 1."""
+        """The number of the current attempt, from 1."""
         return self.attempts + 1
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of a job's history: an attempt that failed, or whose worker went silent."""
+    """One entry of a job's history: an attempt that failed or whose lease expired."""
 
     epoch: int
     worker: str
@@ -149,8 +149,8 @@ def new_job(
 ) -> NewJob:
     """Make a job to submit, or to return from a handler as a follow-on.
 
-    Without a key, a payload with a `url` is known by that URL's canonical form, any other by its whole content.
-    A follow-on job joins the run of the job it came from, whatever `run` says.
+    Without `key`, the key is that of the canonical form of the payload's `url`, or else that of the whole payload.
+    A follow-on job always joins the run of the job it came from; its `run` is ignored.
     """
     check_payload(payload, "A job's payload")
     url = payload.get("url")
@@ -174,12 +174,12 @@ def new_job(
 
 
 def number_of(job_id: str) -> int:
-    """The number that an id says, on media that number their jobs; 0, which no job has, for an id that says none."""
+    """Return the number in a job id, for media that number their jobs; 0, which no job has, if it is not a number."""
     return int(job_id) if job_id.isascii() and job_id.isdecimal() and len(job_id) <= 18 else 0
 
 
 def payload_key(payload: JsonObject) -> str:
-    """The SHA-256 of the payload's JSON with sorted keys: the key of a job that is not a URL."""
+    """Return the SHA-256 of the payload's JSON with sorted keys: the key of a job without a URL."""
     try:
         return hashlib.sha256(msgspec.json.encode(payload, order="sorted")).hexdigest()
     except UNFIT as error:

@@ -1,4 +1,4 @@
-"""A lease: the right of one worker to one job, for a while."""
+"""A lease: the exclusive right of one worker to one job, for a limited time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DEFAULT_LEASE = timedelta(seconds=300)
 
 
 class WorkerId(msgspec.Struct, frozen=True):
-    """Who holds a lease: a label a person may choose, and an incarnation that nobody can.
+    """The holder of a lease: a label that a person may choose, and a random incarnation.
 
-    Leases belong to both, so two workers started with one label never share a lease.
+    Leases belong to both together, so two workers started with the same label never share a lease.
     """
 
     label: str
@@ -30,21 +30,21 @@ class WorkerId(msgspec.Struct, frozen=True):
 
     @classmethod
     def new(cls, label: str | None = None) -> WorkerId:
-        """A fresh incarnation; without a label, one is made of host, process id and chance."""
-        chance = secrets.token_hex(4)
+        """Return a new incarnation; without `label`, the label is made of host name, process id and random digits."""
+        digits = secrets.token_hex(4)
         if label is None:
-            label = f"{socket.gethostname().partition('.')[0]}_{os.getpid()}_{chance[:6]}"
-        return cls(label, f"{label}/{chance}{secrets.token_hex(4)}")
+            label = f"{socket.gethostname().partition('.')[0]}_{os.getpid()}_{digits[:6]}"
+        return cls(label, f"{label}/{digits}{secrets.token_hex(4)}")
 
     def __str__(self) -> str:
         return self.label
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A claimed job in a worker's hands.
+    """A claimed job and the worker that holds it.
 
-    The lease lasts while its worker keeps renewing; `deadline` is when it ends if the worker never does (seconds since
-    1970 by the medium's clock; on media without a clock of their own, a guess for people).
+    The lease lasts while its worker keeps renewing; `deadline` is when it ends without a renewal (seconds since 1970 by
+    the medium's clock; on media without their own clock, an estimate for display).
     """
 
     job: Job
@@ -61,14 +61,14 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """The name of a lease: which job, and which claim of it."""
+    """The identity of a lease: the job, and the epoch of its claim."""
 
     job_id: str
     epoch: int
 
 
 class Want(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker asks for when it claims. An absent filter lets everything through."""
+    """The request of a worker that claims jobs. A filter that is None matches everything."""
 
     worker: WorkerId
     limit: int = 1
@@ -77,18 +77,18 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
     kinds: frozenset[str] | None = None
     partitions: frozenset[str] | None = None
     without_hosts: frozenset[str] = frozenset()
-    """Hosts whose jobs are not wanted now: closed ones, and those of which the worker has enough."""
+    """Hosts whose jobs are not wanted now: hosts in cooldown, and hosts of which the worker holds enough jobs."""
 
     def __post_init__(self) -> None:
         lease_seconds(self.lease)
         check_whole(self.limit, 0, BIGGEST, "The number of jobs to claim")
         check_texts(
             (self.run or "", *(self.kinds or ()), *(self.partitions or ()), *self.without_hosts),
-            "The runs, kinds, partitions and hosts asked for",
+            "The requested runs, kinds, partitions and hosts",
         )
 
     def matches(self, run: str, kind: str, partition: str) -> bool:
-        """Whether a job of this run, kind and partition is wanted, if its host is."""
+        """Return whether the filters match this run, kind and partition. Hosts are not checked."""
         return (
             (self.run is None or self.run == run)
             and (self.kinds is None or kind in self.kinds)
@@ -97,8 +97,8 @@ class Want(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lease_seconds(lease: timedelta) -> float:
-    """The length of a lease. Raises `UsageError` for one that would never hold, or longer than anyone lives."""
+    """Return the length of a lease in seconds. Raises `UsageError` if it is 0 or more than 100 years."""
     check_duration(lease, "The length of a lease")
     if not lease:
-        raise UsageError("The length of a lease must be more than nothing, or nobody would ever hold one")
+        raise UsageError("The length of a lease must be more than 0 seconds, or it would expire at once")
     return lease.total_seconds()

@@ -1,4 +1,4 @@
-"""Outcomes: a handler's verdict on one attempt, and the settlement that writes it down."""
+"""Outcomes: the result of one attempt, and the settlement that records it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from longshore.stored import BIGGEST, Json, check_duration, check_seconds, check
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
-    """Done. The result and the follow-on jobs become visible together with the settlement, or not at all.
+    """A success. The result and the follow-on jobs become visible together with the settlement, or not at all.
 
-    `result` is anything JSON can say; a `msgspec.Raw` is taken as JSON already encoded.
+    `result` is any JSON value; a `msgspec.Raw` is JSON that is already encoded.
     """
 
     result: Json = None
@@ -23,9 +23,9 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """It went wrong. A retryable failure goes back to pending while attempts are left, otherwise the job fails.
+    """A failure. If it is retryable and attempts are left, the job is pending again; otherwise the job fails.
 
-    `max_attempts`, where given, replaces the job's own limit from now on: the handler knows better than the submitter.
+    `max_attempts`, if given, replaces the job's own limit from now on: the handler overrides the submitter.
     """
 
     failure: Failure
@@ -39,7 +39,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Snoozed(msgspec.Struct, frozen=True, tag="snoozed"):
-    """Not now: pending again after `delay`. Costs no attempt."""
+    """A postponement: the job is pending again after `delay`. Costs no attempt."""
 
     delay: timedelta
 
@@ -48,19 +48,19 @@ class Snoozed(msgspec.Struct, frozen=True, tag="snoozed"):
 
 
 class Released(msgspec.Struct, frozen=True, tag="released"):
-    """Given back untouched: pending again at once. Costs no attempt."""
+    """A job given back without work on it: pending again at once. Costs no attempt."""
 
 
 Outcome = Completed | Failed | Snoozed | Released
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """An outcome with the lease that entitles to it."""
+    """An outcome, and the lease under which the attempt ran."""
 
     lease: Lease
     outcome: Outcome
     seconds: float | None = None
-    """How long the attempt took."""
+    """The duration of the attempt."""
 
     def __post_init__(self) -> None:
         if self.seconds is not None:

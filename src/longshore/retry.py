@@ -1,4 +1,4 @@
-"""`@retry`: try a function again, inside one attempt at a job."""
+"""`@retry`: retry a function within one attempt at a job."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longshore.errors import LongshoreError
 F = TypeVar("F", bound=Callable[..., object])
 
 LONGEST_WAIT = 60.0
-"""Seconds; no wait between two tries is longer."""
+"""The longest wait between two calls (seconds)."""
 
 
 @overload
@@ -31,22 +31,22 @@ def retry(
     backoff_factor: float = 2,
     exceptions: tuple[type[Exception], ...] | type[Exception] = (Exception,),
 ) -> F | Callable[[F], F]:
-    """Call a plain or async function again when it raises one of these exceptions, up to `max_attempts` calls in all.
+    """Call a plain or async function again if it raises one of `exceptions`, up to `max_attempts` calls in all.
 
-    The waits begin at one second and grow by `backoff_factor`, up to a minute, each with up to a second added by
-    chance. An error of Longshore's that says it is not retryable is not retried. The last error is raised as it is.
-    The time counts as the handler's: its timeout ends the waiting, too.
+    The waits begin at one second and grow by `backoff_factor`, up to a minute, each with up to a second of random
+    jitter. A Longshore error that is not retryable is not retried. The last error is raised unchanged. The waits count
+    as the handler's time: its timeout ends them, too.
     """
 
-    def worth_it(error: Exception) -> bool:
+    def is_retryable(error: Exception) -> bool:
         return isinstance(error, exceptions) and not (isinstance(error, LongshoreError) and not error.retryable)
 
     def decorate(decorated: F) -> F:
-        # Imported where it is used, so that `import longshore` stays fast.
+        # Imported on use, so that `import longshore` stays fast.
         import stamina
 
         again = stamina.retry(
-            on=worth_it,
+            on=is_retryable,
             attempts=max_attempts,
             timeout=None,
             wait_initial=1.0,

@@ -1,7 +1,7 @@
-"""What every medium can keep: JSON that can be read back, and the bounds of numbers, instants, durations and texts.
+"""The values that every medium can store: readable JSON, and limits of numbers, instants, durations and texts.
 
-One value that a medium cannot read again would stop a listing for everybody. So it is refused where it is made or
-written, by a `UsageError` that names it, before anything of it is stored.
+A stored value that cannot be read again would break every listing that contains it. So such a value is refused when it
+is created or written, with a `UsageError` that names it, before any part of it is stored.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ JsonObject: TypeAlias = dict[str, Json]
 """An object read from JSON, such as the payload of a job."""
 
 DEEPEST = 200
-"""How many lists and dicts may lie within one another; readers have a stack to keep."""
+"""The maximum nesting of lists and dicts, so that readers do not overflow their stack."""
 BIGGEST = 2**31 - 1
-"""Of priorities and limits, either way."""
+"""The greatest priority or limit; its negative is the least."""
 MOST = 10**9
-"""Of claims, attempts and ancestors: what counts up stays far below what a column of a database holds."""
+"""The greatest number of claims, attempts and ancestors, far below the maximum of a database column."""
 LATEST = 253_402_300_799.0
 """The last second of the year 9999, in seconds since 1970."""
 LONGEST = timedelta(days=36_525)
 """A hundred years."""
 UNFIT = (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError, msgspec.MsgspecError)
-"""What is raised for a value that JSON cannot say, or that is not JSON."""
+"""The errors raised for a value that JSON cannot represent, or for a text that is not JSON."""
 
 _NEVER_TOO_DEEP = 2 * DEEPEST
-"""In so few bytes nothing opens and closes that often."""
+"""JSON of at most this many bytes has too few brackets to be nested too deep."""
 _TEXT = re.compile(rb'"[^"]*"')
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
-_NUMBER = (int, float)  # named once: a union would be made anew with every call
+_NUMBER = (int, float)  # a constant: a union would be created again by every call
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _skip = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def encode(value: Any, what: str = "A value") -> bytes:
-    """A value as JSON that is stored. Raises `UsageError` for one that could not be read back.
+    """Return a value as JSON to store. Raises `UsageError` if it could not be read again.
 
-    A `msgspec.Raw` is JSON already; it is believed only after a look.
+    A `msgspec.Raw` is already encoded JSON; it is validated.
     """
     try:
         encoded = _encode(value)
         if type(value) is dict and _is_plain(value):
             return encoded
-        # A whole look only at what we did not write ourselves; but JSON of others may be a part of the value as well.
+        # Decode completely only JSON that was not encoded here; a part of the value may be such JSON, too.
         (_decode if type(value) is msgspec.Raw else _skip)(encoded)
         if not encoded.isascii():
             encoded.decode()
@@ -72,9 +72,9 @@ def encode(value: Any, what: str = "A value") -> bytes:
 
 
 def _is_plain(value: dict[Any, Any]) -> bool:
-    """Whether there is nothing in it but texts, numbers and flat lists of them: what was encoded can be read back.
+    """Return whether a dict holds only texts, numbers and flat lists of them, so that its JSON is certainly readable.
 
-    As most values are, and to look at what they are made of takes less than to look at the JSON.
+    This holds for most values, and checking the types costs less than checking the JSON.
     """
     for part in value.values():
         kind = type(part)
@@ -90,12 +90,12 @@ def _is_plain(value: dict[Any, Any]) -> bool:
 
 
 def refusal(error: Exception, what: str) -> UsageError:
-    """What to raise for one of `UNFIT`."""
+    """Return the error to raise for one of `UNFIT`."""
     return UsageError(f"{what} cannot be stored: {_reason(error)}")
 
 
 def check_texts(texts: Iterable[str], what: str) -> None:
-    """Raises `UsageError` where one of them is no text, or has half of a character (a lone surrogate)."""
+    """Raise `UsageError` if one of `texts` is not a text or has a lone surrogate (half of a character)."""
     try:
         "".join(texts).encode()
     except (TypeError, UnicodeEncodeError) as error:
@@ -103,19 +103,19 @@ def check_texts(texts: Iterable[str], what: str) -> None:
 
 
 def check_payload(payload: object, what: str) -> None:
-    """Raises `UsageError` for what is no dict."""
+    """Raise `UsageError` if `payload` is not a dict."""
     if not isinstance(payload, dict):
         raise UsageError(f"{what} must be a dict, not a {type(payload).__name__}")
 
 
 def check_whole(number: int, least: int, most: int, what: str) -> None:
-    """Raises `UsageError` for what is no whole number between the two."""
+    """Raise `UsageError` if `number` is not a whole number from `least` to `most`."""
     if type(number) is not int or not least <= number <= most:
         raise UsageError(f"{what} must be a whole number from {least} to {most}, not {_shown(number)}")
 
 
 def check_instant(instant: float, what: str) -> None:
-    """Raises `UsageError` for what is no instant between the years 1970 and 9999."""
+    """Raise `UsageError` if `instant` is not between the years 1970 and 9999."""
     if not isinstance(instant, _NUMBER) or not 0 <= instant <= LATEST:
         raise UsageError(
             f"{what} must be an instant between the years 1970 and 9999, in seconds since 1970, not {_shown(instant)}"
@@ -123,15 +123,15 @@ def check_instant(instant: float, what: str) -> None:
 
 
 def check_seconds(seconds: float, what: str) -> None:
-    """Raises `UsageError` for a number of seconds that is none."""
+    """Raise `UsageError` if `seconds` is not a finite number."""
     if not isinstance(seconds, _NUMBER) or not abs(seconds) <= sys.float_info.max:
         raise UsageError(f"{what} must be a finite number, not {_shown(seconds)}")
 
 
 def check_duration(duration: timedelta, what: str) -> None:
-    """Raises `UsageError` for what is no duration from nothing to a hundred years."""
+    """Raise `UsageError` if `duration` is not between 0 and 100 years."""
     if not isinstance(duration, timedelta) or not timedelta(0) <= duration <= LONGEST:
-        raise UsageError(f"{what} must be a duration from nothing to 100 years, not {_shown(duration)}")
+        raise UsageError(f"{what} must be a duration from 0 to 100 years, not {_shown(duration)}")
 
 
 def _is_deep(encoded: bytes) -> bool:
@@ -141,13 +141,13 @@ def _is_deep(encoded: bytes) -> bool:
     for _ in range(DEEPEST):
         if not brackets:
             return False
-        # Takes away what holds nothing, and so exactly the innermost level.
+        # Removes the empty brackets, which are exactly the innermost level.
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
 
 
 def _brackets(encoded: bytes) -> bytes:
-    """The brackets of JSON without those in texts, all of one kind. Most large values have none in texts."""
+    """Return the brackets of JSON, all as `[]`, without those in texts. Most large values have none in texts."""
     marks = encoded.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_ONE_KIND, _NO_MARKS).replace(b'""', b"")
     return _TEXT.sub(b"", marks) if b'"' in marks else marks
 
@@ -162,6 +162,6 @@ def _reason(error: Exception) -> str:
 
 def _shown(value: object) -> str:
     if isinstance(value, int) and value.bit_length() > 100:
-        return f"one of {value.bit_length()} bits"  # Python refuses to write out the very long ones
+        return f"one of {value.bit_length()} bits"  # Python refuses to convert very long ones to text
     shown = repr(value)
     return shown if len(shown) <= 40 else f"{shown[:40]}…"

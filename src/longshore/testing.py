@@ -1,4 +1,4 @@
-"""For tests of your own handlers: run one on a job in memory, without a queue, a worker or a network.
+"""Tools for tests of your own handlers: run one on a job in memory, without a queue, a worker or a network.
 
 from longshore.testing import Completed, run_handler
 
@@ -46,15 +46,15 @@ __all__ = [
 ]
 
 Page = str | bytes | int | JsonObject | list[Json] | Response | Exception
-"""What a fake page may be: text, bytes, a status, something sent as JSON, a whole `Response`, an error to raise."""
+"""A fake page: text, bytes, a status, a value sent as JSON, a complete `Response`, or an error to raise."""
 Pages = Mapping[str, Page] | Callable[[str], Page]
 
 
 class FakeHttp(Http):
-    """Answers from a dict of pages by URL, or from a function of the URL; never from the network.
+    """An HTTP client that answers from a dict of pages by URL, or from a function of the URL; never from the network.
 
-    A URL that is not in the dict fails the attempt, and says so. `asked` lists the URLs asked for, in order. Nothing is
-    tried again, and no robots.txt is asked for.
+    A URL that is not in the dict fails the attempt with a message. `asked` lists the requested URLs in order. There are
+    no retries, and no robots.txt is requested.
     """
 
     def __init__(self, pages: Pages | None = None) -> None:
@@ -63,7 +63,7 @@ class FakeHttp(Http):
 
 
 class _Pages:
-    """The transport that stands in for the network."""
+    """The transport that replaces the network."""
 
     def __init__(self, pages: Pages, asked: list[str]) -> None:
         self._pages = pages
@@ -106,7 +106,7 @@ def make_job(
     max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     clock: Clock | None = None,
 ) -> Job:
-    """A claimed job as a handler is given it, its payload passed through JSON as every queue does."""
+    """Return a claimed job as a handler receives it; the payload is converted to JSON and back, as every queue does."""
     new = new_job(kind, msgspec.json.decode(msgspec.json.encode(payload or {})), run=run)
     return Job(
         id="1",
@@ -133,11 +133,11 @@ def run_handler(
     http: Pages | None = None,
     clock: Clock | None = None,
 ) -> Outcome:
-    """Run one attempt and return its outcome, with a result already read back from JSON.
+    """Run one attempt and return its outcome, with the result decoded from JSON.
 
     Takes plain and async handlers and `Worker` classes, and may be called from plain and async tests. The kit is a real
-    one, except that `kit.http` answers from `http`. With a `ManualClock`, the attempt times out when that clock passes
-    the handler's timeout: let a fake page move it. A class with several kinds needs `kind`.
+    one, but `kit.http` answers from `http`. With a `ManualClock`, the attempt times out when that clock passes the
+    handler's timeout: a fake page may advance it. A class with several kinds needs `kind`.
     """
     chosen = handler if isinstance(handler, Handler) else _of_class(handler, kind)
     time = clock or SystemClock()
@@ -149,7 +149,7 @@ def run_handler(
 
 
 def _without_loop(function: Callable[[], Outcome]) -> Outcome:
-    """Call it where no event loop runs, as a worker does: here, or from an async test in a thread beside it."""
+    """Call `function` where no event loop runs, as a worker does: here, or for an async test in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -166,17 +166,17 @@ def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcom
             value = asyncio.run(_in_time(handler, job, AsyncKit(log, JustHttp(http), job), clock))
         else:
             value = _plain(handler, job, log, http, clock)
-    except Exception as error:  # noqa: BLE001 (whatever the handler raises is its outcome)
+    except Exception as error:  # noqa: BLE001 (any error of the handler becomes its outcome)
         return outcome_of_error(handler, job, error)
     return outcome_of(handler, job, value)
 
 
 async def _in_time(handler: Handler, job: Job, kit: AsyncKit, clock: Clock) -> object:
-    # The limit first: it must count before the handler can move a manual clock.
+    # The limit first: its sleep must begin before the handler can advance a manual clock.
     limit = asyncio.ensure_future(clock.sleep(handler.timeout.total_seconds()))
     work = asyncio.ensure_future(handler.invoke(job, kit))
     await first_of(limit, work)
-    # Both may be done: a page that moves the clock past the timeout also answers at once.
+    # Both may be done: a page that advances the clock past the timeout also answers at once.
     if not limit.cancelled():
         raise _timed_out(handler)
     return work.result()
@@ -189,7 +189,7 @@ def _plain(handler: Handler, job: Job, log: FilteringBoundLogger, http: FakeHttp
         value = handler.invoke(job, SyncKit(log, JustHttp(fetch), job))
     finally:
         fetch.close()
-    # A worker kills the process at the timeout; here the handler can only be judged when it is through.
+    # A worker kills the process at the timeout; here the duration can only be checked after the handler returned.
     if clock.monotonic() - started > handler.timeout.total_seconds():
         raise _timed_out(handler)
     return value

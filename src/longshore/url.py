@@ -1,4 +1,4 @@
-"""URLs: their canonical form, the key made of it, the host politeness is counted by, and a form safe to show."""
+"""URLs: their canonical form, the key made of it, the host that rate limits apply to, and a form safe to show."""
 
 from __future__ import annotations
 
@@ -6,58 +6,58 @@ import hashlib
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-# Parameters that name the visitor or the campaign, never the page.
+# Parameters that identify the visitor or the campaign, never the page.
 _TRACKING = re.compile(
     r"^(utm_\w+|gclid|gclsrc|dclid|gbraid|wbraid|fbclid|msclkid|yclid|twclid|ttclid|igshid|mc_cid|mc_eid|_ga|_gl)$"
 )
-# A URL like this is its own canonical form. Most URLs of a large file are, and the full way costs 20 times as much.
-# Not one with a `.` or `..` for a segment, which the full way resolves, nor with several parameters, which it sorts.
+# A URL like this is its own canonical form. Most URLs of a large file are, and full parsing costs 20 times as much.
+# It has no `.` or `..` segment, which full parsing would resolve, and at most one parameter: several would be sorted.
 _ALREADY_CANONICAL = re.compile(
     r"https?://(?P<host>[a-z0-9.-]+)(?![^?]*/\.\.?(?:[/?]|\Z))/[A-Za-z0-9._~/-]*"
     r"(?:\?(?P<parameter>[A-Za-z0-9_-]+)=[A-Za-z0-9._-]*)?\Z"
 )
-_SCHEME = r"[a-z][a-z0-9+.-]+"  # two letters at least: one is a drive, or a user
+_SCHEME = r"[a-z][a-z0-9+.-]+"  # two letters at least: a single one is a drive, or a user
 _WHOLE = re.compile(rf"\s*(?P<scheme>{_SCHEME})://", re.IGNORECASE)
-# Slashes or a colon short of a URL: `postgresql:/`, `postgres//`.
+# A URL with a missing slash or colon: `postgresql:/`, `postgres//`.
 _MISTYPED = re.compile(rf"\s*{_SCHEME}(:/|//)/*", re.IGNORECASE)
-# What is before the first colon is shown as the user's name, unless what follows says that it may be a token.
+# The text before the first colon is shown as the user name, unless the text after it suggests a token.
 _NAMED = re.compile(r"[^/?#@:\s]*:(?!(x-oauth-basic)?@|[/?#])")
-# Where a password has a place of its own, who stands alone is a user; elsewhere it may be a token.
+# In these schemes, `user@host` (no colon) has a user name before the `@`; in other schemes it may be a token.
 _LOGINS = {"postgresql", "postgres", "ssh", "git+ssh"}
 _LONE = re.compile(r"[^/?#@:\s]+")
 _IN_FILES = {"sqlite", "dir", "file", "git+file", "memory"}
 _PAGES = {"http", "https"}
 _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
-# The beginning of a page's address: a host, perhaps a port, and the end of both.
+# The beginning of a page's address: a host and an optional port, up to their end.
 _HOST = re.compile(r"(\[[^\]\s]*\]|[^/?#@:\s]*)(:\d+)?(?=[/?#\s]|\Z)")
-# A password may hold a space that nobody encoded; behind the host, a space ends the address of a page.
+# A password may hold a space that was not encoded; after the host, a space ends the address of a page.
 _PAGE_CREDENTIALS = re.compile(r"(?:[^/\n]*@)?(?:\S*@)?")
-# As it was typed, a `#` in a password included.
+# The text as it was typed: a `#` may be part of a password.
 _SECRET_PARAMETER = re.compile(
     r"[?&#][^=&\s]*(?:passw(?:or)?d|secret|token|api[_-]?key|auth(?!or))[^=&\s]*=(?P<secret>[^&\s]*)", re.IGNORECASE
 )
 _SECRET_SESSION = re.compile(
     r"[?&](?:[^=&\s]*(?:signature|credential|sess(?:ion)?[_-]?id|jwt)[^=&\s]*|sid|sig|pwd|pass)=(?P<secret>[^&#\s]*)"
-    # Some sites keep it in the path.
+    # Some sites put the session id in the path.
     r"|;[a-z]*sess(?:ion)?id=(?P<segment>[^/?#;&\s]*)",
     re.IGNORECASE,
 )
-# Known by their looks, whatever they are called: keys of Google, GitHub, Slack, Stripe and of language models.
+# Secrets recognized by their format, under any name: keys of Google, GitHub, Slack, Stripe and of language models.
 TOKEN = re.compile(
     r"(?<![\w-])(?:AIza[\w-]{35}|gh[pousr]_\w{36,}|github_pat_\w{22,}|xox[abeprs]-[\w-]{10,}|sk_(?:live|test)_\w{16,}"
     r"|sk-(?:proj-|ant-)?\w{32,})"
 )
 _IN_TEXT = re.compile(rf"(?<![a-z0-9+.-]){_SCHEME}://(?:[^/@:\s]*:[^/\n]*@)?[^\s'\"<>]*", re.IGNORECASE)
-# Letters that older rules for names replaced by others (and two invisible ones, which they dropped).
+# Letters that the older IDNA rules replaced by others (and two invisible ones, which they removed).
 _DEVIATING = re.compile("[ßς\u200c\u200d]")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def canonical_url(url: str) -> str:
-    """One spelling for all spellings of a URL that certainly name the same page.
+    """Return one spelling for all spellings of a URL that certainly name the same page.
 
-    The fragment and tracking parameters are dropped, the query is sorted, scheme and host are in lower case, and a
-    default port is left out. The case of the path and every parameter that may mean something are kept.
+    The fragment and tracking parameters are removed, the query is sorted, scheme and host are in lower case, and a
+    default port is left out. The case of the path and all other parameters are kept.
     """
     already = _ALREADY_CANONICAL.match(url)
     if already and not _TRACKING.match(already["parameter"] or ""):
@@ -65,17 +65,17 @@ def canonical_url(url: str) -> str:
     try:
         return _canonical(url.strip())
     except ValueError:
-        return url.strip()  # no URL by any standard (a port that is no number, say): it is its own only spelling
+        return url.strip()  # not a valid URL (for example, its port is not a number): it has no other spelling
 
 
 def _canonical(url: str) -> str:
-    # Imported where it is used: it brings half of the standard library's HTTP along.
+    # Imported on use, because it loads half of the standard library's HTTP modules.
     from w3lib.url import canonicalize_url
 
     if not url.isascii():
         given = urlsplit(url)
-        user, at, place = given.netloc.rpartition("@")
-        url = urlunsplit(given._replace(netloc=f"{user}{at}{_in_ascii(place)}"))
+        user, at, host = given.netloc.rpartition("@")
+        url = urlunsplit(given._replace(netloc=f"{user}{at}{_in_ascii(host)}"))
     parts = urlsplit(canonicalize_url(url))
     if not parts.netloc and parts.scheme in _PAGES:
         raise ValueError("it names no host")
@@ -92,9 +92,10 @@ def _canonical(url: str) -> str:
 
 
 def _in_ascii(host: str) -> str:
-    """A host's name as name servers know it, so that both spellings are one host; as it is where it has no such form.
+    """Return a host name in its ASCII form, so that both spellings are one host; unchanged if it has no such form.
 
-    What Python's codec makes of ß and the like is another name, that of another site: straße.de is not strasse.de.
+    Letters such as ß are encoded here, because Python's codec would turn them into the name of another site: straße.de
+    is not strasse.de.
     """
     if host.isascii():
         return host
@@ -109,13 +110,13 @@ def _in_ascii(host: str) -> str:
 
 
 def url_key(url: str) -> str:
-    """The key of a URL's job: the SHA-256 of its canonical form, in hexadecimal."""
-    # Half a character too has a key: that it cannot be stored is for others to say.
+    """Return the key of a URL's job: the SHA-256 of its canonical form, in hexadecimal."""
+    # A lone surrogate must not raise here: the job's own check refuses it.
     return hashlib.sha256(canonical_url(url).encode(errors="surrogatepass")).hexdigest()
 
 
 def host_of(url: str) -> str:
-    """What politeness is counted by: the host in lower case, with the port where it is not the usual one."""
+    """Return the host that rate limits apply to: in lower case, with the port if it is not the default one."""
     if plain := _ALREADY_CANONICAL.match(url):
         return plain["host"]
     try:
@@ -130,12 +131,12 @@ def host_of(url: str) -> str:
 
 
 def mask_url(url: str) -> str:
-    """The URL with what is secret in it replaced by `***`, for logs, errors and screens.
+    """Return the URL with its secrets replaced by `***`, for logs, errors and screens.
 
-    Secret are a password, parameters named like one, what looks like a known kind of key, and a user name that stands
-    alone, for it may be a token: but not that of a database, or of ssh. The text may be mistyped: whatever may be part
-    of a password is hidden, up to the last `@`. In the address of a page an `@` behind the host is part of the path and
-    hides nothing.
+    Secrets are a password, parameters with a name like a password's, keys in a known format, and a user name without a
+    password, because it may be a token (except for databases and ssh). The text may be misspelled: everything that may
+    be part of a password is masked, up to the last `@`. In the address of a page, an `@` after the host is part of the
+    path and masks nothing.
     """
     secrets = [found.span("secret") for found in _SECRET_PARAMETER.finditer(url) if found["secret"]]
     secrets += [found.span(name) for found in _SECRET_SESSION.finditer(url) if found[name := found.lastgroup or 0]]
@@ -151,12 +152,12 @@ def mask_url(url: str) -> str:
 
 
 def mask_urls(text: str) -> str:
-    """Any text, with what is secret in its URLs replaced by `***`."""
+    """Return a text with the secrets in its URLs replaced by `***`."""
     return _IN_TEXT.sub(lambda found: mask_url(found[0]), text)
 
 
 def _credentials(url: str) -> tuple[int, int] | None:
-    """Where the password, or the token, of a URL begins and ends; None where there is none."""
+    """Return the begin and end of the password or token in a URL; None if there is none."""
     last = url.rfind("@")
     if last < 0:
         return None

@@ -32,8 +32,8 @@ def test_a_file_need_not_name_any(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('PARTITIONS = "CA,TX"', "no list of names"),
-        ("PARTITIONS = 7", "no list of names"),
+        ('PARTITIONS = "CA,TX"', "not a list of names"),
+        ("PARTITIONS = 7", "not a list of names"),
         ('PARTITIONS = ["CA", 7]', "holds 7"),
         ('PARTITIONS = ["CA", "TX", "CA"]', "lists CA more than once"),
     ],

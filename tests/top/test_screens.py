@@ -376,7 +376,7 @@ async def test_help_explains_the_keys(busy: Scene, watching: Watching) -> None:
     async with watching("r", (80, 24)) as seen:
         await seen.press("question_mark")
         assert seen.on(Help)
-        assert "only lines with a text in them" in seen.text
+        assert "only lines that contain a text" in seen.text
         inside = [line.partition("│")[2] for line in seen.lines()]
         assert {line.split()[0] for line in inside if line[2:3].strip()} <= {"Keys", "Words", "escape"}, seen.text
         await seen.press("escape")

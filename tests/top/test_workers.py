@@ -7,7 +7,7 @@ from typing import Any
 from longshore.extensions.presence import PresentWorker
 from longshore.job import Job, State
 from longshore.lease import WorkerId
-from longshore.top.workers import FORGET, Roster
+from longshore.top.workers import FORGET, SeenWorkers
 
 
 def present(label: str, **about: Any) -> PresentWorker:
@@ -27,29 +27,29 @@ def test_a_worker_is_shown_with_what_it_says_of_itself() -> None:
         "busy": 2,
         "of": 8,
     }
-    [row] = Roster().note(0.0, [present("vm-3", **about)], [])
-    assert (row.label, row.on_roll, row.fleet, row.number) == ("vm-3", True, "vm", 3)
+    [row] = SeenWorkers().note(0.0, [present("vm-3", **about)], [])
+    assert (row.label, row.registered, row.fleet, row.number) == ("vm-3", True, "vm", 3)
     assert row.partitions == ("CA", "NV")
-    assert row.says == ("machine m1",)
+    assert row.details == ("machine m1",)
     assert (row.busy, row.slots) == (2, 8)
 
 
 def test_a_worker_may_say_anything_of_itself() -> None:
     about = {"fleet": "vm", "membership": [1], "partitions": {"a": 1}, "busy": "very", "of": -1, "run": None}
-    [row] = Roster().note(0.0, [present("w", **about)], [])
+    [row] = SeenWorkers().note(0.0, [present("w", **about)], [])
     assert (row.fleet, row.number, row.partitions, row.busy, row.slots) == ("", None, (), None, None)
 
 
 def test_a_worker_that_is_not_on_the_roll_is_seen_by_what_it_holds() -> None:
-    [row] = Roster().note(0.0, [], [held(4, "w"), held(7, "w")])
-    assert (row.label, row.on_roll, row.held, row.job_id) == ("w", False, 2, "4")
+    [row] = SeenWorkers().note(0.0, [], [held(4, "w"), held(7, "w")])
+    assert (row.label, row.registered, row.held, row.job_id) == ("w", False, 2, "4")
     assert row.job == "https://u:***@a.org/4"
 
 
 def test_a_worker_that_goes_is_remembered_for_a_while_and_then_forgotten() -> None:
-    roster = Roster()
-    roster.note(0.0, [present("a"), present("b")], [held(1, "a")])
-    gone, there = roster.note(10.0, [present("b")], [])
+    seen = SeenWorkers()
+    seen.note(0.0, [present("a"), present("b")], [held(1, "a")])
+    gone, there = seen.note(10.0, [present("b")], [])
     assert (gone.label, gone.unseen, gone.held, gone.job) == ("a", 10.0, 0, "")
     assert (there.label, there.unseen) == ("b", 0.0)
-    assert [row.label for row in roster.note(FORGET, [present("b")], [])] == ["b"]
+    assert [row.label for row in seen.note(FORGET, [present("b")], [])] == ["b"]

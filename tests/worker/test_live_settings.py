@@ -120,7 +120,7 @@ async def test_a_file_that_ends_in_the_middle_of_a_line_is_not_finished_which_is
     await watched.seconds(4)
     (line,) = watched.said
     assert line.startswith("Settings not changed, the old ones stay: ")
-    assert "line 5, is no assignment" in line
+    assert "line 5, is not an assignment" in line
     assert watched.applied == []
     watched.write("# pauses\n\nMAX_DELAY_SECONDS=9\n\nLONGSHORE_CONCURRENCY=3\n")
     await watched.seconds(2)
@@ -143,7 +143,7 @@ async def test_a_file_that_keeps_changing_is_read_after_a_few_seconds_all_the_sa
     ("text", "why"),
     [
         ("MAX_DELAY_SECONDS=soon\n", "cannot be 'soon'"),
-        ("MIN_DELAY_SECONDS=30\nMAX_DELAY_SECONDS=20\n", "shortest pause cannot be the longer"),
+        ("MIN_DELAY_SECONDS=30\nMAX_DELAY_SECONDS=20\n", "shortest pause cannot exceed the longest"),
         ("ENVIRONMENT=moon\n", "no profile 'moon'"),
     ],
 )

@@ -1,13 +1,13 @@
-"""The suite that every medium passes. It needs pytest, pytest-asyncio and hypothesis; nothing else imports it.
+"""The test suite that every medium must pass. It needs pytest, pytest-asyncio and hypothesis; no other package uses it.
 
-A medium joins by describing how it is opened and how its time is moved (`Harness`), and by naming a test class:
+A medium joins with a `Harness`, which opens the queue and advances its clock, and with a test class:
 
     class TestMine(ConformanceTests, ProcessTests):
         @pytest.fixture
         def new_harness(self, tmp_path):
             return lambda: MyHarness(tmp_path)
 
-`ProcessTests` is for media that several processes may open; the suite fails where that disagrees with the traits.
+`ProcessTests` is for media that several processes may open; the suite fails if that disagrees with the traits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ConformanceTests", "Harness", "NewHarness", "ProcessTests"]
 
 _SUITE = "longshore.conformance.suite"
-_HOMES = {
+_MODULES = {
     "ConformanceTests": _SUITE,
     "Harness": "longshore.conformance.harness",
     "NewHarness": "longshore.conformance.harness",
@@ -31,12 +31,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # On use: the child processes of the suite are modules of this package, and start in half the time without pytest.
-    if name not in _HOMES:
+    # Imported on use: the suite's child processes are modules of this package, and start twice as fast without pytest.
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _HOMES[name] == _SUITE:
+    if _MODULES[name] == _SUITE:
         import pytest
 
-        # Before its import, so that a failed assertion shows the values it compared.
+        # Before the import, so that a failed assertion shows the compared values.
         pytest.register_assert_rewrite(_SUITE)
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""Child processes of the suite: started as modules, so that it works the same wherever Python does."""
+"""Child processes of the suite, started as modules, which works the same on every platform."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from contextlib import asynccontextmanager
 
 
 class ChildProcess:
-    """A running program of the suite, and what it has said so far."""
+    """A running child process, and the lines it has written."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self.lines: list[str] = []
 
     async def line(self) -> str | None:
-        """The next line it says, or None when it has ended."""
+        """Return the next line it writes, or None when it has ended."""
         assert self._process.stdout is not None
         raw = await self._process.stdout.readline()
-        # A line without an end was cut off by the kill: it says nothing.
+        # A line without a newline was cut off by the kill: ignore it.
         if not raw.endswith(b"\n"):
             return None
         self.lines.append(raw.decode().rstrip("\r\n"))
         return self.lines[-1]
 
     async def kill(self) -> list[str]:
-        """Kill it as `kill -9` does, and return all that it said."""
+        """Kill it as `kill -9` does, and return all its lines."""
         if self._process.returncode is None:
             self._process.kill()
         return await self.end()
 
     async def end(self) -> list[str]:
-        """Wait for its end, and return all that it said."""
+        """Wait for its end, and return all its lines."""
         while await self.line() is not None:
             pass
         await self._process.wait()
@@ -46,7 +46,7 @@ class ChildProcess:
 
 @asynccontextmanager
 async def children(module: str, *argument_lists: tuple[str, ...]) -> AsyncIterator[list[ChildProcess]]:
-    """Several of a program at once, one for each list of arguments; none of them outlives the block."""
+    """Start one child process of `module` per list of arguments; all are killed at the end of the block."""
     started: list[ChildProcess] = []
     try:
         for arguments in argument_lists:

@@ -1,8 +1,8 @@
-"""A worker process for the suite: claims and completes until nothing remains, and writes down all it did.
+"""A worker process for the suite: it claims and completes jobs until none remains, and prints each event.
 
     python -m longshore.conformance.contending_process URL LABEL BATCH LEASE_SECONDS
 
-Each line of its output is one thing that happened: `claimed`, `settled` or `refused`, then the key and the epoch.
+Each line of its output is one event: `claimed`, `settled` or `refused`, then the key and the epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longshore.queue import totals
 
 
 async def contend(url: str, label: str, batch: int, lease: timedelta) -> None:
-    """Work until the queue has nothing left to do."""
+    """Work until no job of the queue remains."""
     queue = await open_queue(url)
     want = Want(worker=WorkerId.new(label), limit=batch, lease=lease)
     _say("ready")

@@ -1,4 +1,4 @@
-"""What the suite must know of a medium: how to open it, how to move its time, how a child process finds it."""
+"""The medium's side of the suite: how to open its queue, advance its clock, and open it in a child process."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from longshore.queue import Queue
 
 
 class Harness(ABC):
-    """One empty queue, made for one test. Every opening of it shares the same jobs."""
+    """One new, empty queue for one test. All its openings share the same jobs."""
 
     examples: ClassVar[int] = 60
-    """How many walks of 50 steps the comparison with the reference takes. Lower it where opening is expensive."""
+    """The number of random walks of 50 steps in the comparison with the reference. Lower it if opening is slow."""
 
     @abstractmethod
     async def open(self) -> Queue:
-        """Open the queue once more, in this process. The suite closes what it opens."""
+        """Open the queue once more in this process. The suite closes each queue it opened."""
 
     @abstractmethod
     async def advance(self, seconds: float) -> None:
-        """Move the time by which this queue judges leases and delays, in every opening of it."""
+        """Advance the clock of this queue's leases and delays, for all its openings."""
 
     def url_for_processes(self) -> str | None:
-        """The URL by which another process opens this queue, on the real clock; None where none can."""
+        """Return the URL with which another process opens this queue, on the real clock; None if that is impossible."""
         return None
 
     async def close(self) -> None:
-        """Take away what was made for the test. Called once, after every opening has been closed."""
+        """Delete everything created for the test. Called once, after all openings are closed."""
         return
 
 
 NewHarness = Callable[[], Harness]
-"""Makes a harness around a new, empty queue each time it is called."""
+"""A function that returns a harness with a new, empty queue."""

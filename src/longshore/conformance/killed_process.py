@@ -1,8 +1,8 @@
-"""A process for the suite that does one kind of operation over and over until it is killed.
+"""A process for the suite that repeats one kind of operation until it is killed.
 
     python -m longshore.conformance.killed_process URL OPERATION RUN
 
-It touches only the jobs of its run, and writes a line for each call that was answered: what it has been promised.
+It changes only the jobs of its run, and prints a line for each call that returned: those effects must persist.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
 
 BATCH = 20
-"""Jobs in one call."""
+"""The number of jobs in one call."""
 LEASE = timedelta(seconds=1)
 SHORT = timedelta(milliseconds=1)
-"""A lease that is over as soon as anyone looks."""
+"""A lease that has expired by the next reap."""
 
 
 def batch(run: str, number: int) -> list[NewJob]:
-    """The jobs of one call; `key` is `NUMBER.PLACE`."""
+    """Return the jobs of one call; their keys are `NUMBER.PLACE`."""
     return [_job(run, f"{number}.{place}") for place in range(BATCH)]
 
 
 def follow_ons(run: str, key: str) -> tuple[NewJob, ...]:
-    """What the job of that key leads to."""
+    """Return the follow-on jobs of the job with this key."""
     return tuple(_job(run, f"{key}/{name}", kind="follow-on") for name in "ab")
 
 
 def carried(run: str, number: int) -> list[Carried]:
-    """The jobs of one call that takes over: every other one is completed, and each has failed once before."""
+    """Return the jobs of one transfer: every other one is completed, and each has failed once before."""
     failed = Attempt(epoch=1, worker="before", ended_at=1.0, failure=Failure("processing", "it broke"))
     fields: dict[str, Any] = {"run": run, "kind": "page", "epoch": 2, "max_attempts": 1_000_000}
     ended = {"state": State.COMPLETED, "settled_at": 2.0, "worker": "before"}
@@ -135,7 +135,7 @@ OPERATIONS: dict[str, Callable[[Queue, str], Awaitable[None]]] = {
 
 
 def _want(run: str, lease: timedelta = LEASE) -> Want:
-    return Want(worker=WorkerId.new(f"victim of {run}"), limit=BATCH, lease=lease, run=run, kinds=frozenset({"page"}))
+    return Want(worker=WorkerId.new(f"killed in {run}"), limit=BATCH, lease=lease, run=run, kinds=frozenset({"page"}))
 
 
 def _name(lease: Lease) -> str:
@@ -143,7 +143,7 @@ def _name(lease: Lease) -> str:
 
 
 async def _idle() -> None:
-    """There is nothing left to do but to be killed."""
+    """Wait to be killed."""
     await asyncio.Event().wait()
 
 
@@ -152,10 +152,10 @@ def _say(*words: str) -> None:
     sys.stdout.flush()
 
 
-async def suffer(url: str, operation: str, run: str) -> None:
-    """Do the operation until killed."""
+async def repeat(url: str, operation: str, run: str) -> None:
+    """Repeat the operation until the process is killed."""
     await OPERATIONS[operation](await open_queue(url), run)
 
 
 if __name__ == "__main__":
-    asyncio.run(suffer(*sys.argv[1:]))
+    asyncio.run(repeat(*sys.argv[1:]))

@@ -1,4 +1,7 @@
-"""A machine that walks the medium and the reference side by side. Ids differ between media: jobs are known by name."""
+"""A state machine that makes random calls on a medium and on the reference, and compares the results.
+
+Jobs are compared by name, because ids differ between media.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,21 @@ T = TypeVar("T")
 Name = tuple[str, str, str]
 
 LEASE = timedelta(seconds=60)
-# No sum of steps comes within seconds of a lease or a delay, so that a medium on a real clock answers the same.
+# No sum of steps is within seconds of a lease or a delay, so that a medium on a real clock gives the same results.
 STEPS = (17.0, 61.0)
 DELAY = timedelta(seconds=30)
 
-# Two workers share a label, and must share nothing else.
+# Two workers have the same label, and must share nothing else.
 WORKERS = (WorkerId("anna", "anna/1"), WorkerId("anna", "anna/2"), WorkerId("bert", "bert/1"))
 RUNS = ("one", "two")
 KINDS = ("page", "image")
 PARTITIONS = ("", "CA", "TX")
-# To retry twice as often keeps a walk alive: what is cancelled or failed comes back.
+# Retry is twice as frequent, so that cancelled and failed jobs become pending again and a walk does not run dry.
 OPERATIONS = ("retry", "retry", "cancel", "prune")
 
 
 def _rarely(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
-    """Mostly None: a walk on which every step is narrowed by five conditions gets nowhere."""
+    """Return a strategy that is mostly None: with all filters set, most steps would select no job."""
     return st.one_of(st.none(), st.none(), st.none(), strategy)
 
 
@@ -56,9 +59,9 @@ new_jobs = st.builds(
     payload=st.fixed_dictionaries({"n": st.integers(0, 9)}),
     priority=st.integers(-1, 1),
     partition=st.sampled_from(PARTITIONS),
-    # Of one host, for where the turns of several begin is open.
+    # Of one host, because turns of several hosts may begin at any of them.
     host=st.just("x.test"),
-    # Long past, or so far off that only a retry brings the job back.
+    # Long past, or so far in the future that only a retry makes the job ready.
     not_before=_rarely(st.sampled_from([1.0, 9e9])),
     max_attempts=st.integers(1, 3),
 )
@@ -108,7 +111,7 @@ about = st.dictionaries(st.sampled_from(["state", "held"]), st.integers(0, 3), m
 
 @st.composite
 def carried(draw: st.DrawFn) -> Carried:
-    """A job as another queue may really have left it, settled so long ago that every clock agrees."""
+    """Return a job as another queue may have left it, settled so long ago that all clocks agree."""
     new, state = draw(new_jobs), draw(st.sampled_from(list(State)))
     failed = draw(st.lists(failures, max_size=2))
     epoch = len(failed) + draw(st.integers(0, 2)) + (state in {State.CLAIMED, State.COMPLETED})
@@ -131,7 +134,7 @@ def carried(draw: st.DrawFn) -> Carried:
 
 
 class Comparison(RuleBasedStateMachine):
-    """Every rule is one call, made on both, whose answers must agree; afterwards both must show the same."""
+    """Each rule makes one call on both queues; the results must be equal, and afterwards both must show the same."""
 
     new_harness: NewHarness
 
@@ -143,7 +146,7 @@ class Comparison(RuleBasedStateMachine):
         self._harness: Harness = type(self).new_harness()
         self._medium: Queue = self._run(self._harness.open())
         self._leases: list[tuple[Lease, Lease]] = []
-        """Every lease ever given, by the medium and by the reference: most of them are stale after a while."""
+        """All leases ever returned, by the medium and by the reference; most of them are stale after some steps."""
 
     def teardown(self) -> None:
         self._run(self._medium.close())
@@ -240,14 +243,14 @@ class Comparison(RuleBasedStateMachine):
     def both_show_the_same(self) -> None:
         async def everything(queue: Queue) -> tuple[list[Any], list[Any], list[Any]]:
             found = await queue.jobs(Selection())
-            histories = [[_told(entry) for entry in await queue.history(job.id)] for job in found if job.epoch]
-            # A medium may remember a run, kind and partition of which no job is left.
+            histories = [[_entry(entry) for entry in await queue.history(job.id)] for job in found if job.epoch]
+            # A medium may keep the counters of a run, kind and partition without jobs.
             return [_shown(job) for job in found], histories, [count for count in await queue.stats() if count.total]
 
         self._both(everything)
 
     def _look(self) -> None:
-        """Reap on both. After every sign of life too, for an observer counts silence from its own last look."""
+        """Reap on both queues, also after every heartbeat: some media measure silence from their own last look."""
         self._both(lambda queue: queue.reap())
         if self._medium.traits.keeps_roll:
             self._both(lambda queue: cast("WorkerRegistry", queue).present())
@@ -280,27 +283,27 @@ def _name(job: Job) -> Name:
 
 
 def _shown(job: Job) -> dict[str, Any]:
-    """What two media must agree on; instants and ids are each medium's own."""
+    """Return the fields in which two media must agree; instants and ids differ."""
     shown = msgspec.structs.asdict(job)
-    for own in ("id", "submitted_at", "not_before"):
-        del shown[own]
+    for differing in ("id", "submitted_at", "not_before"):
+        del shown[differing]
     shown["settled_at"] = job.settled_at is not None
     shown["failure"] = _why(job.failure)
     if job.state in {State.PENDING, State.CANCELLED}:
-        # Who had it before, and for how long, is nobody's business now.
+        # The worker and the duration of an earlier attempt are not defined in these states.
         del shown["worker"], shown["seconds"]
     return shown
 
 
-def _told(entry: Attempt) -> tuple[int, str, float | None, Any]:
+def _entry(entry: Attempt) -> tuple[int, str, float | None, Any]:
     return (entry.epoch, entry.worker, entry.seconds, _why(entry.failure))
 
 
 def _why(failure: Failure | None) -> Any:
-    """A failure, but for the words in which a medium tells of an expiry."""
+    """Return a failure; for an expired lease, without the message, which differs between media."""
     return "crash" if failure is not None and failure.error_type == "crash" else failure
 
 
 def machine_for(new_harness: NewHarness) -> type[Comparison]:
-    """The machine that compares this medium."""
+    """Return the state machine class for this medium."""
     return type("Comparison", (Comparison,), {"new_harness": staticmethod(new_harness)})

@@ -1,4 +1,4 @@
-"""The scene of every test: a queue, jobs to put into it, workers that claim them, and what can be seen afterwards."""
+"""The fixtures and helper functions of every test: a queue, jobs, workers, and what can be observed afterwards."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MINUTE = timedelta(minutes=1)
 ALL = Selection()
 RUN = "run"
 KIND = "page"
-_PATIENCE = 15.0
-"""Real seconds after which a test gives up on something that should have happened at once."""
+_TIMEOUT = 15.0
+"""Real seconds after which a test fails if something that should happen at once did not."""
 
 
 @pytest.mark.asyncio
 class Scene:
-    """The fixtures every subject shares."""
+    """The fixtures that all test classes share."""
 
     @pytest.fixture
     def new_harness(self) -> NewHarness:
@@ -47,7 +47,7 @@ class Scene:
 
     @pytest_asyncio.fixture
     async def queue(self, harness: Harness) -> AsyncIterator[Queue]:
-        """The queue under test. Whatever a test did to it, the statistics must add up in the end."""
+        """The queue under test. After every test, its statistics must add up."""
         queue = await harness.open()
         yield queue
         await assert_adds_up(queue)
@@ -63,44 +63,44 @@ class Scene:
 
 
 def job(key: str, **fields: Any) -> NewJob:
-    """A job to submit; what a test does not care about has a plain default."""
+    """Return a job to submit, with defaults for the fields that a test does not set."""
     return NewJob(**{"run": RUN, "kind": KIND, "key": key, "payload": {"n": key}} | fields)
 
 
 def jobs(*keys: str, **fields: Any) -> list[NewJob]:
-    """Jobs that differ in nothing but their key."""
+    """Return jobs that differ only in their key."""
     return [job(key, **fields) for key in keys]
 
 
 def failure(message: str = "it broke", *, retryable: bool = True) -> Failure:
-    """Why an attempt failed."""
+    """Return the failure of an attempt."""
     return Failure("processing", message, "shop.BrokenError", retryable)
 
 
 async def claim(queue: Queue, worker: WorkerId | None = None, *, limit: int = 100, **fields: Any) -> list[Lease]:
-    """What a worker gets that asks; without a worker, a new one asks."""
-    asked: dict[str, Any] = {"worker": worker or WorkerId.new("worker"), "limit": limit, "lease": LEASE}
-    return await queue.claim(Want(**asked | fields))
+    """Claim for a worker; without `worker`, for a new one."""
+    want: dict[str, Any] = {"worker": worker or WorkerId.new("worker"), "limit": limit, "lease": LEASE}
+    return await queue.claim(Want(**want | fields))
 
 
 async def claim_one(queue: Queue, worker: WorkerId | None = None, **fields: Any) -> Lease:
-    """The one job that can be claimed first."""
+    """Claim the first job; fail if there is none."""
     leases = await claim(queue, worker, limit=1, **fields)
     assert len(leases) == 1, "there should have been a job to claim"
     return leases[0]
 
 
 async def settle(queue: Queue, lease: Lease, outcome: Outcome, *, seconds: float | None = None) -> bool:
-    """Settle one lease, and say whether it was accepted."""
+    """Settle one lease; return whether it was accepted."""
     answers = await queue.settle([Settlement(lease, outcome, seconds)])
     assert len(answers) == 1
     return answers[0]
 
 
 async def expire(harness: Harness, queue: Queue) -> Reaped:
-    """Let every lease that nobody renews run out, and reap.
+    """Let every lease that is not renewed expire, and reap.
 
-    The first reap is the look without which an observer cannot know how long a heartbeat has stood still.
+    The first reap is needed by media that measure silence from their own first observation of a heartbeat.
     """
     assert await queue.reap() == Reaped(), "nothing had expired yet"
     await harness.advance(LEASE.total_seconds() * 1.5)
@@ -108,35 +108,35 @@ async def expire(harness: Harness, queue: Queue) -> Reaped:
 
 
 def keys(found: list[Lease] | list[Job]) -> list[str]:
-    """The keys of leases or jobs, in their order."""
+    """Return the keys of leases or jobs, in their order."""
     return [item.job.key if isinstance(item, Lease) else item.key for item in found]
 
 
 def held(*leases: Lease) -> set[Held]:
-    """What `renew` says of a worker that holds these."""
+    """Return what `renew` returns for a worker that holds these leases."""
     return {lease.held for lease in leases}
 
 
 async def find(queue: Queue, key: str, *, run: str = RUN, kind: str = KIND) -> Job:
-    """The one job of this name, as the queue shows it."""
+    """Return the only job of this name, as the queue shows it."""
     named = [found async for found in each_job(queue, Selection(run=run, kinds=frozenset({kind}))) if found.key == key]
     assert len(named) == 1, f"{len(named)} jobs are called {run}/{kind}/{key}"
     return named[0]
 
 
 async def listed(queue: Queue, selection: Selection = ALL) -> list[str]:
-    """The keys of the jobs selected, oldest first."""
+    """Return the keys of the selected jobs, oldest first."""
     return [found.key async for found in each_job(queue, selection)]
 
 
 async def seen(queue: Queue) -> tuple[list[Job], list[Count], list[list[Attempt]]]:
-    """Everything the queue shows: to say that nothing has changed."""
+    """Return everything the queue shows, to check that nothing has changed."""
     everything = [found async for found in each_job(queue, ALL)]
     return everything, await queue.stats(), [await queue.history(found.id) for found in everything]
 
 
 async def now(queue: Queue) -> float:
-    """The instant it is by the queue's own clock."""
+    """Return the current time of the queue's clock."""
     await queue.submit([job("what time is it", run="clock")])
     instant = (await find(queue, "what time is it", run="clock")).submitted_at
     await queue.cancel(Selection(run="clock"))
@@ -145,12 +145,12 @@ async def now(queue: Queue) -> float:
 
 
 async def assert_adds_up(queue: Queue) -> None:
-    """The statistics say exactly what a count over all jobs says, for each run, kind and partition."""
+    """Assert that the statistics equal a count of all jobs, for each run, kind and partition."""
     states = Counter([(j.run, j.kind, j.partition, j.state.value) async for j in each_job(queue, ALL)])
     counts = await queue.stats()
     lanes = [(c.run, c.kind, c.partition) for c in counts]
     assert lanes == sorted(set(lanes)), "statistics are ordered by run, kind and partition, each once"
-    told = Counter(
+    reported = Counter(
         {
             (c.run, c.kind, c.partition, state): number
             for c in counts
@@ -158,16 +158,16 @@ async def assert_adds_up(queue: Queue) -> None:
             if (number := getattr(c, state))
         }
     )
-    assert told == states
+    assert reported == states
     assert totals(counts).total == states.total()
 
 
 async def let_pass(harness: Harness, seconds: float, task: asyncio.Task[T]) -> T:
-    """The task's answer, while up to that many seconds of the queue's time go by."""
+    """Return the task's result, while up to `seconds` seconds of the queue's time pass."""
     for _ in range(100):
         if task.done():
             break
         await harness.advance(seconds / 100)
         await asyncio.wait({task}, timeout=0.002)
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_TIMEOUT):
         return await task

@@ -1,1 +1,1 @@
-"""How people write work: `@handler` on a function, or a `Worker` class; their parameters, results and kit."""
+"""Handlers: `@handler` on a function, or a `Worker` class; their parameters, results and kit."""

@@ -1,4 +1,4 @@
-"""The envelope: one shape for what became of a job, success or not."""
+"""The envelope: one format for the result of a finished job, successful or not."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _CANCELLED = Failure("cancelled", "The job was cancelled", retryable=False)
 
 
 def envelope(job: Job) -> dict[str, Any]:
-    """What became of a finished job, every key always there.
+    """Return the result of a finished job as a dict that always has all keys.
 
     `success data message error error_type retryable traceback`, and `metadata` with `processed_at` (or `failed_at`, an
     ISO time in UTC), `worker_id` and `processing_time` in seconds. A result stored as `{"success": true, "data": ...}`
-    is unfolded. Raises `UsageError` for a job that is not finished.
+    is unwrapped. Raises `UsageError` for a job that is not finished.
     """
     if job.state not in FINISHED:
         raise UsageError(f"Job {job.id} is {job.state}: it has no result until it is finished.")
     completed = job.state is State.COMPLETED
-    data, message = _unfolded(job.result) if completed else (None, "")
+    data, message = _unwrapped(job.result) if completed else (None, "")
     failure = None if completed else _CANCELLED if job.state is State.CANCELLED else job.failure
     ended = None if job.settled_at is None else datetime.fromtimestamp(job.settled_at, UTC).isoformat()
     return {
@@ -40,7 +40,7 @@ def envelope(job: Job) -> dict[str, Any]:
     }
 
 
-def _unfolded(result: Any) -> tuple[Any, str]:
+def _unwrapped(result: Any) -> tuple[Any, str]:
     if isinstance(result, dict) and result.get("success") is True and result.keys() <= {"success", "data", "message"}:
         return result.get("data"), str(result.get("message") or "")
     return result, ""

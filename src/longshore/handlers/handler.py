@@ -1,7 +1,7 @@
-"""A handler: the user's function for one kind of job, and how long and how often it may try.
+"""A handler: the user's function for one kind of job, with the limits of its attempts.
 
-The names of its parameters say what it wants: `job` and `kit` are given as they are, everything else is declared
-(see `longshore.handlers.parameters`). A handler that only takes `job` and `kit` is called with nothing in between.
+The function receives what its parameters name: `job` and `kit` are passed as they are, all others are declared
+parameters (see `longshore.handlers.parameters`). A function that takes only `job` and `kit` is called directly.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import msgspec
 
 from longshore.errors import HandlerFileError
 
@@ -28,22 +30,41 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Returned: TypeAlias = Any
-"""What a function returned: a value, or an awaitable of one if the handler is async, which only `is_async` tells."""
+"""The return value of a handler's function: a value, or an awaitable of one if the handler's `is_async` is true."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=300)
 DEFAULT_BACKOFF = 1.0
 """Seconds before the first retry."""
 LONGEST_BACKOFF = 300.0
-"""Seconds; no retry waits longer."""
+"""The longest wait before a retry (seconds)."""
 
 _MOST_RETRIES = 1_000_000
 
 GIVEN = frozenset({"job", "kit"})
-"""Parameters that are given rather than declared."""
+"""Parameters that the worker passes; all others are declared and come from the payload."""
+
+
+class AttemptLimits(msgspec.Struct, frozen=True):
+    """The duration of one attempt, and the number and spacing of retries, as a handler declares them."""
+
+    timeout: float | timedelta = DEFAULT_TIMEOUT
+    retries: int | None = None
+    backoff: float = DEFAULT_BACKOFF
+
+
+class RecordRules(msgspec.Struct, frozen=True):
+    """The models of a handler's records and the filter on them, as the handler declares them."""
+
+    emits: Mapping[str, type[BaseModel]] | None = None
+    keep: Keep | None = None
+
+
+_DEFAULT_LIMITS = AttemptLimits()
+_ANY_RECORDS = RecordRules()
 
 
 class Handler:
-    """A function that handles one kind of job. Still callable like the function it was made of."""
+    """A function that handles one kind of job. It can still be called like the plain function."""
 
     kind: str
     function: Callable[..., object]
@@ -51,44 +72,42 @@ class Handler:
     timeout: timedelta
     """How long one attempt may take."""
     retries: int | None
-    """How often a failed job is tried again; None leaves it to the job's own limit."""
+    """How often a failed job is retried; None leaves it to the job's own limit."""
     emits: Mapping[str, type[BaseModel]]
-    """What the records of each kind are; where none is named, every record is taken."""
+    """The model of each kind of record; if empty, every record is accepted."""
     keep: Keep | None
-    """Which records are kept: given a record and its kind, True or None; False or a reason rejects it."""
+    """The filter on records: called with a record and its kind; False or a reason rejects the record."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
     invoke: Callable[[Job, Kit], Returned]
-    """Call the function with what it wants. Returns its value, or an awaitable of it where `is_async`."""
+    """Calls the function with its arguments. Returns its value, or an awaitable of it if `is_async`."""
 
     def __init__(
         self,
         kind: str,
         function: Callable[..., object],
         *,
-        timeout: float | timedelta = DEFAULT_TIMEOUT,
-        retries: int | None = None,
-        backoff: float = DEFAULT_BACKOFF,
+        limits: AttemptLimits = _DEFAULT_LIMITS,
         params: type[BaseModel] | None = None,
-        emits: Mapping[str, type[BaseModel]] | None = None,
-        keep: Keep | None = None,
+        records: RecordRules = _ANY_RECORDS,
         robots: bool | None = None,
         names: dict[str, object] | None = None,
     ) -> None:
-        """`names` are what annotations written as text may refer to, beside the globals of the function."""
+        """Check the declaration. `names` are local names for annotations written as text, besides the globals.
+
+        Raises `HandlerFileError`.
+        """
         if not isinstance(kind, str) or not kind:
             raise HandlerFileError('A handler needs the kind of job it handles. Write @handler("page").')
         functools.update_wrapper(self, function)
         self.kind = kind
         self.function = function
         self.is_async = inspect.iscoroutinefunction(function)
-        self.timeout = _checked_timeout(kind, timeout)
-        self.retries = _checked_retries(kind, retries)
-        self._backoff = _checked_backoff(kind, backoff)
-        self.emits = _checked_emits(kind, emits)
-        if keep is not None and not callable(keep):
-            raise HandlerFileError(f"The handler of '{kind}' has keep={keep!r}. Give it a function of record and kind.")
-        self.keep = keep
+        self.timeout = _checked_timeout(kind, limits.timeout)
+        self.retries = _checked_retries(kind, limits.retries)
+        self._backoff = _checked_backoff(kind, limits.backoff)
+        self.emits = _checked_emits(kind, records.emits)
+        self.keep = _checked_keep(kind, records.keep)
         if robots is not None and not isinstance(robots, bool):
             raise HandlerFileError(f"The handler of '{kind}' has robots={robots!r}. Give it True or False.")
         self.robots = robots
@@ -107,9 +126,9 @@ class Handler:
         return f"<Handler of '{self.kind}': {getattr(self.function, '__qualname__', self.function)}>"
 
     def arguments(self, job: Job, kit: Kit) -> dict[str, object]:
-        """The keyword arguments the function is called with.
+        """Return the keyword arguments for the function.
 
-        Raises `ValidationError`, naming everything that is wrong with the payload at once.
+        Raises `ValidationError`, which names all faults of the payload at once.
         """
         given: dict[str, object] = {"job": job, "kit": kit}
         arguments = {name: given[name] for name in self._signature if name in GIVEN}
@@ -118,7 +137,7 @@ class Handler:
         return arguments
 
     def prepare(self) -> Parameters:
-        """Read the declared parameters, so that a fault in them comes to light before any job does.
+        """Read the declared parameters, so that a fault in them is found before the first job.
 
         Raises `HandlerFileError`.
         """
@@ -130,9 +149,9 @@ class Handler:
         return self._prepared
 
     def retry_in(self, attempt: int) -> timedelta:
-        """How long to wait after this attempt failed: twice as long each time, up to five minutes.
+        """Return the wait after this attempt failed: it doubles each time, up to five minutes.
 
-        Up to a quarter is taken off by chance, so that jobs which failed together do not come back together.
+        A random jitter subtracts up to a quarter, so that jobs that failed together are not retried together.
         """
         longest = min(self._backoff * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF)
         return timedelta(seconds=longest * random.uniform(0.75, 1.0))  # noqa: S311 (no secret hangs on it)
@@ -152,7 +171,7 @@ class Handler:
 
 
 class FunctionHandler(Handler, Generic[P, R]):
-    """A handler made by `@handler`: its type says what the function takes and returns."""
+    """A handler made by `@handler`, with the types of the function's parameters and return value."""
 
     function: Callable[P, R]
 
@@ -161,7 +180,7 @@ class FunctionHandler(Handler, Generic[P, R]):
 
 
 class Declare(Protocol):
-    """What `@handler(...)` decorates with: the handler takes what the function takes, and returns what it returns."""
+    """The decorator that `@handler(...)` returns: it keeps the types of the function's parameters and return value."""
 
     def __call__(self, function: Callable[P, R], /) -> FunctionHandler[P, R]: ...
 
@@ -179,28 +198,24 @@ def handler(
 ) -> Declare:
     """Make a function the handler of a kind of job.
 
-    `timeout` (seconds or a timedelta) bounds one attempt; `retries` is how often a failed job is tried again, by
-    default as often as the job itself allows; `backoff` is the seconds before the first retry; `params` is a pydantic
-    model the payload must satisfy. `emits` names the pydantic model of each kind of record, and `keep` is a filter:
-    called with a record and its kind, it returns True, or False or a reason to reject it. `robots=False` passes over
-    robots.txt.
+    `timeout` (seconds or a timedelta) limits one attempt; `retries` is how often a failed job is retried, by default as
+    often as the job itself allows; `backoff` is the seconds before the first retry; `params` is a pydantic model that
+    the payload must satisfy. `emits` names the pydantic model of each kind of record, and `keep` is a filter: called
+    with a record and its kind, it returns True, or False or a reason to reject it. `robots=False` ignores robots.txt.
     """
     if callable(kind):
         raise HandlerFileError('A handler needs the kind of job it handles. Write @handler("page"), not @handler.')
     frame = sys._getframe(1)
-    # Inside a function, annotations written as text may name what is local there; later it is out of reach.
+    # Inside a function, annotations written as text may use its local names, which are not accessible later.
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
 
     def declare(function: Callable[P, R]) -> FunctionHandler[P, R]:
         return FunctionHandler(
             kind,
             function,
-            timeout=timeout,
-            retries=retries,
-            backoff=backoff,
+            limits=AttemptLimits(timeout, retries, backoff),
             params=params,
-            emits=emits,
-            keep=keep,
+            records=RecordRules(emits, keep),
             robots=robots,
             names=names,
         )
@@ -233,7 +248,7 @@ def _checked_backoff(kind: str, backoff: float) -> float:
 def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> dict[str, type[BaseModel]]:
     if emits is None:
         return {}
-    # By what it can do: most handlers have none, and pydantic takes a while to import.
+    # A check without importing pydantic, which takes long: most handlers declare no records.
     if not isinstance(emits, Mapping) or not all(
         isinstance(name, str) and isinstance(model, type) and hasattr(model, "model_validate")
         for name, model in emits.items()
@@ -245,12 +260,18 @@ def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> di
     return dict(emits)
 
 
+def _checked_keep(kind: str, keep: Keep | None) -> Keep | None:
+    if keep is not None and not callable(keep):
+        raise HandlerFileError(f"The handler of '{kind}' has keep={keep!r}. Give it a function of record and kind.")
+    return keep
+
+
 def _checked_signature(kind: str, function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     signature = inspect.signature(function).parameters
     for parameter in signature.values():
         if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
             raise HandlerFileError(
                 f"The handler of '{kind}' has the parameter '{parameter}'. "
-                "Its parameters are given by name: job, kit, or the names of what it takes from the payload."
+                "Its parameters are passed by name: job, kit, or names of entries of the payload."
             )
     return dict(signature)

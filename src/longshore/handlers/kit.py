@@ -22,20 +22,20 @@ HttpT_co = TypeVar("HttpT_co", covariant=True)
 
 
 class Tools(Protocol):
-    """What all attempts of a process share, for handlers of either sort."""
+    """The tools that all attempts of a process share, for async and plain handlers."""
 
     def emit(self, kit: Kit, record: object, kind: str) -> bool:
-        """Take a record."""
+        """Keep a record; return False if the handler's filter rejects it."""
 
 
 class AsyncTools(Tools, Protocol):
-    """The tools behind an `AsyncKit`. Each is made when it is first asked for."""
+    """The tools behind an `AsyncKit`. Each is created on first use."""
 
     def http(self, kit: Kit) -> AsyncFetcher:
-        """Return what this attempt fetches with."""
+        """Return the HTTP client of this attempt."""
 
     def browser(self, kit: Kit) -> AttemptBrowsers:
-        """Return what this attempt opens pages with."""
+        """Return the browser access of this attempt."""
 
     def tor(self, kit: Kit) -> Tor:
         """Return the worker's own Tor."""
@@ -45,13 +45,13 @@ class AsyncTools(Tools, Protocol):
 
 
 class SyncTools(Tools, Protocol):
-    """The tools behind a `SyncKit`. Each is made when it is first asked for."""
+    """The tools behind a `SyncKit`. Each is created on first use."""
 
     def http(self, kit: Kit) -> SyncFetcher:
-        """Return what this attempt fetches with."""
+        """Return the HTTP client of this attempt."""
 
     def browser(self, kit: Kit) -> SyncAttemptBrowsers:
-        """Return what this attempt opens pages with."""
+        """Return the browser access of this attempt."""
 
     def tor(self, kit: Kit) -> SyncTorSessions:
         """Return the worker's own Tor."""
@@ -61,10 +61,10 @@ class SyncTools(Tools, Protocol):
 
 
 class Kit:
-    """What every handler is given beside its job: the log, and `emit`. `AsyncKit` and `SyncKit` add the other tools.
+    """The tools that every handler receives with its job: the log and `emit`. `AsyncKit` and `SyncKit` add the others.
 
-    Made for every attempt, so making one costs next to nothing: the log is bound to the job when it is first asked for,
-    and every tool is made when it is first used.
+    One is created for every attempt, so its creation is cheap: the log is bound to the job, and every tool created, on
+    first use.
     """
 
     __slots__ = ("_bound", "_http", "_log", "_tools", "emission", "ends_at", "handler", "job", "trail")
@@ -77,7 +77,7 @@ class Kit:
         handler: Handler | None = None,
         ends_at: float | None = None,
     ) -> None:
-        """`log` is the worker's own structlog logger; `ends_at` is when the attempt must be over (`time.monotonic`)."""
+        """Take `log`, the worker's structlog logger, and `ends_at`, the attempt's deadline by `time.monotonic`."""
         self._log = log
         self._bound: FilteringBoundLogger | None = None
         self._tools = tools
@@ -86,9 +86,9 @@ class Kit:
         self.handler = handler
         self.ends_at = ends_at
         self.emission: Emission | None = None
-        """What was emitted so far; None before the first record."""
+        """The records emitted so far; None before the first one."""
         self.trail: Trail | None = None
-        """What was asked and answered so far; None before the first use of a tool that notes it."""
+        """The requests and responses so far; None before the first use of a tool that records them."""
 
     @property
     def log(self) -> FilteringBoundLogger:
@@ -98,17 +98,17 @@ class Kit:
         return self._bound
 
     def emit(self, record: object, kind: str = "record") -> bool:
-        """Keep a record: an object, or a pydantic model. It becomes visible when the attempt has completed, or never.
+        """Keep a record: an object, or a pydantic model. It becomes visible only if the attempt completes.
 
         Returns False if the handler's filter rejects it. Raises `ValidationError` if it does not fit the schema.
         """
-        if self.emission is not None:  # by the shortest way: there are many records
+        if self.emission is not None:  # the fast path: a handler may emit many records
             return self.emission.emit(record, kind)
         return self._tools.emit(self, record, kind)
 
 
 class AsyncKit(Kit):
-    """What an `async def` handler is given beside its job."""
+    """The tools that an `async def` handler receives with its job."""
 
     __slots__ = ()
 
@@ -128,14 +128,14 @@ class AsyncKit(Kit):
 
     @property
     def http(self) -> AsyncFetcher:
-        """Fetches pages, at the pace each host takes: `await kit.http.get(url)`."""
+        """The HTTP client, which respects the rate limit of each host: `await kit.http.get(url)`."""
         if self._http is None:
             self._http = self._tools.http(self)
         return self._http
 
     @property
     def browser(self) -> AttemptBrowsers:
-        """Opens pages in the worker's own browser: `async with kit.browser.page() as page: await page.open(url)`."""
+        """The worker's browser: `async with kit.browser.page() as page: await page.open(url)`."""
         return self._tools.browser(self)
 
     @property
@@ -145,12 +145,12 @@ class AsyncKit(Kit):
 
     @property
     def proxies(self) -> ProxyPool:
-        """The proxies of the file that is set, for other clients; `kit.http` uses them by itself."""
+        """The proxies of the configured file, for other clients; `kit.http` uses them automatically."""
         return self._tools.proxies(self)
 
 
 class SyncKit(Kit):
-    """What a plain `def` handler is given beside its job."""
+    """The tools that a plain `def` handler receives with its job."""
 
     __slots__ = ()
 
@@ -170,14 +170,14 @@ class SyncKit(Kit):
 
     @property
     def http(self) -> SyncFetcher:
-        """Fetches pages, at the pace each host takes: `kit.http.get(url)`."""
+        """The HTTP client, which respects the rate limit of each host: `kit.http.get(url)`."""
         if self._http is None:
             self._http = self._tools.http(self)
         return self._http
 
     @property
     def browser(self) -> SyncAttemptBrowsers:
-        """Opens pages in the worker's own browser: `with kit.browser.page() as page: page.open(url)`."""
+        """The worker's browser: `with kit.browser.page() as page: page.open(url)`."""
         return self._tools.browser(self)
 
     @property
@@ -187,12 +187,12 @@ class SyncKit(Kit):
 
     @property
     def proxies(self) -> SyncProxies:
-        """The proxies of the file that is set, for other clients; `kit.http` uses them by itself."""
+        """The proxies of the configured file, for other clients; `kit.http` uses them automatically."""
         return self._tools.proxies(self)
 
 
 class JustHttp(Generic[HttpT_co]):
-    """The tools of an attempt outside a worker: something to fetch with, and a list that takes the records."""
+    """The tools of an attempt outside a worker: an HTTP client, and a list of the emitted records."""
 
     def __init__(self, http: HttpT_co | None = None) -> None:
         self._http = http
@@ -200,25 +200,25 @@ class JustHttp(Generic[HttpT_co]):
         """The kind of each record, and the record."""
 
     def http(self, kit: Kit) -> HttpT_co:
-        """Return what it was given."""
+        """Return the HTTP client; raise if there is none."""
         if self._http is None:
             raise self._missing(kit, "http")
         return self._http
 
     def browser(self, kit: Kit) -> NoReturn:
-        """Raise: there is none here."""
+        """Raise `ProcessingError`: only a worker has a browser."""
         raise self._missing(kit, "browser")
 
     def tor(self, kit: Kit) -> NoReturn:
-        """Raise: there is none here."""
+        """Raise `ProcessingError`: only a worker has a Tor."""
         raise self._missing(kit, "tor")
 
     def proxies(self, kit: Kit) -> NoReturn:
-        """Raise: there are none here."""
+        """Raise `ProcessingError`: only a worker has proxies."""
         raise self._missing(kit, "proxies")
 
     def emit(self, kit: Kit, record: object, kind: str) -> bool:
-        """Note the record."""
+        """Add the record to the list."""
         del kit
         self.records.append((kind, record))
         return True
@@ -230,9 +230,9 @@ class JustHttp(Generic[HttpT_co]):
 
 
 class NoTools(JustHttp[NoReturn]):
-    """Those of a task that a `Worker` class runs by itself: none. Records would have nowhere to go, either."""
+    """The tools of a task that a `Worker` class runs by itself: none. Records cannot be kept, either."""
 
     def emit(self, kit: Kit, record: object, kind: str) -> bool:
-        """Raise: there is nowhere to keep a record."""
+        """Raise `ProcessingError`: records cannot be kept here."""
         del record, kind
         raise self._missing(kit, "emit")

@@ -17,7 +17,7 @@ from longshore.scrape.proxies.proxy_source import TakenProxy
 
 
 class AsyncFetcher(Protocol):
-    """Fetches pages for async handlers."""
+    """The HTTP client of async handlers."""
 
     async def get(self, url: str, **options: Unpack[Options]) -> Response:
         """Fetch a URL, following redirects. See `request`."""
@@ -25,24 +25,24 @@ class AsyncFetcher(Protocol):
     async def get_all(
         self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]
     ) -> list[Response]:
-        """Fetch many URLs, `at_once` at a time, and return their answers in the same order.
+        """Fetch many URLs, `at_once` at a time, and return their responses in the same order.
 
-        Raises the first error, as `request` does, and ends the other requests.
+        Raises the first error, as `request` does, and cancels the other requests.
         """
 
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
-        """Send a body (`data` or `json`) to a URL. It is sent once and never tried again. See `request`."""
+        """Send a body (`data` or `json`) to a URL. It is sent once and never retried. See `request`."""
 
     async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
         """Send a request of any method, following redirects. `BodyOptions` lists the options.
 
-        Raises `StatusError` for an answer of 400 and above, unless `check` is off, and the errors that
+        Raises `StatusError` for a status of 400 and above, unless `check` is off, and the errors that
         `AttemptHttp.request` names.
         """
 
 
 class SyncFetcher(Protocol):
-    """Fetches pages for plain handlers."""
+    """The HTTP client of plain handlers."""
 
     def get(self, url: str, **options: Unpack[Options]) -> Response:
         """As `AsyncFetcher.get`."""
@@ -66,7 +66,7 @@ class ProxyTurn(TakenProxy, Protocol):
 
 
 class SyncProxies(Protocol):
-    """Gives out the worker's proxies to plain handlers."""
+    """The worker's proxies, for plain handlers."""
 
     def turn(
         self, host: str, *, session: str = "", within: timedelta | None = None

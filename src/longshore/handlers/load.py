@@ -1,4 +1,4 @@
-"""The handler file: imported by path, and what it declares collected."""
+"""Load a handler file: import it by path and collect its handlers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SMALLEST = """
 
 
 def load_handlers(path: Path) -> dict[str, Handler]:
-    """Import a handler file and collect its handlers by kind: decorated functions, and `Worker` classes with `kinds`.
+    """Import a handler file and return its handlers by kind: decorated functions, and `Worker` classes with `kinds`.
 
-    The file is run anew each time, as a module named after it and with its folder importable, so that it may import its
-    neighbours. Raises `HandlerFileError`, which names the file and the line, where anything is wrong with it.
+    The file is run again by each call, as a module with the file's name. Its folder is added to `sys.path`, so that it
+    can import other files of the folder. Raises `HandlerFileError` with the file and the line if it has a fault.
     """
     module = import_file(path)
     handlers: dict[str, Handler] = {}
@@ -45,7 +45,7 @@ def load_handlers(path: Path) -> dict[str, Handler]:
         if without_kinds:
             raise HandlerFileError(
                 f"The class {without_kinds[0]} in {path} does not say which kinds of job it handles. "
-                'Give it the attribute, such as kinds = ("page",).'
+                'Add the attribute kinds, such as kinds = ("page",).'
             )
         raise HandlerFileError(f"There are no handlers in {path}. The smallest one:\n{_SMALLEST}")
     return handlers
@@ -68,7 +68,7 @@ def _name(handler: Handler) -> str:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Run a Python file as a module named after it. `HandlerFileError` names the line where that fails."""
+    """Run a Python file as a module with its name. Raises `HandlerFileError` with the line that failed."""
     if not path.exists():
         raise HandlerFileError(f"There is no handler file {path}. Name a Python file that exists.")
     if path.suffix != ".py" or not path.is_file():
@@ -95,7 +95,7 @@ def import_file(path: Path) -> ModuleType:
 
 
 def _compile(path: Path) -> CodeType:
-    # Compiled from the bytes read now: a cached file of an edit in the same second could be older than the source.
+    # Compiled from the source, not from a cached file, which may be outdated if the source changed within one second.
     try:
         return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except OSError as error:
@@ -109,9 +109,9 @@ def _compile(path: Path) -> CodeType:
 
 def _refuse_import(path: Path, error: BaseException) -> NoReturn:
     every = traceback.extract_tb(error.__traceback__)
-    own = next((number for number, frame in enumerate(every) if Path(frame.filename) == path), len(every))
-    # The way from the file to the fault; what came before is Longshore's own.
-    frames = every[own:]
+    first = next((number for number, frame in enumerate(every) if Path(frame.filename) == path), len(every))
+    # The frames from the handler file on; the ones before are Longshore's own.
+    frames = every[first:]
     line = frames[0].lineno if frames else None
     place = f"{path}:{line}" if line else str(path)
     if isinstance(error, HandlerFileError):
@@ -122,7 +122,7 @@ def _refuse_import(path: Path, error: BaseException) -> NoReturn:
 
 
 def _module_name(path: Path) -> str:
-    """The file's own name, so that what it defines can be found again by name, unless another module has it."""
+    """Return the file's own name, so that pickle finds its objects, unless another module has that name."""
     loaded = sys.modules.get(path.stem)
     taken = loaded is not None and not hasattr(loaded, _MARK)
     return f"longshore_handlers_{path.stem}" if taken or path.stem in sys.stdlib_module_names else path.stem
@@ -132,5 +132,5 @@ def _make_neighbours_importable(path: Path) -> None:
     folder = str(path.parent)
     if folder in sys.path:
         return
-    # First, as for a script, but last where the file has the name of a standard module: others still need that one.
+    # First, as for a script; but last if the file has the name of a standard module, which other code needs.
     sys.path.insert(len(sys.path) if path.stem in sys.stdlib_module_names else 0, folder)

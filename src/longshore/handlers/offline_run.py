@@ -1,4 +1,4 @@
-"""A handler run on what was kept of its job, without a network: for `replay` and `reparse`."""
+"""Run a handler on the recorded exchanges of its job, without a network: for `replay` and `reparse`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from longshore.scrape.records import Emission, Emitted
 
 
 class OfflineError(ProcessingError):
-    """A tool was asked for that needs a network."""
+    """The handler used a tool that needs a network."""
 
     retryable = False
 
@@ -32,7 +32,7 @@ HttpT_co = TypeVar("HttpT_co", covariant=True)
 
 
 class OfflineTools(Generic[HttpT_co]):
-    """The tools of one attempt without a network: HTTP answers what was answered before, the rest is refused."""
+    """The tools of one attempt without a network: HTTP returns the recorded responses, all other tools raise."""
 
     def __init__(self, http: HttpT_co, emission: Emission) -> None:
         self._http = http
@@ -60,26 +60,26 @@ class OfflineTools(Generic[HttpT_co]):
 
 
 def _refuse(tool: str) -> NoReturn:
-    raise OfflineError(f"kit.{tool} needs a network, and there is none here: the handler runs on what was kept")
+    raise OfflineError(f"kit.{tool} needs a network, and there is none here: the handler runs on recorded responses")
 
 
 class OfflineAttempt(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """The result of an attempt without a network."""
 
     outcome: Outcome
     emitted: Emitted | None = None
-    """What it emitted, where it completed."""
+    """The emitted records, if it completed."""
     signature: FailureSignature | None = None
-    """Of its failure, where it failed."""
+    """The signature of its failure, if it failed."""
 
 
 async def run_offline(
     handler: Handler, job: Job, exchanges: Iterable[Exchange], source: str, failure: Failure | None = None
 ) -> OfflineAttempt:
-    """Run a handler on a job, its requests answered from the exchanges and from nowhere else.
+    """Run a handler on a job; its requests are answered only from `exchanges`.
 
-    `source` says whose they are, and `failure` how the attempt ended that they are of, where that is to be found again.
-    An async handler is ended at its timeout. A plain one runs in a thread, and cannot be.
+    `source` names their origin in messages, and `failure` is the failure of the recorded attempt, if it is to be
+    reproduced. An async handler is cancelled at its timeout. A plain one runs in a thread, which cannot be cancelled.
     """
     answers, emission = Answers(exchanges, source, failure), Emission(handler.emits, handler.keep)
     log = structlog.get_logger()
@@ -95,7 +95,7 @@ async def run_offline(
     except SystemExit as exit_:
         error = exit_
         outcome = outcome_of_error(handler, job, CrashedError(f"the handler called sys.exit({exit_.code!r})"))
-    except Exception as raised:  # noqa: BLE001  whatever a handler raises is its verdict
+    except Exception as raised:  # noqa: BLE001  any error of a handler becomes its outcome
         error = raised
         outcome = outcome_of_error(handler, job, raised)
     if isinstance(outcome, Failed):
@@ -124,5 +124,5 @@ async def _in_time(value: Awaitable[object], handler: Handler) -> object:
 
 
 def failure_of(attempt: OfflineAttempt) -> Failure | None:
-    """Why it failed; None where it did not."""
+    """Return the failure of the attempt; None if it did not fail."""
     return attempt.outcome.failure if isinstance(attempt.outcome, Failed) else None

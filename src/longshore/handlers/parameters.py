@@ -1,7 +1,7 @@
-"""Declared parameters: what a handler takes from the payload, checked before it runs.
+"""Declared parameters: the values that a handler takes from the payload, validated before it runs.
 
-Two forms. One pydantic model takes the whole payload; otherwise each parameter takes the entry of its own name, with
-its annotation as the rule and its default where the entry is missing. Entries nobody asked for are left alone.
+There are two forms: one pydantic model for the whole payload; or each parameter takes the entry of its own name,
+validated by its annotation, with its default if the entry is missing. Other entries of the payload are ignored.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from longshore.errors import HandlerFileError, ValidationError
 from longshore.stored import JsonObject
 from longshore.url import mask_urls
 
-# Imported where something is declared: a worker whose handlers take `job` and `kit` never pays for it.
+# Imported only if parameters are declared: a worker whose handlers take `job` and `kit` need not load pydantic.
 if TYPE_CHECKING:
     import pydantic
     from pydantic_core import ErrorDetails
 
 
 class Parameters(Protocol):
-    """What a handler takes from a payload."""
+    """The declared parameters of a handler."""
 
     def take(self, payload: JsonObject) -> dict[str, object]:
-        """The declared arguments by name. Raises `ValidationError`, naming everything that is wrong at once."""
+        """Return the declared arguments by name. Raises `ValidationError`, which names all faults at once."""
 
 
-class Whole:
-    """One model for the whole payload, given to one parameter, or only checked where no parameter wants it."""
+class ModelParameter:
+    """One model for the whole payload, passed to one parameter; only validated if there is no parameter for it."""
 
     def __init__(self, kind: str, model: type[pydantic.BaseModel], name: str | None) -> None:
         self._kind = kind
@@ -48,8 +48,8 @@ class Whole:
         return {} if self._name is None else {self._name: value}
 
 
-class ByName:
-    """Each parameter takes the entry of its name."""
+class NamedParameters:
+    """Parameters that each take the payload's entry of their name."""
 
     def __init__(self, kind: str, rules: dict[str, pydantic.TypeAdapter[Any]], required: frozenset[str]) -> None:
         self._kind = kind
@@ -81,7 +81,7 @@ def read_parameters(
     model: type[pydantic.BaseModel] | None,
     names: dict[str, object] | None,
 ) -> Parameters:
-    """Understand the declaration. Raises `HandlerFileError` where it makes no sense."""
+    """Return the declared parameters of a function. Raises `HandlerFileError` if the declaration is invalid."""
     if model is not None:
         if not _is_model(model):
             raise HandlerFileError(f"The handler of '{kind}' has params={model!r}. Give it a pydantic model class.")
@@ -90,14 +90,14 @@ def read_parameters(
                 f"The handler of '{kind}' declares params={model.__name__} and the parameters {', '.join(declared)}. "
                 "The model takes the whole payload: keep one parameter for it."
             )
-        return Whole(kind, model, next(iter(declared), None))
+        return ModelParameter(kind, model, next(iter(declared), None))
     hints = _hints(kind, function, declared, names)
     if len(hints) == 1:
         ((name, hint),) = hints.items()
         if _is_model(hint):
-            return Whole(kind, hint, name)
+            return ModelParameter(kind, hint, name)
     required = frozenset(name for name, p in declared.items() if p.default is p.empty)
-    return ByName(kind, {name: _rule(kind, name, hint) for name, hint in hints.items()}, required)
+    return NamedParameters(kind, {name: _rule(kind, name, hint) for name, hint in hints.items()}, required)
 
 
 def _is_model(hint: Any) -> bool:
@@ -112,7 +112,7 @@ def _hints(
     declared: Mapping[str, inspect.Parameter],
     names: dict[str, object] | None,
 ) -> dict[str, Any]:
-    # Only the declared ones: `job` and `kit` may be annotated with names that are imported for the type checker alone.
+    # Only the declared ones: `job` and `kit` may be annotated with names that are imported only for type checkers.
     written = {name: p.annotation for name, p in declared.items() if p.annotation is not p.empty}
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     try:
@@ -145,5 +145,5 @@ def _fault(detail: ErrorDetails, *above: str) -> str:
 
 
 def _refuse(kind: str, faults: Iterable[str]) -> NoReturn:
-    # Without the pydantic error behind it, which would repeat the payload in every log.
+    # Without the pydantic error as the cause, which would repeat the payload in every log.
     raise ValidationError(f"The payload is not what '{kind}' takes. {'; '.join(faults)}") from None

@@ -1,4 +1,4 @@
-"""The partitions a handler file names: `PARTITIONS = ["CA", "TX"]` at its top level."""
+"""The partitions that a handler file declares: `PARTITIONS = ["CA", "TX"]` at its top level."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from longshore.errors import HandlerFileError
 
 
 def partitions_in(handler_file: Path) -> tuple[str, ...]:
-    """The names in `PARTITIONS` of the file, which must have been loaded; empty where it has none.
+    """Return the names in `PARTITIONS` of a handler file that was loaded; empty if it has none.
 
-    Anything that yields names will do. `HandlerFileError` where it does not.
+    `PARTITIONS` may be any iterable of names. Raises `HandlerFileError` if it is not.
     """
     origin = str(handler_file.resolve())
     module = next((each for each in list(sys.modules.values()) if getattr(each, "__file__", None) == origin), None)
-    named = getattr(module, "PARTITIONS", ())
-    if isinstance(named, str) or not isinstance(named, Iterable):
-        raise HandlerFileError(f'PARTITIONS in {handler_file} is no list of names. Write it as ["CA", "TX"].')
-    names = tuple(named)
+    declared = getattr(module, "PARTITIONS", ())
+    if isinstance(declared, str) or not isinstance(declared, Iterable):
+        raise HandlerFileError(f'PARTITIONS in {handler_file} is not a list of names. Write it as ["CA", "TX"].')
+    names = tuple(declared)
     if wrong := [name for name in names if not isinstance(name, str) or not name]:
-        raise HandlerFileError(f"PARTITIONS in {handler_file} holds {wrong[0]!r}, which is no name of a partition.")
+        raise HandlerFileError(f"PARTITIONS in {handler_file} holds {wrong[0]!r}, which is not a partition's name.")
     if twice := sorted(name for name, times in Counter(names).items() if times > 1):
-        raise HandlerFileError(f"PARTITIONS in {handler_file} lists {', '.join(twice)} more than once. Once is enough.")
+        raise HandlerFileError(f"PARTITIONS in {handler_file} lists {', '.join(twice)} more than once. List it once.")
     return names

@@ -1,13 +1,13 @@
-"""What a handler may return or raise, and the outcome that becomes of it.
+"""The values that a handler may return or raise, and the outcome of each.
 
     any JSON value             completed, with that result
     {"success": false, ...}    failed, with its `error`, `error_type`, `retryable` and `traceback`
     Result                     completed, with follow-on jobs or a message
     Partial                    completed with results and errors side by side, unless every part failed
-    Snooze                     not now: pending again later, no attempt counted
-    an exception raised        failed; the error says whether trying again may help; a SnoozeError is a Snooze
+    Snooze                     pending again later, no attempt counted
+    an exception raised        failed; the error says whether it is retryable; a SnoozeError is a Snooze
 
-A result is encoded here, once; media store the bytes as they are.
+A result is encoded here, once; media store the bytes unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A result with more to say: follow-on jobs, a message for people.
+    """A result with follow-on jobs or a message.
 
     Follow-on jobs (made by `new_job`) join the run of the job they came from, and appear together with the result. A
-    result with a message is stored as `{"success": true, "data": ..., "message": ...}`, the same as a handler that
-    returns such a dict itself; without one, `data` is stored bare.
+    result with a message is stored as `{"success": true, "data": ..., "message": ...}`, as if the handler had returned
+    this dict; without a message, only `data` is stored.
     """
 
     data: object = None
@@ -37,11 +37,11 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Partial(msgspec.Struct, frozen=True):
-    """Work in parts, some of which went wrong: results and errors side by side.
+    """The result of work in several parts of which some failed: results and errors side by side.
 
-    Counts as a success, and is stored as `{"results": [...], "errors": [...]}`, unless there are errors and not one
-    result: then the attempt failed, and is tried again where at least one of the errors may pass. An error may be an
-    exception, or anything JSON can say.
+    It counts as a success, and is stored as `{"results": [...], "errors": [...]}`, unless there are errors and no
+    results: then the attempt failed, and is retried if at least one of the errors is retryable. An error may be an
+    exception or any JSON value.
     """
 
     results: Sequence[object] = ()
@@ -49,7 +49,7 @@ class Partial(msgspec.Struct, frozen=True):
 
 
 class Snooze(msgspec.Struct, frozen=True):
-    """Not now: the job is pending again after so many seconds. Costs no attempt."""
+    """A postponement: the job is pending again after `seconds` seconds. Costs no attempt."""
 
     seconds: float
 
@@ -59,7 +59,7 @@ class Snooze(msgspec.Struct, frozen=True):
 
 
 def outcome_of(handler: Handler, job: Job, value: object) -> Outcome:
-    """The outcome of an attempt that returned this value."""
+    """Return the outcome of an attempt that returned this value."""
     try:
         match value:
             case dict():
@@ -82,25 +82,25 @@ def outcome_of(handler: Handler, job: Job, value: object) -> Outcome:
 
 def _not_a_result(value: Outcome) -> ProcessingError:
     return ProcessingError(
-        f"The handler returned {type(value).__name__}, which is the worker's to make. "
+        f"The handler returned {type(value).__name__}, which only the worker makes. "
         "Return a value, Result, Partial or Snooze, or raise an error.",
         retryable=False,
     )
 
 
 def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed | Snoozed:
-    """The outcome of an attempt that raised this error."""
+    """Return the outcome of an attempt that raised this error."""
     if isinstance(error, SnoozeError):
         return Snoozed(error.snooze)
     return _failed(handler, job, Failure.of(error))
 
 
 def _failed(handler: Handler, job: Job, failure: Failure) -> Failed:
-    # The medium compares attempts with the limit when it settles; here only the handler's own limit is passed on.
+    # The medium compares attempts with the limit when it settles; this only passes the handler's own limit on.
     limit = None if handler.retries is None else handler.retries + 1
     attempts = job.max_attempts if limit is None else limit
-    again = failure.retryable and job.attempt < attempts
-    return Failed(failure, handler.retry_in(job.attempt) if again else timedelta(0), limit)
+    has_retry = failure.retryable and job.attempt < attempts
+    return Failed(failure, handler.retry_in(job.attempt) if has_retry else timedelta(0), limit)
 
 
 def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
@@ -121,14 +121,14 @@ _ERROR_TYPES = frozenset({WorkerError.error_type, *(c.error_type for c in Worker
 
 
 def _reported(envelope: dict[object, object]) -> Failure:
-    """The failure a handler reported by returning `success: false`."""
+    """Return the failure that a handler reported by returning `success: false`."""
     named = str(envelope.get("error_type") or ProcessingError.error_type)
     known = named if named in _ERROR_TYPES else WorkerError.error_type
     retryable = envelope.get("retryable")
     return Failure(
         error_type=known,
         message=str(envelope.get("error") or envelope.get("message") or "The handler returned success: false"),
-        # A type of the user's own is kept where selections look for the name of an exception.
+        # A user-defined type is stored as the exception's name, so that selections by error find it.
         exception="" if known == named else named,
         retryable=known != ValidationError.error_type if retryable is None else bool(retryable),
         traceback=str(envelope.get("traceback") or ""),
@@ -157,12 +157,12 @@ def _check_follow_on(job: object) -> None:
         raise ProcessingError(
             f"A follow-on job is {_type_name(job)}. Make it with longshore.new_job(kind, payload).", retryable=False
         )
-    # A payload that cannot be stored would otherwise come to light in the queue, and spoil the whole batch there.
+    # Otherwise a payload that cannot be stored would be found only in the queue, and fail the whole batch there.
     _encoded(job.payload, msgspec.json.encode, f"The payload of a follow-on '{job.kind}'")
 
 
 def _plain(value: object) -> object:
-    """What JSON does not know of, made of what it does: pydantic models, without importing pydantic."""
+    """Return a pydantic model as plain values, without importing pydantic; raise for any other type."""
     dump = getattr(value, "model_dump", None)
     if dump is None or isinstance(value, type):
         raise NotImplementedError
@@ -187,7 +187,7 @@ def _encoded(value: object, encode: Callable[[object], bytes], what: str) -> byt
 
 
 def _where(value: object, encode: Callable[[object], bytes]) -> str:
-    """The first innermost value that cannot be encoded, with the way to it."""
+    """Describe the first innermost value that cannot be encoded, with its path."""
     path = ""
     while True:
         inner = _first_fault(value, encode)

@@ -44,7 +44,7 @@ from longshore.errors import (
     TimedOutError,
     UsageError,
 )
-from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler, Returned
+from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, AttemptLimits, Handler, Returned
 from longshore.handlers.kit import AsyncKit, Kit, NoTools, SyncKit
 from longshore.handlers.lease_keeper import LeaseKeeper
 from longshore.handlers.result import outcome_of, outcome_of_error
@@ -419,9 +419,7 @@ def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) ->
     return Handler(
         kind,
         function,
-        timeout=worker.timeout,
-        retries=worker.retries,
-        backoff=worker.backoff,
+        limits=AttemptLimits(worker.timeout, worker.retries, worker.backoff),
         params=worker.params,
     )
 

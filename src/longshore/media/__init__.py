@@ -1,4 +1,4 @@
-"""The media: one folder each. The URL of the queue picks which."""
+"""The media: one package each. The scheme of the queue's URL selects one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from longshore.url import mask_url
 
 __all__ = ["full_url", "migrate", "open_queue", "open_records", "scheme_of"]
 
-# scheme -> module with `async def open_queue(url, clock) -> Queue`; imported on use, for a medium may need a library.
-# One that keeps its jobs in tables also has `async def migrate(url)`; see below for what it returns. One that makes
-# something when it is opened also has `async def exists(url) -> bool`, which makes nothing. One that can keep records
-# also has `async def open_records(url) -> RecordStore`.
+# scheme -> module with `async def open_queue(url, clock) -> Queue`; imported on use, as a medium may need a library.
+# A medium with tables also has `async def migrate(url)`; see `migrate` below for what it returns. A medium that creates
+# something when it is opened also has `async def exists(url) -> bool`, which creates nothing. A medium that can store
+# records also has `async def open_records(url) -> RecordStore`.
 _MEDIA = {
     "memory": "longshore.media.memory",
     "sqlite": "longshore.media.sqlite",
@@ -39,39 +39,39 @@ class _WithSchema(_Medium, Protocol):
     async def migrate(self, url: str) -> tuple[int, int]: ...
 
 
-class _Looks(_Medium, Protocol):
+class _WithExists(_Medium, Protocol):
     async def exists(self, url: str) -> bool: ...
 
 
-class _KeepsRecords(_Medium, Protocol):
+class _WithRecords(_Medium, Protocol):
     async def open_records(self, url: str) -> RecordStore: ...
 
 
 async def open_queue(url: str, *, clock: Clock | None = None) -> Queue:
-    """Open the queue a URL, a plain path or a plain git remote names. Where there is none yet it is made,
+    """Open the queue that a URL, a plain path or a plain git remote names. A queue that does not exist is created,
     by some media only with the first write.
 
-    Raises `UnknownSchemeError` where no medium answers to it, `SettingsError` where it is misspelt, and a `QueueError`
-    where it cannot be opened.
+    Raises `UnknownSchemeError` if no medium has this scheme, `SettingsError` if the URL is misspelled, and a
+    `QueueError` if the queue cannot be opened.
     """
     spelled = full_url(url)
     return await _medium(spelled).open_queue(spelled, clock or SystemClock())
 
 
 async def exists(url: str) -> bool:
-    """Whether there is a queue already. Makes nothing. True as well where opening makes nothing either, and will tell.
+    """Return whether the queue exists. Creates nothing. Also True for media whose `open_queue` creates nothing.
 
     Raises as `open_queue` does.
     """
     spelled = full_url(url)
     medium = _medium(spelled)
-    return await cast("_Looks", medium).exists(spelled) if hasattr(medium, "exists") else True
+    return await cast("_WithExists", medium).exists(spelled) if hasattr(medium, "exists") else True
 
 
 async def migrate(url: str) -> tuple[int, int] | None:
-    """Make the schema of a queue, or bring it up to date. Safe to repeat, and by many at once.
+    """Create or migrate the schema of a queue. Safe to repeat, also by many processes at once.
 
-    Returns its version before (0 where there was none) and after; None where the medium has no schema.
+    Returns its version before (0 if it did not exist) and after; None if the medium has no schema.
     """
     spelled = full_url(url)
     medium = _medium(spelled)
@@ -79,9 +79,9 @@ async def migrate(url: str) -> tuple[int, int] | None:
 
 
 async def open_records(url: str) -> RecordStore:
-    """Open the database that a URL names, for records; made ready for them where it is not.
+    """Open the database that a URL names, for records; create their table if it does not exist.
 
-    Raises `SettingsError` where none can be kept there, and a `QueueError` where it cannot be opened.
+    Raises `SettingsError` if the medium cannot store records, and a `QueueError` if it cannot be opened.
     """
     module = _MEDIA.get(scheme_of(url))
     medium = None if module is None else importlib.import_module(module)
@@ -90,7 +90,7 @@ async def open_records(url: str) -> RecordStore:
             f"Records cannot be kept in '{mask_url(url)}'. Name a database: postgresql://user@host/name"
         )
     check_spelling(url)
-    return await cast("_KeepsRecords", medium).open_records(url)
+    return await cast("_WithRecords", medium).open_records(url)
 
 
 def _medium(url: str) -> _Medium:

@@ -1,4 +1,4 @@
-"""What can be seen of a running worker: its log lines and its health."""
+"""Observation of a running worker: its log lines and its health."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 __all__ = ["Vitals", "configure", "log_context"]
 
-if not TYPE_CHECKING:  # a type checker is to know each name
+if not TYPE_CHECKING:  # type checkers must see each name
     __getattr__ = lazy_exports(__name__, {"Vitals": "health", "configure": "logs", "log_context": "logs"})

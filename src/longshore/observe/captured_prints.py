@@ -1,7 +1,7 @@
-"""What async handlers print becomes log lines of their job.
+"""Turn the prints of async handlers into log lines of their job.
 
-They share a process, so the standard streams alone cannot tell who printed; the context of the attempt can. Outside an
-attempt everything goes where it always went.
+Async handlers share a process, so the standard streams cannot tell which one printed; the attempt's context variable
+can. Outside an attempt, prints go to the original stream.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from longshore.observe.logs import current_job, say_printed
 _STREAMS = ("stdout", "stderr")
 
 
-class Prints:
-    """A standard stream that sends whole lines to the log while an attempt is under way, and is itself otherwise."""
+class CapturedStream:
+    """A standard stream whose complete lines go to the log during an attempt, and to the original stream otherwise."""
 
     def __init__(self, beneath: Any) -> None:
         self.beneath = beneath
-        """The stream whose place it takes."""
-        self._begun: dict[str, str] = {}
-        """By job: a line that is not finished yet."""
+        """The original stream."""
+        self._unfinished: dict[str, str] = {}
+        """The unfinished line of each job."""
         self._lock = threading.Lock()
 
     def write(self, text: str) -> int:
-        """Take text, as any stream does."""
+        """Write text, as any stream does."""
         job = current_job()
         if job is None or not isinstance(text, str):
             return int(self.beneath.write(text))
         with self._lock:
-            *lines, rest = (self._begun.pop(job.id, "") + text).split("\n")
+            *lines, rest = (self._unfinished.pop(job.id, "") + text).split("\n")
             if rest:
-                self._begun[job.id] = rest
+                self._unfinished[job.id] = rest
         for line in lines:
-            self._say(line, job)
+            self._log(line, job)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Take many pieces of text."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
     def finish(self, job: Job) -> None:
-        """The attempt is over: say the line it began and did not end."""
-        # Looked at without the lock, for it is asked after every attempt and nearly always in vain.
-        if self._begun and (line := self._begun.pop(job.id, "")):
-            self._say(line, job)
+        """Log the unfinished line of a job whose attempt ended."""
+        # Checked without the lock: this is called after every attempt, and almost always finds nothing.
+        if self._unfinished and (line := self._unfinished.pop(job.id, "")):
+            self._log(line, job)
 
-    def _say(self, line: str, job: Job) -> None:
+    def _log(self, line: str, job: Job) -> None:
         if (text := line.rstrip()) and not say_printed(text, job):
             self.beneath.write(f"{line}\n")
 
@@ -60,32 +60,32 @@ class Prints:
         return getattr(self.beneath, name)
 
 
-_inside = 0
-_installed: dict[str, Prints] = {}
+_active = 0
+_installed: dict[str, CapturedStream] = {}
 
 
 @contextlib.contextmanager
 def prints_to_log() -> Iterator[None]:
-    """Inside the block, what is printed in the context of an attempt is said in the log, with its job."""
-    global _inside  # noqa: PLW0603  the standard streams belong to the process, and so does this
-    if not _inside:
+    """Inside the block, send the prints of an attempt to the log, with its job."""
+    global _active  # noqa: PLW0603  the standard streams are global to the process, and so is this count
+    if not _active:
         for name in _STREAMS:
             if (stream := getattr(sys, name)) is not None:  # a process without a console has none
-                _installed[name] = Prints(stream)
+                _installed[name] = CapturedStream(stream)
                 setattr(sys, name, _installed[name])
-    _inside += 1
+    _active += 1
     try:
         yield
     finally:
-        _inside -= 1
-        if not _inside:
-            for name, prints in _installed.items():
-                if getattr(sys, name) is prints:  # whatever somebody else put there stays
-                    setattr(sys, name, prints.beneath)
+        _active -= 1
+        if not _active:
+            for name, captured in _installed.items():
+                if getattr(sys, name) is captured:  # a stream that other code put there stays
+                    setattr(sys, name, captured.beneath)
             _installed.clear()
 
 
 def finish_prints(job: Job) -> None:
-    """An attempt is over: say the lines it began and did not end."""
-    for prints in _installed.values():
-        prints.finish(job)
+    """Log the unfinished lines of a job whose attempt ended."""
+    for captured in _installed.values():
+        captured.finish(job)

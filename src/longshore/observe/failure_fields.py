@@ -1,4 +1,4 @@
-"""What a log line says of a failure: its sort and its words, and for one that nobody foresaw, its class and place."""
+"""The fields of a failure in a log line: its type and message; for an unexpected error, also its class and place."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _FOREIGN = (_OWN, "<frozen", *(sysconfig.get_path(name) for name in ("stdlib", "
 
 
 def said_of(failure: Failure) -> dict[str, Any]:
-    """The values of a log line about this failure."""
-    said = {"error_type": failure.error_type, "error": short(failure.message)}
+    """Return the fields of a log line about this failure."""
+    fields = {"error_type": failure.error_type, "error": short(failure.message)}
     if failure.error_type != WorkerError.error_type:
-        return said
+        return fields
     name = failure.exception_name
     if name and failure.message != name:
-        said["error"] = short(f"{name}: {failure.message}")
+        fields["error"] = short(f"{name}: {failure.message}")
     if failure.traceback:
-        said |= {"at": place_of(failure.traceback), "exception": failure.traceback.rstrip()}
-    return said
+        fields |= {"at": place_of(failure.traceback), "exception": failure.traceback.rstrip()}
+    return fields
 
 
 def place_of(traceback: str) -> str:
-    """The innermost place that is not a library's, as `file:line`; the innermost of all where there is none.
+    """Return the innermost frame outside libraries as `file:line`; the innermost frame if all are in libraries.
 
-    Read from the traceback's text, which may come from another process. Empty where it names no place.
+    It is read from the traceback's text, which may come from another process. Empty if the text has no frame.
     """
     frames = _FRAME.findall(traceback)
     if not frames:
@@ -42,6 +42,6 @@ def place_of(traceback: str) -> str:
 
 
 def short(text: str) -> str:
-    """The text on one line, cut where it is very long."""
+    """Return the text on one line, truncated to `_LONGEST_ERROR` characters."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_ERROR else f"{line[:_LONGEST_ERROR]}…"

@@ -1,4 +1,4 @@
-"""How a worker is: figures a person or a monitor looks at, and the verdict."""
+"""The health of a worker: figures for people and monitoring, and the verdict."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 import psutil
 
 HEALTHY = "healthy"
-# A worker whose last ten attempts all failed is most likely the trouble itself: a dead proxy, a missing browser.
+# If the last ten attempts of a worker all failed, the cause is probably the worker: a dead proxy, a missing browser.
 _ERRORS_IN_A_ROW = 10
 _MEMORY_PERCENT = 95.0
 _CPU_PERCENT = 98.0
@@ -20,22 +20,22 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     claimed: int
     completed: int
     failed: int
-    """Jobs that failed for good."""
+    """Jobs that failed finally."""
     retried: int = 0
-    """Attempts that failed and whose job is tried again."""
+    """Attempts that failed and whose job is retried."""
     busy_seconds: float
-    """The time all ended attempts took together."""
+    """The total duration of all ended attempts."""
     errors_in_a_row: int
     queue_error: str = ""
-    """Why the queue cannot be reached now; empty while it can."""
+    """The reason why the queue cannot be reached now; empty if it can."""
     queue_silence: float = 0.0
-    """For how many seconds the queue has owed an answer; 0 while that is nothing to speak of."""
+    """Seconds for which the queue has not answered a call; 0 if that is short."""
     memory_percent: float = 0.0
-    """Of the machine."""
+    """Memory use of the machine."""
     memory_bytes: int = 0
-    """Of the worker's own process."""
+    """Memory use of the worker's process."""
     cpu_percent: float = 0.0
-    """Of the machine, since it was last asked."""
+    """Processor use of the machine since the last call of `cpu_percent()`."""
 
     @property
     def success_rate(self) -> float:
@@ -44,17 +44,17 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def average_seconds(self) -> float:
-        """How long an attempt takes on average."""
+        """The average duration of an attempt."""
         return self.busy_seconds / self.ended if self.ended else 0.0
 
     @property
     def ended(self) -> int:
-        """Attempts that came to a verdict."""
+        """The number of ended attempts."""
         return self.completed + self.failed + self.retried
 
     @property
     def verdict(self) -> str:
-        """`healthy`, or everything that speaks against it."""
+        """`healthy`, or a list of all problems."""
         faults = []
         if self.queue_error:
             faults.append(f"the queue is out of reach ({self.queue_error})")
@@ -70,15 +70,15 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def memory_percent() -> float:
-    """How much of the machine's memory is in use."""
+    """Return the percentage of the machine's memory that is in use."""
     return float(psutil.virtual_memory().percent)
 
 
 def memory_bytes() -> int:
-    """How much memory this process uses."""
+    """Return the memory use of this process in bytes."""
     return int(psutil.Process().memory_info().rss)
 
 
 def cpu_percent() -> float:
-    """How busy the machine's processors were since this was last asked."""
+    """Return the processor use of the machine since the last call, in percent."""
     return float(psutil.cpu_percent())

@@ -1,7 +1,7 @@
-"""Log lines: friendly on a terminal, JSON when piped, with the worker and the job on every line and no secret in any.
+"""Log lines: text on a terminal, otherwise JSON, with the worker and the job on every line and secrets masked.
 
-Everything ends in one chain, whoever speaks: Longshore, a handler through `kit.log`, or a library through `logging`.
-A child process has the same chain with another end: its entries are sent to its parent, which says them as its own.
+All entries go through one chain: those of Longshore, of a handler through `kit.log`, and of a library through
+`logging`. In a child process, the end of the chain sends the entries to the parent, which logs them as its own.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from longshore.observe.masking import mask, mask_text
 Format = Literal["auto", "text", "json"]
 Entry = MutableMapping[str, Any]
 
-# The job this task works on. Set for every attempt, so setting it must cost next to nothing: a variable of its own.
+# The job of the current task. It is set for every attempt, so a separate variable is used, which is cheap to set.
 _job: ContextVar[Job | None] = ContextVar("longshore_job", default=None)
 enter_job = _job.set
-"""Put this job's id and kind on every line that the current task says from now on."""
+"""Add this job's id and kind to every later line of the current task."""
 current_job = _job.get
-"""The job whose attempt this is, or None."""
+"""Return the job of the current attempt, or None."""
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 _FIRST_KEYS = ("timestamp", "level", "message", "worker_id", "job_id", "kind", "module", "function", "line")
@@ -55,13 +55,13 @@ _COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31;1"}
 
 
 def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002
-    """Send every log line of this process to `stream` (standard error), in the format asked for.
+    """Send every log line of this process to `stream` (default: standard error), in the given format.
 
-    `auto` is friendly text on a terminal and JSON lines elsewhere; `text` has emoji and colour only on a terminal that
-    can show them. May be called again: the last call wins.
+    `auto` is text on a terminal and JSON lines otherwise; `text` has emoji and colour only on a terminal that can show
+    them. May be called again: the last call wins.
     """
     if stream is None:
-        # Not the stand-in that sends prints to the log (see `prints`), or the log would be sent to itself.
+        # Not the `CapturedStream` that sends prints to the log, or the log would be sent to itself.
         stream = getattr(sys.stderr, "beneath", sys.stderr)
     terminal = stream.isatty()
     if format == "json" or (format == "auto" and not terminal):
@@ -72,7 +72,7 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
 
     def write(entry: Entry) -> None:
         line = render(mask(dict(entry))) + "\n"
-        # Nobody reads any more, or the disk is full, and there is nowhere left to say so; the work is worth more.
+        # The reader is gone or the disk is full; there is no other place to report it, and the work should go on.
         with lock, contextlib.suppress(OSError, ValueError):
             stream.write(line)
             stream.flush()
@@ -81,12 +81,12 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
 
 
 def configure_relay(send: Callable[[dict[str, Any]], None], *, level: str) -> None:
-    """In a child process: hand every entry to `send`, which carries it to the parent's `relay`."""
+    """In a child process: pass every entry to `send`, which sends it to the parent's `relay`."""
     _install(lambda entry: send(mask(dict(entry))), level)
 
 
 def relay(entry: dict[str, Any], job: Job | None) -> None:
-    """Say an entry of a child process as if it had been said here, while it worked on `job`."""
+    """Log an entry of a child process that was working on `job`, as if it were logged here."""
     if _LEVELS.get(entry.get("level", "info"), 20) < _chain.threshold:
         return
     if job is not None:
@@ -95,43 +95,43 @@ def relay(entry: dict[str, Any], job: Job | None) -> None:
 
 
 def say_printed(text: str, job: Job) -> bool:
-    """Say a line that an attempt printed. False where no log is configured and nothing was said."""
+    """Log a line that an attempt printed. Return False if no log is configured."""
     if not _chain.configured:
         return False
     if _chain.threshold <= _LEVELS["info"]:
-        said = {"event": text, "level": "info", "job_id": job.id, "kind": job.kind, "source": "print"}
-        _chain.end(_complete(None, "", structlog.contextvars.get_contextvars() | said))
+        entry = {"event": text, "level": "info", "job_id": job.id, "kind": job.kind, "source": "print"}
+        _chain.end(_complete(None, "", structlog.contextvars.get_contextvars() | entry))
     return True
 
 
 @contextlib.contextmanager
 def log_context(**values: object) -> Iterator[None]:
-    """Put these values on every line said inside the block, by the code in it and by all it calls or starts."""
+    """Add these values to every line logged inside the block, also by functions called and tasks started there."""
     with structlog.contextvars.bound_contextvars(**values):
         yield
 
 
 def bind_worker(label: str) -> None:
-    """Put the worker's id on every line that the current task, and the tasks it starts, say from now on."""
+    """Add the worker's id to every later line of the current task and of the tasks it starts."""
     structlog.contextvars.bind_contextvars(worker_id=label)
 
 
 class _Chain:
-    """Where entries go. One for the process; `configure` changes it."""
+    """The destination and level of log entries. There is one per process; `configure` changes it."""
 
     end: Callable[[Entry], None]
     threshold: int
 
     def __init__(self) -> None:
-        self.end = self._nowhere
+        self.end = self._discard
         self.threshold = 20
 
     @property
     def configured(self) -> bool:
-        return self.end != self._nowhere
+        return self.end != self._discard
 
     @staticmethod
-    def _nowhere(_entry: Entry) -> None: ...
+    def _discard(_entry: Entry) -> None: ...
 
 
 _chain = _Chain()
@@ -158,7 +158,7 @@ def _install(end: Callable[[Entry], None], level: str) -> None:
 
 
 def _complete(_logger: object, _method: str, entry: Entry) -> Entry:
-    """Time, place, job and exception, under the names people search for."""
+    """Add time, place, job and exception to an entry, under their standard names."""
     entry["message"] = str(entry.pop("event", ""))
     entry.setdefault("timestamp", _timestamp())
     if (job := _job.get()) is not None:
@@ -187,7 +187,7 @@ def _finish(_logger: object, _method: str, entry: Entry) -> str:
 
 
 class _Bridge(logging.Handler):
-    """Takes what libraries say through `logging` into the chain."""
+    """A handler of `logging` that passes the records of libraries to the chain."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -202,7 +202,7 @@ class _Bridge(logging.Handler):
                 **structlog.contextvars.get_contextvars(),
             }
             _chain.end(_complete(None, "", entry))
-        except Exception:  # noqa: BLE001  the standard library's own way to say that a record cannot be said
+        except Exception:  # noqa: BLE001  as the handlers of the standard library do
             self.handleError(record)
 
 
@@ -221,9 +221,9 @@ def _as_json(entry: Entry) -> str:
 
 
 class _Text:
-    """One line for a person: time, message, and what belongs to it; the place in the code is left to JSON.
+    """Formats an entry as one line for people: time, message and fields, without the place in the code.
 
-    On a worker's own terminal its id is said once, or every line would wrap for something everybody there knows.
+    On a worker's own terminal, its id is shown once: repeated on every line, it would only make the lines wrap.
     """
 
     def __init__(self, *, terminal: bool, fancy: bool) -> None:
@@ -237,14 +237,14 @@ class _Text:
         instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
         exception = entry.pop("exception", None)
         if level == "warning" and message.startswith("Failed work"):
-            exception = None  # it is tried again, or one of a flood; the line itself names the error and its place
+            exception = None  # the job is retried, or the line sums up many; the line has the error and its place
         if self._terminal and self._is_known(entry.get("worker_id"), message):
             del entry["worker_id"]
         pairs = [f"{key}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
         if self._fancy:
             colour = _COLOURS.get(level)
-            said = f"\x1b[{colour}m{message}\x1b[0m" if colour else message
-            line = f"\x1b[2m{instant}\x1b[0m {self._emoji(message, level)} {said}"
+            coloured = f"\x1b[{colour}m{message}\x1b[0m" if colour else message
+            line = f"\x1b[2m{instant}\x1b[0m {self._emoji(message, level)} {coloured}"
             line += f"  \x1b[2m{' '.join(pairs)}\x1b[0m" if pairs else ""
         else:
             mark = "" if level == "info" else f"{level.upper()} "
@@ -252,7 +252,7 @@ class _Text:
         return line if exception is None else f"{line}\n{mask_text(exception)}"
 
     def _is_known(self, worker: str | None, message: str) -> bool:
-        """Whether this is the worker whose terminal it is, and the reader has been told its id."""
+        """Return whether this is the worker of this terminal and its id was already shown."""
         if worker is None:
             return False
         if self._worker is None:

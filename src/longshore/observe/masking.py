@@ -1,4 +1,4 @@
-"""Secrets never reach a log: URL passwords, and whatever is named like a secret, become `***`."""
+"""Mask secrets in log entries: passwords in URLs, and values whose names suggest a secret, become `***`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _SECRET_IN_TEXT = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting, header or field of this name holds a secret."""
+    """Return whether a setting, header or field of this name holds a secret."""
     return _SECRET_NAME.search(name) is not None
 
 
 def mask_text(text: str) -> str:
-    """The text with URL passwords and `password=…`-like values replaced."""
+    """Return the text with passwords in URLs and values such as `password=…` replaced."""
     if "://" in text:
         text = mask_urls(text)
     return _SECRET_IN_TEXT.sub(lambda found: f"{found['name']}{found['scheme'] or ''}{MASK}", text)
 
 
 def mask(value: Any) -> Any:
-    """The value with every secret inside it replaced, however deep. What is not text, list or dict stays as it is."""
+    """Return the value with every secret inside it replaced, at any depth. Only texts, lists and dicts are changed."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The final statistics of a worker, in the words every worker uses."""
+"""The final statistics of a worker, in the same format for all workers."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from datetime import timedelta
 
 
 def per_hour(jobs: int, seconds: float) -> float:
-    """So many in that time are so many in an hour."""
+    """Return the number of jobs per hour."""
     return jobs / seconds * 3600 if seconds > 0 else 0.0
 
 
 def final_statistics(*, completed: int, failed: int, retried: int, seconds: float, notes: Sequence[str] = ()) -> str:
-    """`2 completed, 1 failed, 4 retried, runtime 0:01:00, 180 jobs/hour`.
+    """Return a text such as `2 completed, 1 failed, 4 retried, runtime 0:01:00, 180 jobs/hour`.
 
-    Completed and failed are jobs, done with for good, and the rate is theirs; retried are attempts that failed and
-    whose job is tried again. `notes` stand between the counts and the runtime.
+    Completed and failed are finished jobs, and the rate counts them; retried are attempts that failed and whose job is
+    retried. `notes` are inserted between the counts and the runtime.
     """
     parts = [f"{completed:,} completed", f"{failed:,} failed"]
     parts += [f"{retried:,} retried"] if retried else []

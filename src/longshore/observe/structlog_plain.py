@@ -1,7 +1,7 @@
-"""structlog without Rich, for a process that is all ours.
+"""Import structlog without Rich, for processes that run only Longshore.
 
-structlog imports Rich wherever it is installed, for pictures of exceptions that no log of ours has; in a worker that is
-a tenth of all its memory.
+structlog imports Rich if it is installed, for formatted tracebacks that Longshore does not use; in a worker, Rich takes
+a tenth of the memory.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import sys
 
 
 def import_structlog_alone() -> None:
-    """Import structlog as it is where Rich is not installed. Nothing, where either is imported already.
+    """Import structlog as if Rich were not installed. Does nothing if either is already imported.
 
-    Only for the start of a process: meanwhile nobody can import Rich. Afterwards everybody can.
+    Call it only at the start of a process: during the call no thread can import Rich; afterwards all can.
     """
     if "structlog" in sys.modules or "rich" in sys.modules:
         return
-    # What is None in this table cannot be imported, which structlog takes for "not installed".
+    # A module that is None in `sys.modules` cannot be imported, so structlog treats it as not installed.
     sys.modules["rich"] = None  # type: ignore[assignment]
     try:
-        import structlog  # noqa: F401  for those who come after
+        import structlog  # noqa: F401  later imports find it loaded
     finally:
         del sys.modules["rich"]

@@ -1,8 +1,8 @@
-"""Every setting, once: its name, the environment variables it answers to, its default and its meaning.
+"""All settings: name, environment variables, default and meaning of each, defined once.
 
-Command line over environment over `longshore.toml` over profile over default. A `.env` file in the current folder is
-part of the environment; a variable that is really set wins over the same one in the file. Each value knows where it
-came from.
+The order of precedence is: command line, environment, `longshore.toml`, profile, default. A `.env` file in the current
+folder is part of the environment; a variable of the process wins over the same variable in the file. The source of each
+value is recorded.
 """
 
 from __future__ import annotations

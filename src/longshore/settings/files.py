@@ -22,16 +22,16 @@ _SCRAPERS = "scrapers"
 
 @dataclass(frozen=True)
 class TomlFile:
-    """What `longshore.toml` says: its settings, and those of each profile that it defines. Values are unchecked."""
+    """The contents of `longshore.toml`: its settings, and those of each profile it defines. Values are not checked."""
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scrapers: Any = None
-    """The registry of scrapers, which is none of the settings' business."""
+    """The registry of scrapers, which the settings do not read."""
 
 
 def read_dotenv(path: Path) -> dict[str, str]:
-    """The variables of a `.env` file; none where there is no such file (a virtual environment may have that name)."""
+    """Return the variables of a `.env` file; none if there is no such file (it may be a virtual environment)."""
     if not path.is_file():
         return {}
     import dotenv
@@ -44,7 +44,7 @@ def read_dotenv(path: Path) -> dict[str, str]:
 
 
 def check_finished(path: Path) -> None:
-    """`SettingsError` where a line of a `.env` file is no assignment: somebody is still writing it."""
+    """Raise `SettingsError` if a line of a `.env` file is not an assignment: the file may still be being written."""
     if not path.is_file():
         return
     from dotenv.parser import parse_stream
@@ -57,17 +57,17 @@ def check_finished(path: Path) -> None:
     for binding in bindings:
         if binding.error or (binding.key is not None and binding.value is None):
             text = binding.original.string
-            # The blank lines before it count as its own.
+            # The parser counts the blank lines before a line as part of it.
             line = binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
-            # Not what stands there: it may be half of a password.
-            raise SettingsError(f"{path}, line {line}, is no assignment. Write NAME=value, or finish the file.")
+            # The message does not quote the line, which may be half of a password.
+            raise SettingsError(f"{path}, line {line}, is not an assignment. Write NAME=value, or finish the file.")
 
 
 def export_dotenv(folder: Path | None = None) -> None:
-    """Put the variables of `.env` into this process's environment, where handlers look for their own (an API key).
+    """Add the variables of `.env` to this process's environment, where handlers look for theirs (such as an API key).
 
-    What is set already is left alone. So are those that are settings: in the environment, the value of this moment
-    would stand above the file for as long as the process lives, and above every later change of it.
+    Variables that are already set are not changed. Settings are not added: in the environment, the current value would
+    override the file and every later change of it, as long as the process lives.
     """
     settings = {name for setting in TABLE.values() for name in setting.variables}
     for name, value in read_dotenv((folder or Path()) / DOTENV).items():
@@ -76,7 +76,7 @@ def export_dotenv(folder: Path | None = None) -> None:
 
 
 def read_toml(path: Path) -> TomlFile:
-    """What `longshore.toml` says; nothing where there is none. `SettingsError` for a key that is none of ours."""
+    """Return the contents of `longshore.toml`; empty if there is no file. Raises `SettingsError` for an unknown key."""
     if not path.is_file():
         return TomlFile()
     import tomllib
@@ -85,11 +85,13 @@ def read_toml(path: Path) -> TomlFile:
         whole = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path} cannot be read: {error}") from error
-    strangers = [name for name in whole if name not in {_SECTION, _SCRAPERS}]
-    if strangers:
-        belongs = strangers[0] in TABLE
-        hint = " Settings belong under [longshore]." if belongs else " Only [longshore] and [scrapers.NAME] are read."
-        raise SettingsError(f"{path}: unknown '{strangers[0]}'.{hint}")
+    unknown = [name for name in whole if name not in {_SECTION, _SCRAPERS}]
+    if unknown:
+        is_setting = unknown[0] in TABLE
+        hint = (
+            " Settings belong under [longshore]." if is_setting else " Only [longshore] and [scrapers.NAME] are read."
+        )
+        raise SettingsError(f"{path}: unknown '{unknown[0]}'.{hint}")
     table = whole.get(_SECTION, {})
     if not isinstance(table, dict):
         raise SettingsError(f"{path}: 'longshore' must be a table: a line [longshore], and the settings below it.")
@@ -102,13 +104,13 @@ def read_toml(path: Path) -> TomlFile:
         if not isinstance(profile, dict):
             raise SettingsError(f"{path}: '{name}' must be a table: a line [{section}], and its settings below it.")
         if "profile" in profile:
-            raise SettingsError(f"{path}: [{section}] cannot choose a profile itself. Take its 'profile' away.")
+            raise SettingsError(f"{path}: [{section}] cannot choose a profile itself. Remove 'profile' from it.")
         profiles[name] = _checked_names(path, section, profile)
     return TomlFile(table, profiles, whole.get(_SCRAPERS))
 
 
 def _checked_names(path: Path, section: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings under their present names. `SettingsError` for one that is unknown, or there twice."""
+    """Return the settings under their current names. Raises `SettingsError` for an unknown or repeated one."""
     checked: dict[str, Any] = {}
     for given, value in table.items():
         name = RENAMED.get(given, given)
@@ -117,6 +119,6 @@ def _checked_names(path: Path, section: str, table: Mapping[str, Any]) -> dict[s
         checked[name] = value
         if name not in TABLE:
             near = difflib.get_close_matches(name, TABLE, n=1)
-            hint = f"Did you mean '{near[0]}'?" if near else "Known are: " + ", ".join(TABLE) + "."
+            hint = f"Did you mean '{near[0]}'?" if near else "The settings are: " + ", ".join(TABLE) + "."
             raise SettingsError(f"{path}: unknown setting '{name}' in [{section}]. {hint}")
     return checked

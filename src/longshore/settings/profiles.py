@@ -1,7 +1,7 @@
-"""Profiles: settings that go together under one name, for a try, for a test, and for the real thing.
+"""Profiles: named groups of settings, for development, testing and production.
 
-Production is what the table of settings has as defaults. A profile in `longshore.toml` may have any name; under one of
-these three names it adds to what stands here.
+Production has the defaults of the table of settings. A profile in `longshore.toml` may have any name; with one of these
+three names it adds to the built-in one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     "testing": {"max_work": 50, "vpn": False},
     "production": {},
 }
-"""The profiles there are without any file, and where each differs from the defaults."""
+"""The built-in profiles, with the settings in which each differs from the defaults."""
 
 
 def check_profile(name: str, source: ValueSource, own: Mapping[str, Mapping[str, Any]]) -> None:
-    """`SettingsError`, naming those there are, for a profile that neither stands here nor in `longshore.toml`."""
+    """Raise `SettingsError` with all known profiles if this one is neither built in nor defined in `longshore.toml`."""
     if name in BUILT_IN or name in own:
         return
     known = ", ".join(sorted({*BUILT_IN, *own}))
-    message = f"There is no profile '{name}', which {source} names. There are: {known}."
+    message = f"There is no profile '{name}', which {source} names. The profiles are: {known}."
     setting = TABLE["profile"]
     if source.name in setting.aliases:
         message += f" If {source.name} is meant for another program, {setting.variable} decides."
-    raise SettingsError(f"{message} A line [longshore.profiles.{name}] in longshore.toml begins one of your own.")
+    raise SettingsError(f"{message} To define your own, add a line [longshore.profiles.{name}] to longshore.toml.")

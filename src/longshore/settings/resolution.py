@@ -1,4 +1,4 @@
-"""The settings as they stand: which of the places that may hold a value wins."""
+"""Resolve the settings: of all sources that have a value, the one with the highest precedence wins."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from longshore.settings.table import PREFIX, TABLE, Setting, Settings, ValueSour
 from longshore.settings.values import NO, YES, parsed
 from longshore.url import mask_url
 
-# Many programs read this one, each in a way of its own (`DEBUG=app:*`): what is no yes and no no is not meant for us.
+# Many programs read this variable, each in its own way (`DEBUG=app:*`): a value that is neither yes nor no is ignored.
 _SHARED = "DEBUG"
-# Variables of that name that are no settings: the mark of a worker's child, and those of the project's own tests.
+# Variables with our prefix that are not settings: the mark of a worker's child, and those of the project's own tests.
 _NO_SETTING = re.compile(r"LONGSHORE_(CHILD_OF|LONG|TEST\w*)\Z")
 
 
 def resolve(
     cli: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> Settings:
-    """The settings as they stand: what the command line said (None is "not said") over everything else.
+    """Return the resolved settings; values of the command line (None is "not given") override all others.
 
-    Raises `SettingsError` for a value that cannot be used, a profile that nobody has defined, a key of `longshore.toml`
-    that is none of ours, and for two variables that name the queue differently, unless the command line names it.
+    Raises `SettingsError` for an invalid value, an undefined profile, an unknown key of `longshore.toml`, and for two
+    variables that name the queue differently, unless the command line names it.
     """
     folder = folder or Path()
-    places = _Places(
+    candidates = _Sources(
         cli or {},
         dict(os.environ if environ is None else environ),
         read_dotenv(folder / DOTENV),
         read_toml(folder / TOML),
     )
-    profile = places.profile()
+    profile = candidates.profile()
     values: dict[str, Any] = {}
     sources: dict[str, ValueSource] = {}
     for setting in TABLE.values():
-        if found := places.find(setting, profile):
+        if found := candidates.find(setting, profile):
             source, raw = found
             values[setting.name] = _checked(setting, raw, source)
             sources[setting.name] = source
@@ -53,8 +53,8 @@ def resolve(
 
 
 @dataclass(frozen=True)
-class _Places:
-    """Every place that may hold a value."""
+class _Sources:
+    """All sources that may have a value."""
 
     cli: Mapping[str, Any]
     environment: Mapping[str, str]
@@ -72,13 +72,13 @@ class _Places:
         return name
 
     def find(self, setting: Setting, profile: str) -> tuple[ValueSource, Any] | None:
-        """The value of the highest place that has one, unchecked."""
+        """Return the unchecked value of the source with the highest precedence; None if no source has one."""
         name = setting.name
         if self.cli.get(name) is not None:
             return ValueSource("command line", setting.flag), self.cli[name]
         if found := _from_environment(setting, self.environment, self.dotenv):
             return found
-        # In a file that has both, what is said of this profile alone is meant to differ from what is said of all.
+        # In the same file, a value of this profile overrides the value for all profiles.
         if name in (own := self.toml.profiles.get(profile, {})):
             return ValueSource("profile", profile), own[name]
         if name in self.toml.settings:
@@ -93,31 +93,31 @@ def _check_delays(settings: Settings) -> None:
     if shortest > longest and "max_delay_seconds" in settings.sources:
         raise SettingsError(
             f"min_delay_seconds is {shortest:g}, from {settings.source('min_delay_seconds')}, and max_delay_seconds is "
-            f"{longest:g}, from {settings.source('max_delay_seconds')}. The shortest pause cannot be the longer one."
+            f"{longest:g}, from {settings.source('max_delay_seconds')}. The shortest pause cannot exceed the longest."
         )
 
 
 def export_profile(settings: Settings) -> None:
-    """Put into this process's environment what handlers decide by: `LONGSHORE_PROFILE` and `LONGSHORE_DATABASE`.
+    """Set the variables that handlers read in this process's environment: `LONGSHORE_PROFILE`, `LONGSHORE_DATABASE`.
 
-    Child processes inherit it. Settings that are resolved from the same environment later would take it for what a
-    person has set, so keep a copy from before for them.
+    Child processes inherit them. If settings are resolved from the same environment later, these values would count as
+    set by the user, so use a copy of the environment from before this call.
     """
     for name in ("profile", "database"):
         os.environ[TABLE[name].variable] = settings.shown(name)
 
 
 def unknown_variables(*, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> list[str]:
-    """A sentence for each variable of the environment or `.env` that is called like a setting of ours and is none."""
+    """Return a message for each variable of the environment or `.env` that has our prefix and is not a setting."""
     given = {**read_dotenv((folder or Path()) / DOTENV), **(os.environ if environ is None else environ)}
     known = [setting.variable for setting in TABLE.values()]
-    ours = {name for setting in TABLE.values() for name in setting.variables}
-    strangers = [n for n in given if n.startswith(PREFIX) and n not in ours and not _NO_SETTING.match(n)]
-    return [f"unknown setting {name}{_suggested(name, known)}" for name in sorted(strangers)]
+    variables = {name for setting in TABLE.values() for name in setting.variables}
+    unknown = [n for n in given if n.startswith(PREFIX) and n not in variables and not _NO_SETTING.match(n)]
+    return [f"unknown setting {name}{_suggestion(name, known)}" for name in sorted(unknown)]
 
 
-def _suggested(name: str, known: Sequence[str]) -> str:
-    """`; did you mean …?` where one of the known names is near, or begins nearly so."""
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    """Return `; did you mean …?` if a known name, or the beginning of one, is similar."""
 
     def nearness(other: str) -> tuple[float, float]:
         typed, meant = name.removeprefix(PREFIX), other.removeprefix(PREFIX)
@@ -125,36 +125,34 @@ def _suggested(name: str, known: Sequence[str]) -> str:
         return max(whole, beginning), whole
 
     nearest = max(known, key=nearness)
-    return (
-        f"; did you mean {nearest}?" if nearness(nearest)[0] >= 0.6 else "; `longshore config` lists those there are."
-    )
+    return f"; did you mean {nearest}?" if nearness(nearest)[0] >= 0.6 else "; `longshore config` lists all settings."
 
 
 def _from_environment(
     setting: Setting, environment: Mapping[str, str], dotenv: Mapping[str, str]
 ) -> tuple[ValueSource, str] | None:
-    set_here = [
+    in_process = [
         (ValueSource("environment", name), environment[name])
         for name in setting.variables
-        if _meant(name, environment.get(name))
+        if _applies(name, environment.get(name))
     ]
-    # An empty variable that is really set hides the one in the file: that is how a person switches it off.
+    # An empty variable of the process hides the one in the file: this is how a user switches it off.
     in_file = [
         (ValueSource(DOTENV, name), dotenv[name])
         for name in setting.variables
-        if _meant(name, dotenv.get(name)) and name not in environment
+        if _applies(name, dotenv.get(name)) and name not in environment
     ]
     if setting.name == "queue":
-        # Whichever file or shell they come from: work sent to the wrong queue is worse than a refusal.
-        return _agreed(setting, [(s, queue_url(s.name, v)) for s, v in set_here + in_file])
-    found = set_here or in_file
-    # A name of our own, present or former, decides when an alias means something else on this machine.
+        # From both sources: jobs sent to the wrong queue are worse than an error.
+        return _agreed(setting, [(s, queue_url(s.name, v)) for s, v in in_process + in_file])
+    found = in_process or in_file
+    # A variable with our prefix, current or former, wins over an alias, which may belong to another program.
     if found and found[0][0].name.startswith(PREFIX):
         return found[0]
     return _agreed(setting, found)
 
 
-def _meant(name: str, value: str | None) -> bool:
+def _applies(name: str, value: str | None) -> bool:
     return bool(value) and (name != _SHARED or str(value).strip().lower() in YES | NO)
 
 
@@ -165,13 +163,13 @@ def _agreed(setting: Setting, found: list[tuple[ValueSource, str]]) -> tuple[Val
             what = "name the queue differently" if setting.name == "queue" else f"set {setting.name} differently"
             raise SettingsError(
                 f"Two settings {what}: {first} says '{mask_url(first_value)}', {source} says '{mask_url(value)}'. "
-                f"Keep one of them, or say {setting.flag}."
+                f"Keep one of them, or use {setting.flag}."
             )
     return found[0] if found else None
 
 
 def queue_url(variable: str, value: str) -> str:
-    """The queue URL that a variable means: some of them hold a folder or a plain git remote."""
+    """Return the queue URL of a variable's value: some variables hold a folder or a plain git remote."""
     if variable == "QUEUE_DIR" and "://" not in value:
         return f"dir://{value}"
     if variable == "GITHUB_REPO_URL" and not value.startswith("git+"):

@@ -13,9 +13,9 @@ from longshore.settings.values import SecondsRange, show
 DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
 PREFIX = "LONGSHORE_"
 RENAMED = {"max_failures": "max_empty_polls"}
-"""Old names of settings that files of users may hold, and what each is called now."""
+"""Old names of settings that users' files may contain, with the current name of each."""
 
-# Far beyond any use, and within what every clock, timer and medium can live with.
+# Far beyond any real use, and within the limits of every clock, timer and medium.
 _YEARS_IN_HOURS = 10 * 365 * 24
 _YEARS = _YEARS_IN_HOURS * 3600
 _LONGEST_LEASE = 30 * 24 * 3600
@@ -24,11 +24,11 @@ _MANY = 10**12
 
 @dataclass(frozen=True)
 class ValueSource:
-    """Where a value came from: `command line`, `environment`, `.env`, `longshore.toml`, `profile` or `default`."""
+    """The source of a value: `command line`, `environment`, `.env`, `longshore.toml`, `profile` or `default`."""
 
     level: str
     name: str = ""
-    """What it is called there: a flag, a variable, a key; for a profile, the name of the profile."""
+    """Its name in this source: a flag, a variable, a key; for a profile, the name of the profile."""
 
     def __str__(self) -> str:
         if self.level == "command line":
@@ -63,35 +63,35 @@ def _setting(
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings with their values, and in `sources` where each came from."""
+    """The values of all settings, and in `sources` the source of each."""
 
     profile: str = _setting(
         "production",
-        "Settings that go together under one name: development, testing, production, or one of your own.",
+        "A named group of settings: development, testing, production, or one of your own.",
         "ENVIRONMENT",
     )
     queue: str = _setting(
         DEFAULT_QUEUE,
-        "The URL of the queue. Its scheme picks the medium.",
+        "The URL of the queue. Its scheme selects the medium.",
         "GITHUB_REPO_URL",
         "QUEUE_DIR",
         "TASKMANAGER_API_URL",
     )
     lease_seconds: float = _setting(
         300.0,
-        "How long a job is held by a worker that shows no sign of life, before it comes back.",
+        "Seconds after the last sign of life of a worker until its jobs are given to others.",
         at_least=1,
         at_most=_LONGEST_LEASE,
     )
     worker_id: str | None = _setting(
         None,
-        "The worker's label in logs and statistics. Left out, one is made of host, process and chance.",
+        "The worker's label in logs and statistics. The default is made of host, process id and random digits.",
         "WORKER_ID",
     )
     concurrency: int = _setting(8, "How many jobs a worker runs at once.", at_least=1, at_most=10_000, live=True)
     min_delay_seconds: float = _setting(
         0.0,
-        "The shortest pause between two jobs of a worker. Its length is drawn anew each time. 0 is none.",
+        "The shortest pause between two jobs of a worker, in seconds. Each pause has a random length. 0 is none.",
         "MIN_DELAY_SECONDS",
         at_least=0,
         at_most=_YEARS,
@@ -99,16 +99,16 @@ class Settings:
     )
     max_delay_seconds: float = _setting(
         0.0,
-        "The longest pause between two jobs of a worker. Left out, every pause is the shortest.",
+        "The longest pause between two jobs of a worker, in seconds. Without it, every pause is the shortest.",
         "MAX_DELAY_SECONDS",
         at_least=0,
         at_most=_YEARS,
         live=True,
     )
-    batch_size: int = _setting(100, "How many jobs a worker claims at a time, at most.", at_least=1, at_most=100_000)
+    batch_size: int = _setting(100, "The most jobs that a worker claims at a time.", at_least=1, at_most=100_000)
     poll_interval: float = _setting(
         10.0,
-        "The longest wait, in seconds, between two looks for work.",
+        "The longest wait, in seconds, between two polls for work.",
         "POLL_INTERVAL",
         at_least=0.01,
         at_most=_YEARS,
@@ -141,64 +141,67 @@ class Settings:
     )
     stagger: SecondsRange = _setting(  # noqa: RUF009 - a field like the others
         SecondsRange(2.0, 5.0),
-        "Seconds between the starts of two workers of a fleet: a number, or a range to draw from.",
+        "Seconds between the starts of two workers of a fleet: a number, or a range for a random number.",
         at_most=_YEARS,
     )
-    strict_partitions: bool = _setting(False, "Keep partitions exclusive: a worker whose own are empty helps no other.")
-    contact: str | None = _setting(
-        None, "Whom a site's owner may write to: an address or a page, said in the user agent."
+    strict_partitions: bool = _setting(
+        False, "Keep partitions exclusive: a worker whose partitions are empty does not take jobs of others."
     )
+    contact: str | None = _setting(None, "Your address or page for owners of sites; it becomes part of the user agent.")
     user_agent: str | None = _setting(
         None,
-        "The user agent of every request, in place of our own. Rules in robots.txt are looked up by its first word.",
+        "The user agent of every request, instead of the default. Its first word selects the rules in robots.txt.",
     )
-    robots: bool = _setting(True, "Obey robots.txt. A handler may say otherwise for itself.")
+    robots: bool = _setting(True, "Obey robots.txt. A handler can override it for itself.")
     host_delay: SecondsRange = _setting(  # noqa: RUF009 - a field like the others
         SecondsRange(0.0, 0.0),
         "Seconds between two requests to one host, by all workers together: a number, or a range such as 8-20. "
-        "0 learns from each host how fast it may be asked.",
+        "With 0, the rate of each host is learned from its responses.",
         at_most=_YEARS,
         live=True,
     )
     host_first_rate: float = _setting(
         1.0,
-        "Requests a second to a host of which nothing is known yet. From there the rate is learned.",
+        "Requests per second to a host that was not requested before. From there the rate is learned.",
         at_least=0.0001,
         at_most=_MANY,
         live=True,
     )
     host_rate: float = _setting(
         1000.0,
-        "The most requests a second to one host, by all workers together.",
+        "The most requests per second to one host, by all workers together.",
         at_least=0.0001,
         at_most=_MANY,
         live=True,
     )
     transport: str = _setting(
         "aiohttp",
-        "What fetches pages: `aiohttp`, or `curl`, which looks like a browser to sites that look closely.",
+        "The HTTP client: `aiohttp`, or `curl`, whose connections look like a browser's.",
         choices=("aiohttp", "curl"),
     )
     cache_hours: float = _setting(
-        0.0, "How long a page may be taken from the cache on disk. 0 is no cache.", at_least=0, at_most=_YEARS_IN_HOURS
+        0.0,
+        "How many hours a page is reused from the cache on disk. 0 is no cache.",
+        at_least=0,
+        at_most=_YEARS_IN_HOURS,
     )
-    proxy_file: str | None = _setting(None, "The file with the proxies, one a line.", "PROXY_FILE", live=True)
+    proxy_file: str | None = _setting(None, "The file with the proxies, one per line.", "PROXY_FILE", live=True)
     proxy_rotation: bool = _setting(
         True,
-        "Every request may take any proxy. Off, each worker of a fleet keeps to its own share of them.",
+        "Every request may use any proxy. If off, each worker of a fleet uses only its own share of them.",
         "PROXY_ROTATION_ENABLED",
         live=True,
     )
     proxy_strategy: str = _setting(
         "round_robin",
-        "Which proxy a request takes.",
+        "How the proxy of a request is chosen.",
         "PROXY_SELECTION_STRATEGY",
         choices=("round_robin", "random", "least_used", "sticky"),
         live=True,
     )
     proxy_blacklist_threshold: int = _setting(
         10,
-        "After so many failures in a row a proxy rests: at the host that refused it, or everywhere.",
+        "Failures in a row after which a proxy is not used for a time: for the host that refused it, or for all.",
         "PROXY_BLACKLIST_THRESHOLD",
         at_least=1,
         at_most=_MANY,
@@ -206,39 +209,39 @@ class Settings:
     )
     proxy_blacklist_minutes: float = _setting(
         60.0,
-        "How long a proxy rests.",
+        "How many minutes such a proxy is not used.",
         "PROXY_BLACKLIST_DURATION_MINUTES",
         at_least=0.1,
         at_most=_YEARS_IN_HOURS,
         live=True,
     )
-    browser: str = _setting(
-        "playwright", "What `kit.browser` drives the browser with.", choices=("playwright", "selenium")
-    )
+    browser: str = _setting("playwright", "The library behind `kit.browser`.", choices=("playwright", "selenium"))
     max_targets_per_browser: int = _setting(
         100,
-        "After so many pages the browser is replaced by a new one.",
+        "The number of pages after which the browser is replaced by a new one.",
         "MAX_TARGETS_PER_BROWSER",
         at_least=1,
         at_most=_MANY,
     )
     browser_blocked: str | None = _setting(
         None,
-        "What `kit.browser` does not load, separated by commas: image, media, font, stylesheet, script, xhr, fetch.",
+        "What `kit.browser` must not load, comma-separated: image, media, font, stylesheet, script, xhr, fetch.",
     )
-    tor: bool = _setting(False, "Send all requests through Tor; each worker has a Tor of its own.")
-    tor_config: str | None = _setting(None, "A file of Tor's own configuration: bridges, the country of the exit.")
-    keep_pages: bool = _setting(False, "Keep every page that is fetched, so that `reparse` needs no request.")
+    tor: bool = _setting(False, "Send all requests through Tor; each worker starts its own Tor.")
+    tor_config: str | None = _setting(None, "A file with Tor's own configuration: bridges, the country of the exit.")
+    keep_pages: bool = _setting(False, "Keep every fetched page, so that `reparse` needs no request.")
     bundles: int = _setting(
-        1, "How many failures of each kind are kept whole, for `replay`. 0 is none.", at_least=0, at_most=1000
+        1, "How many failure bundles are kept per kind of failure, for `replay`. 0 is none.", at_least=0, at_most=1000
     )
-    data_folder: str = _setting(".longshore", "Where records, pages and failure bundles are kept.")
+    data_folder: str = _setting(".longshore", "The folder of records, pages and failure bundles.")
     records_database: str | None = _setting(
-        None, "A PostgreSQL database, by its URL, that records go to in place of the data folder."
+        None, "The URL of a PostgreSQL database for records, instead of the data folder."
     )
-    vpn: bool = _setting(True, "Work only while the egress checks below hold. Without any check, say so once and work.")
+    vpn: bool = _setting(
+        True, "Work only while the egress checks below pass. Without any check, a worker logs that once and works."
+    )
     egress_interface: str | None = _setting(
-        None, "Egress check: this network interface must be there and up (tun0, wg0)."
+        None, "Egress check: this network interface must exist and be up (tun0, wg0)."
     )
     egress_allowed: str | None = _setting(
         None, "Egress check: the public address must be in one of these ranges, separated by commas."
@@ -247,16 +250,16 @@ class Settings:
         None, "Egress check: the public address must be in none of these ranges (the home address)."
     )
     egress_check_url: str | None = _setting(
-        None, "What answers with the public address, as text or as JSON with the key `ip`."
+        None, "The URL that returns the public address, as text or as JSON with the key `ip`."
     )
     egress_every: float = _setting(60.0, "Seconds between two egress checks.", at_least=1, at_most=_YEARS)
     database: bool = _setting(
-        True, "Whether handlers write to a database of their own. They find it in `LONGSHORE_DATABASE`."
+        True, "Whether handlers write to their own database. They read this in `LONGSHORE_DATABASE`."
     )
-    debug: bool = _setting(False, "Log every step, and show where an error came from.", "DEBUG")
+    debug: bool = _setting(False, "Log every step, and show the traceback of errors.", "DEBUG")
     log_format: str = _setting(
         "auto",
-        "`text` for people, `json` for machines; `auto` is text on a terminal and JSON when piped.",
+        "`text` for people, `json` for programs; `auto` is text on a terminal and JSON otherwise.",
         choices=("auto", "text", "json"),
     )
     sources: Mapping[str, ValueSource] = field(default_factory=dict)
@@ -277,18 +280,18 @@ class Settings:
         return SecondsRange(self.min_delay_seconds, max(self.min_delay_seconds, self.max_delay_seconds))
 
     def with_changes(self, new: Settings, names: Iterable[str]) -> Settings:
-        """These settings, with the values (and their sources) of those named taken from `new`."""
+        """Return these settings, with the values and sources of those in `names` taken from `new`."""
         named = frozenset(names)
         kept = {name: source for name, source in self.sources.items() if name not in named}
         taken = {name: source for name, source in new.sources.items() if name in named}
         return replace(self, **{name: getattr(new, name) for name in named}, sources={**kept, **taken})
 
     def source(self, name: str) -> ValueSource:
-        """Where the value of a setting came from."""
+        """Return the source of a setting's value."""
         return self.sources.get(name, DEFAULT)
 
     def shown(self, name: str) -> str:
-        """The value of a setting as text that is safe to show."""
+        """Return the value of a setting as text that is safe to show."""
         return show(getattr(self, name))
 
 
@@ -305,7 +308,7 @@ class Setting:
     at_most: float | None
     choices: tuple[str, ...]
     live: bool
-    """A worker takes on a change of it without a restart."""
+    """Whether a running worker applies a change without a restart."""
 
     @property
     def variable(self) -> str:
@@ -314,17 +317,17 @@ class Setting:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Every environment variable it answers to, the canonical one first."""
+        """All its environment variables, the canonical one first."""
         return (self.variable, *self.aliases)
 
     @property
     def flag(self) -> str:
-        """What it is called on the command line."""
+        """Its name on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def allowed(self) -> str:
-        """What it takes, in words."""
+        """A description of the allowed values."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         if self.type is bool:
@@ -339,7 +342,7 @@ class Setting:
         return f"{noun} of at least {self.at_least:g}" + (f" and at most {self.at_most:,}" if self.at_most else "")
 
     def holds(self, value: Any) -> bool:
-        """Whether a value of its type lies within its bounds and is one of its choices."""
+        """Return whether a value of its type is within its limits and is one of its choices."""
         if self.choices and value not in self.choices:
             return False
         low, high = (value.low, value.high) if isinstance(value, SecondsRange) else (value, value)
@@ -361,4 +364,4 @@ def _table() -> dict[str, Setting]:
 
 
 TABLE: Mapping[str, Setting] = _table()
-"""Every setting by its name, in the order they are shown."""
+"""All settings by name, in the order in which they are shown."""

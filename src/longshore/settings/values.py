@@ -1,4 +1,4 @@
-"""Values: from what a person wrote to what a setting holds, and back to text that may be shown."""
+"""Values of settings: parse a user's text, and format a value as text that is safe to show."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _SPAN = re.compile(rf"({_NUMBER})(?:\s*[-–]\s*({_NUMBER}))?\Z")
 
 @dataclass(frozen=True)
 class SecondsRange:
-    """A duration that is drawn anew each time, in seconds: from `low` to `high`, evenly."""
+    """A random duration in seconds, uniform between `low` and `high`."""
 
     low: float
     high: float
 
     def draw(self) -> float:
-        """A duration for now."""
-        return random.uniform(self.low, self.high)  # noqa: S311  no secret hangs on it
+        """Return a random duration of this range."""
+        return random.uniform(self.low, self.high)  # noqa: S311  not used for security
 
     def __str__(self) -> str:
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g}-{self.high:g}"
 
 
 def show(value: Any) -> str:
-    """A value as text that is safe to show: passwords in URLs masked."""
+    """Return a value as text that is safe to show: passwords in URLs are masked."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -42,14 +42,14 @@ def show(value: Any) -> str:
 
 
 def parsed(kind: type, raw: Any) -> Any:
-    """The value in its type; `ValueError` where it is not one. TOML and the command line give typed values."""
+    """Return the value in its type; raise `ValueError` if invalid. TOML and the command line have typed values."""
     if kind is bool:
         text = str(raw).strip().lower()
         if text not in YES | NO:
             raise ValueError
         return text in YES
     if isinstance(raw, bool | list | dict):
-        raise ValueError  # noqa: TRY004 - the caller turns every misfit into one message
+        raise ValueError  # noqa: TRY004 - the caller has one message for all invalid values
     if kind is str:
         if not isinstance(raw, str) or not raw.strip():
             raise ValueError

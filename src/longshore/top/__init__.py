@@ -1,1 +1,1 @@
-"""What `longshore top` shows. The figures are made here, of any queue; `screens` shows them in a terminal."""
+"""The dashboard `longshore top`. This package computes the figures of any queue; `screens` shows them in a terminal."""

@@ -1,4 +1,4 @@
-"""Retry and cancel: what a person means, how many jobs that is, and doing it."""
+"""Retry and cancel: narrow a user's selection, count its jobs, and change them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from longshore.job import State
 from longshore.queue import Queue, Selection
 
 COUNTED = 20_000
-"""Jobs that are counted one by one at most; beyond, it is "more than"."""
+"""The most jobs that are counted one by one; a greater number is shown as "more than"."""
 _PAGE = 500
 
 
 class BulkChange(StrEnum):
-    """What can be done to jobs."""
+    """A change of many jobs."""
 
     RETRY = "retry"
     CANCEL = "cancel"
 
     @property
     def states(self) -> frozenset[State]:
-        """Those of the jobs it is meant for, where they are many."""
+        """The states of the jobs it changes, if they were not named one by one."""
         return frozenset({State.FAILED} if self is BulkChange.RETRY else {State.PENDING, State.CLAIMED})
 
     @property
     def possible(self) -> frozenset[State]:
-        """Those it can change in a job that was named."""
+        """The states in which it can change a job that was named."""
         return self.states | {State.CANCELLED} if self is BulkChange.RETRY else self.states
 
     def narrowed(self, chosen: Selection) -> Selection:
-        """The selection with the states that are meant."""
+        """Return the selection, limited to the states that this changes."""
         return msgspec.structs.replace(chosen, states=self.states if chosen.ids is None else self.possible)
 
     async def carry_out(self, queue: Queue, chosen: Selection) -> int:
-        """Do it, and say to how many."""
+        """Change the selected jobs; return how many were changed."""
         return await (queue.retry(chosen) if self is BulkChange.RETRY else queue.cancel(chosen))
 
 
 class Size(msgspec.Struct, frozen=True):
-    """How many jobs are meant."""
+    """The number of jobs of a selection."""
 
     jobs: int
     more: bool = False
-    """Whether there are more than these."""
+    """Whether there are more jobs than `jobs`."""
 
 
 async def size_of(queue: Queue, chosen: Selection) -> Size:
-    """How many jobs a selection means, counted in bounded time."""
+    """Return the number of jobs of a selection, counted in bounded time."""
     if chosen.ids is None and chosen.error is None and chosen.older_than is None:
-        # The counters know, however many there are.
+        # The queue's counters answer this for any number of jobs.
         return Size(
             sum(
                 getattr(count, state)

@@ -1,4 +1,4 @@
-"""What went wrong, by kind: type, exception, and the message with what differs from job to job left out."""
+"""Failures by kind: type, exception, and the message without the parts that differ from job to job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longshore.errors import Failure
 from longshore.runs.watch.failures import FailureGroup, FailureGroups, failure_of
 
 KINDS = 100
-"""Past this many, further ones are counted under their type and exception alone."""
+"""The most kinds with their own pattern; further failures are counted by type and exception only."""
 _LONGEST = 120
 _DIFFERS = re.compile(
     r"[a-z][a-z0-9+.-]*://\S+"  # an address
@@ -24,47 +24,47 @@ _FEWEST_LETTERS = 4
 
 
 class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures that are alike."""
+    """A kind of failure: failures with the same type, exception and message pattern."""
 
     error_type: str
     exception: str
     """The exception's class without its module."""
     pattern: str
-    """The message; what differs from job to job is `*`. Empty where kinds are too many to be told apart by it."""
+    """The message; parts that differ from job to job are `*`. Empty if there are too many kinds to distinguish."""
     error: str
-    """What selects these failures on the queue: see `Selection.error`."""
+    """The pattern that selects these failures on the queue: see `Selection.error`."""
     failed: int = 0
-    """Jobs that failed for good of it."""
+    """Jobs that failed finally with it."""
     retrying: int = 0
-    """Jobs that wait for another attempt after it; of a large queue, among those read."""
+    """Jobs that wait for a retry after it; for a large queue, only among the jobs read."""
     example: str = ""
     """The id of such a job."""
     message: str = ""
-    """What it failed of, in full."""
+    """The full message of the example."""
 
     @property
     def name(self) -> tuple[str, str, str]:
-        """What tells it from other kinds."""
+        """The identity of this kind."""
         return self.error_type, self.exception, self.pattern
 
 
 def kind_of(failure: Failure) -> FailureKind:
-    """The kind that a failure is of."""
+    """Return the kind of a failure."""
     pattern, error = _generalised(failure.message)
     if sum(letter.isalpha() for letter in pattern) < _FEWEST_LETTERS:
-        # As a pattern it would select nearly everything.
+        # Such a short pattern would select nearly all failures.
         error = _literally(failure.exception or failure.error_type)
     return FailureKind(error_type=failure.error_type, exception=failure.exception_name, pattern=pattern, error=error)
 
 
 class FailureTally(FailureGroups):
-    """Counts the failures of jobs by kind. Bounded, however different they are."""
+    """The number of failed jobs by kind. Its size is limited, however many kinds there are."""
 
     def __init__(self) -> None:
         super().__init__(KINDS, 1, lambda failure: kind_of(failure).name)
 
     def counted(self) -> Iterable[tuple[FailureKind, int]]:
-        """Each kind, and how many."""
+        """Return each kind with its count."""
         return [(_kind(group), group.count) for group in self.groups]
 
 
@@ -78,7 +78,7 @@ def _kind(group: FailureGroup) -> FailureKind:
 
 
 def failure_kinds(failed: FailureTally, retrying: FailureTally) -> tuple[FailureKind, ...]:
-    """Both together, what costs most jobs first."""
+    """Return all kinds with both counts, the kind with the most failed jobs first."""
     kinds = {kind.name: msgspec.structs.replace(kind, failed=number) for kind, number in failed.counted()}
     for kind, number in retrying.counted():
         kinds[kind.name] = msgspec.structs.replace(kinds.get(kind.name, kind), retrying=number)
@@ -86,20 +86,20 @@ def failure_kinds(failed: FailureTally, retrying: FailureTally) -> tuple[Failure
 
 
 def _generalised(message: str) -> tuple[str, str]:
-    """The message without what differs, as people read it and as a shell pattern that the message matches."""
+    """Return the message without its variable parts, as text for people and as a shell pattern that matches it."""
     first, broken, _ = message.partition("\n")
     literals: list[str] = []
-    end, room = 0, _LONGEST
+    end, left = 0, _LONGEST
     for found in _DIFFERS.finditer(first):
-        literals.append(first[end : found.start()][:room])
-        room -= found.start() - end
+        literals.append(first[end : found.start()][:left])
+        left -= found.start() - end
         end = found.end()
-        if room <= 0:
+        if left <= 0:
             break
-    # What follows the last literal is left out too, where there is more of it than there is room for.
-    rest = first[end:] if room > 0 else ""
-    literals.append(rest[:room] if rest else "")
-    if broken or room <= 0 or len(rest) > room:
+    # The text after the last literal is truncated, too, if it is too long.
+    rest = first[end:] if left > 0 else ""
+    literals.append(rest[:left] if rest else "")
+    if broken or left <= 0 or len(rest) > left:
         literals.append("")
     return _joined(literals), _joined([_literally(literal) for literal in literals])
 
@@ -109,5 +109,5 @@ def _joined(literals: list[str]) -> str:
 
 
 def _literally(text: str) -> str:
-    """The shell pattern that only this text matches."""
+    """Return the shell pattern that matches only this text."""
     return re.sub(r"[*?\[]", lambda found: f"[{found[0]}]", text)

@@ -1,4 +1,4 @@
-"""The figures of one look at a queue, or at one of its runs: what a terminal shows, and a page could."""
+"""The figures of a queue, or of one of its runs, at one moment; independent of how they are displayed."""
 
 from __future__ import annotations
 
@@ -24,52 +24,52 @@ from longshore.runs.watch.watcher import RunWatcher
 from longshore.top.failures import FailureKind, FailureTally, failure_kinds
 from longshore.top.hosts import HostRow, PendingTally, host_rows
 from longshore.top.job_reader import JobReader
-from longshore.top.workers import Roster, WorkerRow
+from longshore.top.workers import SeenWorkers, WorkerRow
 
 _DEEP_EVERY, _DEEP_SHARE = 5.0, 20
-"""Jobs are read every so many seconds at most, and for this part of the time at most."""
+"""Jobs are read at most every `_DEEP_EVERY` seconds, and for at most one part in `_DEEP_SHARE` of the time."""
 _CLAIMED = 500
 
 
 class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """A run; or a kind and partition of one."""
+    """The figures of a run, or of one kind and partition of a run."""
 
     count: Count
-    """With the names of what it counts."""
+    """The counters, with the names of the run, kind and partition."""
     per_second: float
     left: float | None
-    """Seconds that the rest takes at this pace; None where that cannot be said."""
+    """Seconds until the rest is finished at this rate; None if that is unknown."""
 
 
 class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """How a queue, or a run, stands at one moment."""
+    """The figures of a queue, or of a run, at one moment."""
 
     run: str | None
     """None is all runs."""
     count: Count
     lanes: tuple[LaneFigures, ...]
-    """The runs, those that are worked on first and the finished last; or the kinds and partitions of the one run."""
+    """The runs, active ones first and finished ones last; or the kinds and partitions of the one run."""
     per_second: float
-    """Jobs finished a second, lately."""
+    """The current number of finished jobs per second."""
     spans: tuple[ThroughputSpan, ...]
-    """What finished when, oldest first."""
+    """The finished jobs over time, oldest first."""
     left: float | None
-    """Seconds that the rest takes at this pace; None where that cannot be said."""
+    """Seconds until the rest is finished at this rate; None if that is unknown."""
     estimate: Estimate | None
-    """The same with what is known about the run; None for all runs together."""
+    """The estimate of the run's end; None for all runs together."""
     workers: tuple[WorkerRow, ...]
     workers_known: bool
-    """Whether all of the jobs that are held were read, so that it is known who holds how many."""
+    """Whether all claimed jobs were read, so that the number of jobs of each worker is exact."""
     hosts: tuple[HostRow, ...]
     hosts_known: bool
-    """Whether all pending jobs were read, so that what waits for each host is counted rather than guessed."""
+    """Whether all pending jobs were read, so that the number of jobs of each host is exact, not an estimate."""
     failures: tuple[FailureKind, ...]
     failures_known: bool
     """Whether all failed jobs were read."""
 
 
 class FiguresReader:
-    """Looks at a queue, or at one run, again and again; learns how fast it goes and who is at work."""
+    """Reads a queue, or one run, again and again; measures its rate and tracks its workers."""
 
     def __init__(self, queue: Queue, run: str | None, clock: Clock) -> None:
         self._queue = queue
@@ -77,18 +77,18 @@ class FiguresReader:
         self._clock = clock
         self._watch = None if run is None else RunWatcher(queue, run, clock)
         self._throughput = Throughput()
-        self._paces: dict[tuple[str, str, str], CurrentRate] = {}
-        self._roster = Roster()
+        self._lane_rates: dict[tuple[str, str, str], CurrentRate] = {}
+        self._seen_workers = SeenWorkers()
         self._pending = JobReader(queue, self._select(State.PENDING), PendingTally, clock)
         self._failed = JobReader(queue, self._select(State.FAILED), FailureTally, clock)
         self._failed_read: int | None = None
-        self._pace: tuple[float, dict[str, HostRate]] = (0.0, {})
+        self._host_rates: tuple[float, dict[str, HostRate]] = (0.0, {})
         self._deep_at = float("-inf")
         self._claimed: list[Job] = []
         self._claimed_at = float("-inf")
 
     async def look(self) -> QueueFigures:
-        """How it stands now. `NotFoundError` where the queue has no such run, or has it no more."""
+        """Return the current figures. Raises `NotFoundError` if the queue has no such run, or no longer has it."""
         if self._watch is None:
             counts, estimate = await self._queue.stats(), None
             count, at = totals(counts), self._clock.monotonic()
@@ -98,12 +98,12 @@ class FiguresReader:
             seen = await self._watch.look()
             counts, count, estimate, at = list(seen.lanes), seen.count, seen.estimate, seen.at
             spans, per_second = seen.evidence.spans, seen.per_second
-        claimed = await self._under_way(count)
-        workers = self._roster.note(at, await self._present(), claimed)
+        claimed = await self._claimed_jobs(count)
+        workers = self._seen_workers.note(at, await self._present(), claimed)
         if self._clock.monotonic() >= self._deep_at:
             await self._look_deep(count)
-        waiting = self._pending.found
-        under_way = Counter(job.host for job in claimed if job.host)
+        pending = self._pending.found
+        in_flight = Counter(job.host for job in claimed if job.host)
         return QueueFigures(
             run=self._run,
             count=count,
@@ -114,10 +114,10 @@ class FiguresReader:
             estimate=estimate,
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,
-            hosts=host_rows(waiting, count.pending, under_way, self._pace[1], self._pace[0]),
-            hosts_known=self._pending.whole,
-            failures=failure_kinds(self._failed.found, waiting.retrying),
-            failures_known=self._failed.whole,
+            hosts=host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0]),
+            hosts_known=self._pending.complete,
+            failures=failure_kinds(self._failed.found, pending.retrying),
+            failures_known=self._failed.complete,
         )
 
     def _select(self, state: State) -> Selection:
@@ -129,8 +129,8 @@ class FiguresReader:
         there = await cast(WorkerRegistry, self._queue).present()
         return [each for each in there if self._run is None or works_on(each, self._run)]
 
-    async def _under_way(self, count: Count) -> list[Job]:
-        """The jobs that are held, as of lately: a medium may have to go through all others to find them."""
+    async def _claimed_jobs(self, count: Count) -> list[Job]:
+        """Return the claimed jobs, cached for a time: a medium may have to scan all other jobs to find them."""
         began = self._clock.monotonic()
         if not count.claimed:
             self._claimed = []
@@ -143,37 +143,38 @@ class FiguresReader:
     async def _look_deep(self, count: Count) -> None:
         began = self._clock.monotonic()
         await self._pending.read()
-        if not (self._failed.between and self._failed_read == count.failed):
-            if self._failed.between:
+        if not (self._failed.at_start and self._failed_read == count.failed):
+            if self._failed.at_start:
                 self._failed_read = count.failed
             await self._failed.read()
-        self._pace = await self._standings()
+        self._host_rates = await self._read_host_rates()
         ended = self._clock.monotonic()
         self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
 
-    async def _standings(self) -> tuple[float, dict[str, HostRate]]:
+    async def _read_host_rates(self) -> tuple[float, dict[str, HostRate]]:
         with closing(rate_store_for(self._queue, self._clock)) as store:
             try:
                 return await store.all()
             except LongshoreError:
-                # The store may be a file in the machine's cache folder, and all else can be shown without it.
-                return self._pace
+                # If the queue has no shared state, the store is a file in the machine's cache; the other figures do
+                # not need it.
+                return self._host_rates
 
     def _lanes(self, counts: Iterable[Count], at: float) -> tuple[LaneFigures, ...]:
         lanes = _by_run(counts) if self._run is None else list(counts)
         names = [(lane.run, lane.kind, lane.partition) for lane in lanes]
-        self._paces = {name: self._paces.get(name) or CurrentRate() for name in names}
-        made = []
+        self._lane_rates = {name: self._lane_rates.get(name) or CurrentRate() for name in names}
+        figures = []
         for name, lane in zip(names, lanes, strict=True):
-            pace = self._paces[name]
-            pace.note(at, lane.completed + lane.failed)
-            left = pace.seconds_left(lane.remaining) if lane.remaining else None
-            made.append(LaneFigures(count=lane, per_second=pace.per_second, left=left))
+            rate = self._lane_rates[name]
+            rate.note(at, lane.completed + lane.failed)
+            left = rate.seconds_left(lane.remaining) if lane.remaining else None
+            figures.append(LaneFigures(count=lane, per_second=rate.per_second, left=left))
         if self._run is None:
-            # Runs are mostly named after the time they were made, so that the last name is the newest.
-            made.reverse()
-            made.sort(key=lambda lane: (not lane.count.remaining, not lane.count.claimed))
-        return tuple(made)
+            # Most runs are named after the time of their creation, so the last name is the newest.
+            figures.reverse()
+            figures.sort(key=lambda lane: (not lane.count.remaining, not lane.count.claimed))
+        return tuple(figures)
 
 
 def _by_run(counts: Iterable[Count]) -> list[Count]:

@@ -1,4 +1,4 @@
-"""Jobs to choose from, and everything about the one that was chosen."""
+"""Find jobs for a list, and read all details of one job."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from longshore.url import mask_urls
 
 SHOWN = 200
 _READ = 20_000
-"""Jobs that are read at most in search of those to show."""
+"""The most jobs that are read in one search."""
 _PAGE = 200
 _LONGEST = 300
 _MADE_KEY = 64
 _ORDER = (State.CLAIMED, State.FAILED, State.PENDING, State.CANCELLED, State.COMPLETED)
-"""What people look for first."""
+"""The order of the states in a list: the most interesting first."""
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job, in one line."""
+    """A job as one line of a list."""
 
     id: str
     run: str
@@ -32,40 +32,40 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int
     max_attempts: int
     what: str
-    """What it is about, for people."""
+    """The subject of the job, for people."""
     failure: str
-    """What it last failed of; empty for one that never did."""
+    """Its last failure; empty if it never failed."""
 
 
 class FoundJobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs that match: those under way first, then the failed; the completed last. Of one state, oldest first."""
+    """The jobs that match: claimed ones first, then failed ones; completed ones last. Within a state, oldest first."""
 
     rows: tuple[JobRow, ...]
     read: int
-    """How many were read to find these."""
+    """The number of jobs read in the search."""
     more: bool
-    """Whether there may be others that match."""
+    """Whether further jobs may match."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs: what the queue can select, and what must be read to be known."""
+    """A search: the part that the queue can select, and a filter on each job read."""
 
     title: str
-    """What they are, for people."""
+    """The name of these jobs, for people."""
     selection: Selection
     accepts: Callable[[Job], bool] | None = None
 
 
 class Detail(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the queue knows about one job."""
+    """All data of one job."""
 
     job: Job
     history: tuple[Attempt, ...]
 
 
 async def find(queue: Queue, wanted: Wanted, text: str = "") -> FoundJobs:
-    """The jobs wanted in which this text occurs somewhere. Bounded: not all of very many are read."""
-    # By id: a job that moves on while its states are read one after another is met in two of them.
+    """Return the wanted jobs that contain `text`. Reads at most `_READ` jobs."""
+    # By id: a job whose state changes during the search may be found in two states.
     rows: dict[str, JobRow] = {}
     read = 0
     for state in _states(wanted.selection, text):
@@ -89,15 +89,15 @@ def _states(selection: Selection, text: str) -> list[State]:
 
 
 async def detail_of(queue: Queue, job_id: str) -> Detail:
-    """Everything about a job. `NotFoundError` where there is none of this id."""
+    """Return all data of a job. Raises `NotFoundError` if there is no job with this id."""
     found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
     if not found:
-        raise NotFoundError(f"There is no job '{job_id}' any more: it was pruned, archived or moved away.")
+        raise NotFoundError(f"There is no job '{job_id}' any more: it was pruned, archived or moved.")
     return Detail(job=found[0], history=tuple(await queue.history(job_id)))
 
 
 def row_of(job: Job) -> JobRow:
-    """The job in one line."""
+    """Return the job as one line of a list."""
     return JobRow(
         id=job.id,
         run=job.run,
@@ -116,6 +116,6 @@ def _contains(job: Job, text: str) -> bool:
     failure = job.failure
     failed = (failure.error_type, failure.exception, failure.message) if failure else ()
     places = (job.id, job.run, job.kind, job.state, job.partition, job.host, job.worker or "", *failed, subject(job))
-    # A key that was made holds every short text by chance; nobody looks for the middle of one.
+    # A generated key contains any short text by chance, so it is compared only from its beginning.
     by_key = job.key.startswith(text) if len(job.key) == _MADE_KEY else text.lower() in job.key.lower()
     return by_key or any(text.lower() in place.lower() for place in places)

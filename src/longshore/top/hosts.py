@@ -1,4 +1,4 @@
-"""The hosts that work waits for: how much of it, how fast each is asked, and which are closed."""
+"""The hosts of pending jobs: the number of jobs, the request rate, and which hosts are in cooldown."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from longshore.top.failures import FailureTally
 
 SHOWN = 200
 _COUNTED = 5000
-"""Hosts counted by name; the jobs of further ones are counted without."""
+"""The most hosts that are counted by name."""
 
 
 class HostRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One host, over all the identities it is asked with."""
+    """One host, summed over all identities that requests to it use."""
 
     host: str
     waiting: int
-    """Pending jobs; a guess where they were not all read."""
+    """Pending jobs; an estimate if not all were read."""
     rate: float | None = None
-    """Requests a second it is asked with now; None where it was never asked, or nobody says."""
+    """The current rate in requests per second; None if it was never requested or the rate is unknown."""
     answers: int = 0
     refusals: int = 0
     last_status: int = 0
-    """Of the last refusal."""
+    """The status of the last refusal."""
     closed_for: float = 0.0
-    """Seconds until it may be asked again; 0 while it may."""
+    """Seconds until the end of its cooldown; 0 if it has none."""
     why: str = ""
-    """Why it is closed."""
+    """The reason of the cooldown."""
     crawl_delay: float = 0.0
 
 
 class PendingTally:
-    """What the pending jobs are made of: their hosts, and what they failed of before."""
+    """Counts of pending jobs: by host, and by their last failure."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -44,7 +44,7 @@ class PendingTally:
         self.retrying = FailureTally()
 
     def add(self, job: Job) -> None:
-        """A pending job."""
+        """Count a pending job."""
         self.read += 1
         if job.host and (job.host in self.hosts or len(self.hosts) < _COUNTED):
             self.hosts[job.host] += 1
@@ -53,43 +53,44 @@ class PendingTally:
 
 
 def host_rows(
-    waiting: PendingTally, pending: int, under_way: Counter[str], known: Mapping[str, HostRate], now: float
+    waiting: PendingTally, pending: int, in_flight: Counter[str], known: Mapping[str, HostRate], now: float
 ) -> tuple[HostRow, ...]:
-    """The hosts of the jobs that were read, those with most work first.
+    """Return the hosts of the jobs that were read, those with the most jobs first.
 
-    `known` is by host, or `HOST via IDENTITY` where a host is asked with several; `now` is by the clock they share.
+    The keys of `known` are `HOST`, or `HOST via IDENTITY` if requests to it use several identities; `now` is by the
+    clock of the rate store.
     """
-    standings: dict[str, list[HostRate]] = {}
-    for name, standing in known.items():
-        standings.setdefault(name.partition(" via ")[0], []).append(standing)
-    each = pending / waiting.read if waiting.read else 0.0
-    hosts = waiting.hosts + under_way
+    by_host: dict[str, list[HostRate]] = {}
+    for name, rate in known.items():
+        by_host.setdefault(name.partition(" via ")[0], []).append(rate)
+    scale = pending / waiting.read if waiting.read else 0.0
+    hosts = waiting.hosts + in_flight
     rows = [
-        _row(host, round(waiting.hosts[host] * each), standings.get(host, []), now)
+        _row(host, round(waiting.hosts[host] * scale), by_host.get(host, []), now)
         for host, _ in hosts.most_common(SHOWN)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.waiting, row.host)))
 
 
-def _row(host: str, waiting: int, standings: list[HostRate], now: float) -> HostRow:
-    if not standings:
+def _row(host: str, waiting: int, rates: list[HostRate], now: float) -> HostRow:
+    if not rates:
         return HostRow(host=host, waiting=waiting)
-    asked = [standing for standing in standings if standing.closed_until <= now]
-    # A host is open as long as somebody may ask it.
-    first = min(standings, key=lambda standing: standing.closed_until)
-    refused = max(standings, key=lambda standing: standing.last_refusal)
+    # A host is open if at least one identity may send requests.
+    is_open = [rate for rate in rates if rate.closed_until <= now]
+    first = min(rates, key=lambda rate: rate.closed_until)
+    refused = max(rates, key=lambda rate: rate.last_refusal)
     return HostRow(
         host=host,
         waiting=waiting,
-        rate=sum(_rate(standing) for standing in asked or standings),
-        answers=sum(standing.answers for standing in standings),
-        refusals=sum(standing.refusals for standing in standings),
+        rate=sum(_rate(rate) for rate in is_open or rates),
+        answers=sum(rate.answers for rate in rates),
+        refusals=sum(rate.refusals for rate in rates),
         last_status=refused.last_status,
-        closed_for=0.0 if asked else first.closed_until - now,
-        why="" if asked else first.why,
-        crawl_delay=max(standing.crawl_delay for standing in standings),
+        closed_for=0.0 if is_open else first.closed_until - now,
+        why="" if is_open else first.why,
+        crawl_delay=max(rate.crawl_delay for rate in rates),
     )
 
 
-def _rate(standing: HostRate) -> float:
-    return min(standing.rate, 1 / standing.crawl_delay) if standing.crawl_delay else standing.rate
+def _rate(host: HostRate) -> float:
+    return min(host.rate, 1 / host.crawl_delay) if host.crawl_delay else host.rate

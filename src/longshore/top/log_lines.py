@@ -1,4 +1,4 @@
-"""What the workers' logs say about one job, where they are on this machine."""
+"""Find the log lines about one job in the logs of the workers on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILES = 200
 _TAIL = 2 * 2**20
 """Bytes at the end of each file that are searched."""
 _BEGINS = re.compile(rb"\d\d:\d\d:\d\d |\{")
-"""How an entry begins, as text or as JSON; lines that do not belong to the entry before them."""
+"""The beginning of an entry, as text or as JSON; other lines belong to the entry before them."""
 
 
 class LogPart(msgspec.Struct, frozen=True):
@@ -26,16 +26,16 @@ class LogPart(msgspec.Struct, frozen=True):
 
 
 def logs_of(folder: Path, run: str) -> list[Path]:
-    """The logs of workers that may have worked on a run, started from this folder; the newest last.
+    """Return the logs of workers that were started in this folder and may have worked on a run; the newest last.
 
-    A fleet writes into `logs`, a run that is worked on by one command into `.longshore/logs/RUN`.
+    A fleet writes to `logs`, and `longshore run` to `.longshore/logs/RUN`.
     """
-    own = [folder / "logs"]
+    folders = [folder / "logs"]
     if run and Path(run).name == run:
-        own.append(folder / ".longshore" / "logs" / run)
+        folders.append(folder / ".longshore" / "logs" / run)
     found: list[tuple[float, Path]] = []
-    for place in own:
-        for path in place.glob("worker_*.log"):
+    for log_folder in folders:
+        for path in log_folder.glob("worker_*.log"):
             try:
                 found.append((path.stat().st_mtime, path))
             except OSError:
@@ -44,14 +44,14 @@ def logs_of(folder: Path, run: str) -> list[Path]:
 
 
 def log_parts(folder: Path, detail: Detail) -> tuple[LogPart, ...]:
-    """The last lines about a job, file by file. Reads files: not for the event loop."""
+    """Return the last lines about a job, by file. It reads files, so do not call it on the event loop."""
     job = detail.job
     workers = {attempt.worker for attempt in detail.history} | ({job.worker} if job.worker else set())
     parts = []
     for path in logs_of(folder, job.run):
-        # A fleet's logs go on from queue to queue, each of which has a job of this number.
-        meant = frozenset[str]() if path.parent.name == job.run else frozenset(workers)
-        lines = _search(path, job.id, job.kind, meant)[-LINES:]
+        # A fleet's log may cover several queues, each with a job of this id: match the worker, too.
+        of_workers = frozenset[str]() if path.parent.name == job.run else frozenset(workers)
+        lines = _search(path, job.id, job.kind, of_workers)[-LINES:]
         if lines:
             shown = path.relative_to(folder) if path.is_relative_to(folder) else path
             parts.append(LogPart(str(shown), tuple(lines)))
@@ -65,20 +65,20 @@ def _search(path: Path, job_id: str, kind: str, workers: frozenset[str]) -> list
             file.seek(max(size - _TAIL, 0))
             text = file.read()
     except OSError:
-        return []  # a log that cannot be read says nothing
-    own = _mark("job_id", [job_id])
-    of_kind = _mark("kind", [kind])
-    by = _mark("worker_id", workers) if workers else None
+        return []  # skip a log that cannot be read
+    of_job = _field("job_id", [job_id])
+    of_kind = _field("kind", [kind])
+    of_worker = _field("worker_id", workers) if workers else None
     lines: list[str] = []
     for entry in _entries(text, _words(job_id)):
         head = entry[0]
-        if own.search(head) and of_kind.search(head) and (by is None or by.search(head)):
+        if of_job.search(head) and of_kind.search(head) and (of_worker is None or of_worker.search(head)):
             lines += [line.decode("utf-8", "replace") for line in entry]
     return lines
 
 
 def _entries(text: bytes, words: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Entries, each with the lines that follow it, that hold one of these words in their first line."""
+    """Yield the entries whose first line contains one of these words, each with its further lines."""
     searched = re.compile(b"|".join(map(re.escape, words)))
     at = 0
     while found := searched.search(text, at):
@@ -98,7 +98,7 @@ def _words(job_id: str) -> tuple[bytes, bytes]:
     return f"job_id={job_id}".encode(), f'"job_id":"{job_id}"'.encode()
 
 
-def _mark(name: str, values: Iterable[str]) -> re.Pattern[bytes]:
-    """Matches a first line in which one of these values has this name."""
+def _field(name: str, values: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern for first lines in which the field `name` has one of these values."""
     either = "|".join(re.escape(value) for value in values)
     return re.compile(rf'(?:^| ){name}="?(?:{either})"?(?= |$)|"{name}":"(?:{either})"'.encode())

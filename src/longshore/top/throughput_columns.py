@@ -1,4 +1,4 @@
-"""Throughput over time, cut into the columns of a picture."""
+"""Throughput over time, divided into the columns of a plot."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from longshore.runs.estimate.throughput import ThroughputSpan
 
 WINDOW = 1800.0
-"""Seconds shown at most."""
+"""The longest time shown (seconds)."""
 
 
 def columns_of(spans: Sequence[ThroughputSpan], number: int) -> tuple[float, list[float | None]]:
-    """How many seconds the picture goes back, and the jobs a second in each of its columns, oldest first.
+    """Return the seconds that the plot covers, and the jobs per second in each column, oldest first.
 
-    None is a column of which nothing is known.
+    None is a column without data.
     """
     known = min(sum(span.seconds for span in spans), WINDOW)
     if known <= 0 or number <= 0:
@@ -22,7 +22,7 @@ def columns_of(spans: Sequence[ThroughputSpan], number: int) -> tuple[float, lis
     columns: list[float | None] = []
     left = list(spans)
     end = 0.0
-    """How far back the newest of those left ends."""
+    """The age of the end of the newest remaining span."""
     for column in range(number):
         begins, ends = column * length, (column + 1) * length
         finished = seconds = 0.0

@@ -1,4 +1,4 @@
-"""Who is at work: going by the roll, and by who holds jobs. A worker that goes is remembered for a while."""
+"""The active workers: the registered ones, and those that hold jobs. A worker that is gone stays listed for a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
 FORGET = 300.0
-"""Seconds after which a worker that is gone is shown no more."""
+"""Seconds after which a worker that is gone is no longer shown."""
 _LONGEST = 200
 
 
@@ -22,34 +22,36 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """One worker, by its label."""
 
     label: str
-    on_roll: bool
-    """Whether it said that it is there. A worker that does not is seen when it holds jobs."""
+    registered: bool
+    """Whether it is registered as present. Other workers are listed while they hold jobs."""
     fleet: str = ""
     number: int | None = None
-    """Its number in its fleet, or among those who share partitions."""
+    """Its number in its fleet, or among the workers that share partitions."""
     partitions: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
-    """What else it says of itself, as `word value`."""
+    details: tuple[str, ...] = ()
+    """The other fields of its description, as `name value`."""
     held: int = 0
     """Jobs it holds, among those that were read."""
     busy: int | None = None
-    """Attempts under way, and how many may be; None where it does not say."""
+    """The number of running attempts; None if it does not report that."""
     slots: int | None = None
+    """The most attempts that may run at once; None if it does not report that."""
     job: str = ""
-    """The oldest of the jobs it holds, for people; and its id."""
+    """The subject of the oldest job it holds, for people."""
     job_id: str = ""
+    """The id of that job."""
     unseen: float = 0.0
-    """Seconds since it was last seen; 0 for one that is there."""
+    """Seconds since it was last seen; 0 if it is present."""
 
 
-class Roster:
-    """Keeps track of workers from look to look."""
+class SeenWorkers:
+    """The workers seen recently, updated by each reading."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[float, WorkerRow]] = {}
 
     def note(self, now: float, present: Iterable[PresentWorker], claimed: Iterable[Job]) -> tuple[WorkerRow, ...]:
-        """Who was seen at this (monotonic) time; the answer is everyone who was seen lately, by label."""
+        """Record the workers seen at `now` (monotonic); return all workers seen recently, ordered by label."""
         for label, row in _seen(present, claimed).items():
             self._known[label] = (now, row)
         self._known = {label: (at, row) for label, (at, row) in self._known.items() if now - at < FORGET}
@@ -60,18 +62,18 @@ class Roster:
 
 
 def _seen(present: Iterable[PresentWorker], claimed: Iterable[Job]) -> dict[str, WorkerRow]:
-    rows = {each.worker.label: _on_roll(each) for each in present}
+    rows = {each.worker.label: _registered(each) for each in present}
     for job in claimed:
         if job.worker is None:
             continue
-        row = rows.get(job.worker) or WorkerRow(label=job.worker, on_roll=False)
+        row = rows.get(job.worker) or WorkerRow(label=job.worker, registered=False)
         if not row.held:
             row = msgspec.structs.replace(row, job=mask_urls(subject(job))[:_LONGEST], job_id=job.id)
         rows[job.worker] = msgspec.structs.replace(row, held=row.held + 1)
     return rows
 
 
-def _on_roll(each: PresentWorker) -> WorkerRow:
+def _registered(each: PresentWorker) -> WorkerRow:
     about = each.about
     fleet, membership = _mapping(about.get("fleet")), _mapping(about.get("membership"))
     number = fleet.get("number", membership.get("number"))
@@ -79,19 +81,19 @@ def _on_roll(each: PresentWorker) -> WorkerRow:
     known = {"fleet", "membership", "partitions", "busy", "of", "run"}
     return WorkerRow(
         label=each.worker.label,
-        on_roll=True,
+        registered=True,
         fleet=str(fleet.get("name", "")),
         number=number if isinstance(number, int) else None,
         partitions=tuple(map(str, partitions)) if isinstance(partitions, list | tuple) else (),
-        says=tuple(f"{word} {_said(value)}"[:_LONGEST] for word, value in about.items() if word not in known),
+        details=tuple(f"{name} {_text(value)}"[:_LONGEST] for name, value in about.items() if name not in known),
         busy=number_said(each, "busy"),
         slots=number_said(each, "of"),
     )
 
 
-def _mapping(said: object) -> Mapping[str, Any]:
-    return said if isinstance(said, Mapping) else {}
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -137,7 +137,7 @@ async def test_a_server_that_crashes_in_the_middle(own_server: PostgresServer) -
 async def test_an_outage_is_told_after_a_bounded_time_and_forgotten_when_it_is_over(
     own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.2)
+    monkeypatch.setattr(connections, "RECONNECT_TIMEOUT", 0.2)
     queue = await PostgresQueue.open(f"{own_server.url}?schema=q", SystemClock())
     await queue.submit([new_job("page", {"n": 1})])
     own_server.stop("immediate")
@@ -145,7 +145,7 @@ async def test_an_outage_is_told_after_a_bounded_time_and_forgotten_when_it_is_o
         with pytest.raises(QueueUnavailableError):
             await call()
     own_server.start()
-    monkeypatch.setattr(connections, "PATIENCE", 20.0)
+    monkeypatch.setattr(connections, "RECONNECT_TIMEOUT", 20.0)
     assert (await queue.submit([new_job("page", {"n": 2})])).new == 1
     assert totals(await queue.stats()).pending == 2
     await queue.close()

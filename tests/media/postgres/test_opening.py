@@ -73,7 +73,7 @@ async def test_a_schema_with_other_tables_has_no_queue_yet(url: str) -> None:
 async def test_a_schema_that_cannot_become_a_queue_says_so_to_who_only_asks(url: str) -> None:
     name = locate(url).quoted_schema
     await run(url, f"create schema {name}; create table {name}.job (id int)")
-    with pytest.raises(ForeignQueueError, match="something else in our place"):
+    with pytest.raises(ForeignQueueError, match="is used by other tables"):
         await exists(url)
 
 
@@ -81,8 +81,8 @@ async def test_a_schema_that_cannot_become_a_queue_says_so_to_who_only_asks(url:
 async def test_a_server_that_lets_us_in_and_says_nothing_is_given_up(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], Awaitable[object]]
 ) -> None:
-    monkeypatch.setattr(connections, "PATIENCE", 0.05)
-    monkeypatch.setattr(schema, "PATIENCE", 0.05)
+    monkeypatch.setattr(connections, "RECONNECT_TIMEOUT", 0.05)
+    monkeypatch.setattr(schema, "RECONNECT_TIMEOUT", 0.05)
     # The system lets callers in; nobody is there to talk to them.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

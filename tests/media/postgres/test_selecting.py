@@ -18,7 +18,7 @@ from longshore.extensions.transfer import Carried
 from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue
-from longshore.media.postgres.bulk import WORTH_IT
+from longshore.media.postgres.bulk import MIN_COPY_JOBS
 from longshore.media.postgres.location import locate
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
@@ -104,7 +104,7 @@ async def test_a_run_begins_in_front_of_all_its_jobs_whoever_submits_them(queue:
     """Small and large batches, follow-on jobs, jobs of other queues, and all of these at once."""
 
     async def submit(n: int) -> None:
-        size = WORTH_IT if n % 3 == 0 else 3
+        size = MIN_COPY_JOBS if n % 3 == 0 else 3
         await queue.submit([new_job("page", {"n": n, "i": i}, run=f"{i % 4}") for i in range(size)])
         await queue.take_over([Carried(_finished(f"over {n}", run=f"{n % 4 + 2}"), ())])
         for lease in await queue.claim(Want(worker=WorkerId.new(), limit=2)):
@@ -122,7 +122,7 @@ async def test_a_run_whose_first_submission_was_undone_begins_with_the_next(queu
     await undone.start()
     await queue.submit_in(mine, [new_job("page", {"n": 1}, run="r")])
     waiting = asyncio.create_task(queue.submit([new_job("page", {"n": n}, run="r") for n in range(3)]))
-    await queue.submit([new_job("page", {"n": n}, run="other") for n in range(WORTH_IT)])
+    await queue.submit([new_job("page", {"n": n}, run="other") for n in range(MIN_COPY_JOBS)])
     await undone.rollback()
     await waiting
     await mine.close()

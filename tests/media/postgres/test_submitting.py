@@ -12,11 +12,11 @@ from longshore.errors import UsageError
 from longshore.job import NewJob, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue
-from longshore.media.postgres.bulk import WORTH_IT
+from longshore.media.postgres.bulk import MIN_COPY_JOBS
 from longshore.media.postgres.location import locate
 from longshore.queue import Selection, Submitted, each_job, totals
 
-MANY = 2 * WORTH_IT
+MANY = 2 * MIN_COPY_JOBS
 
 
 def jobs(first: int, number: int = MANY) -> list[NewJob]:

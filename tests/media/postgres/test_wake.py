@@ -31,7 +31,7 @@ async def other(url: str, queue: PostgresQueue) -> AsyncIterator[PostgresQueue]:
 
 @pytest.fixture(autouse=True)
 def only_notifications_wake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wake, "LISTENING_NAP", 3600.0)
+    monkeypatch.setattr(wake, "LISTENING_SLEEP", 3600.0)
 
 
 async def listening(url: str) -> None:

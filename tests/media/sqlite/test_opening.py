@@ -70,7 +70,7 @@ async def test_a_database_of_something_else_is_named_and_left_as_it_is(file: Pat
     with closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE bookmark (url TEXT)")
     before = file.read_bytes()
-    assert "something else" in await refusal(file, ForeignQueueError)
+    assert "of another program" in await refusal(file, ForeignQueueError)
     assert file.read_bytes() == before
 
 
@@ -209,7 +209,7 @@ async def test_a_full_disk_is_said_and_loses_nothing(file: Path) -> None:
 async def test_a_lock_that_is_never_given_up_makes_the_queue_unavailable(
     queue: Queue, tables: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", timedelta(milliseconds=20))
+    monkeypatch.setattr(database, "LOCK_TIMEOUT", timedelta(milliseconds=20))
     tables.execute("BEGIN IMMEDIATE")
     with pytest.raises(QueueUnavailableError, match="locked") as caught:
         await queue.submit([new_job("page", {}, run="r")])

@@ -1,4 +1,4 @@
-"""The tests, one file a subject."""
+"""The tests, one file per subject."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from longshore.queue import Queue
 
 
 class ProcessTests(ContentionTests, KillingTests):
-    """What holds when several processes share the queue, and when they are killed."""
+    """The guarantees for several processes that share the queue, also if they are killed."""
 
 
 class ConformanceTests(
@@ -47,7 +47,7 @@ class ConformanceTests(
     NotingTests,
     ComparisonTests,
 ):
-    """What holds on every medium. A subclass gives the fixture `new_harness`."""
+    """The guarantees of every medium. A subclass defines the fixture `new_harness`."""
 
     async def test_a_medium_that_spans_processes_is_tested_with_processes(self, queue: Queue) -> None:
         assert queue.traits.spans_processes == isinstance(self, ProcessTests), (

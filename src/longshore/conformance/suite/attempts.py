@@ -1,4 +1,4 @@
-"""Attempts: how many there are, what counts as one, and what is kept of each that failed."""
+"""Attempts: their limit, what counts as an attempt, and the history of failed ones."""
 
 from __future__ import annotations
 

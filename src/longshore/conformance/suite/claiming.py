@@ -1,4 +1,4 @@
-"""Claiming: who gets which job, and in which order."""
+"""Claiming: which worker gets which job, and in which order."""
 
 from __future__ import annotations
 

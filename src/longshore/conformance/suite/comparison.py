@@ -1,4 +1,4 @@
-"""The medium beside the reference: the same random operations on both must give the same answers and the same jobs."""
+"""The comparison with the reference: the same random operations must give the same results and the same jobs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from longshore.conformance.model_test import machine_for
 from longshore.conformance.scene import Scene
 
 LONG = bool(os.environ.get("LONGSHORE_LONG"))
-"""Set to spend minutes rather than seconds."""
+"""Set this variable to run for minutes instead of seconds."""
 PHASES = [Phase.explicit, Phase.generate, Phase.shrink]
-"""Walks are made, and one that fails is made as short as it goes, for whoever has to read it."""
+"""Random walks are generated, and a failing one is shrunk to the shortest that fails."""
 
 
 class ComparisonTests(Scene):
@@ -28,11 +28,11 @@ class ComparisonTests(Scene):
             stateful_step_count=50,
             deadline=None,
             database=None,
-            # The short walks are the same each time, so that a change that breaks nothing is never red by chance.
+            # The short run is deterministic, so that a correct change never fails by chance.
             derandomize=not LONG,
             suppress_health_check=list(HealthCheck),
             phases=PHASES,
             print_blob=LONG,
         )
-        # The machine runs a loop of its own for each walk, which cannot be done inside this one.
+        # The machine runs its own event loop for each walk, which is not possible inside this one.
         await asyncio.to_thread(run_state_machine_as_test, machine_for(new_harness), settings=walk)

@@ -18,12 +18,12 @@ from longshore.queue import Count, Queue, each_job, totals
 
 PROCESSES = 8
 JOBS = 20_000 if LONG else 2_000
-PATIENCE = 120.0 + JOBS / 50
-"""Real seconds after which workers that never end are a failure; good ones take a small part of it."""
+TIMEOUT = 120.0 + JOBS / 50
+"""Real seconds after which workers that did not end fail the test; correct ones take a fraction of that."""
 
 
 class Processes(Scene):
-    """The fixtures of tests with processes. They run on the real clock, here and in the children."""
+    """The fixtures of tests with processes. They use the real clock, here and in the child processes."""
 
     @pytest_asyncio.fixture
     async def url(self, harness: Harness) -> str:
@@ -33,7 +33,7 @@ class Processes(Scene):
 
     @pytest_asyncio.fixture
     async def shared(self, url: str) -> AsyncIterator[Queue]:
-        """This process's opening of the queue the children work on."""
+        """The queue of the child processes, opened in this process."""
         queue = await open_queue(url)
         yield queue
         await assert_adds_up(queue)
@@ -45,8 +45,8 @@ class ContentionTests(Processes):
         keys = [f"{n}" for n in range(JOBS)]
         await shared.submit([job(key, partition=f"{int(key) % 5}", priority=int(key) % 3) for key in keys])
         arguments = [(url, f"w{n}", "10", "60") for n in range(PROCESSES)]
-        async with children("contender", *arguments) as workers:
-            async with asyncio.timeout(PATIENCE):
+        async with children("contending_process", *arguments) as workers:
+            async with asyncio.timeout(TIMEOUT):
                 said = await asyncio.gather(*(worker.end() for worker in workers))
             assert [worker.exit_code for worker in workers] == [0] * PROCESSES
         lines = Counter(line for each in said for line in each)
@@ -63,12 +63,12 @@ class ContentionTests(Processes):
         await shared.submit([job(key, max_attempts=1000) for key in keys])
         arguments = [(url, f"w{n}", "10", "1") for n in range(PROCESSES)]
         chance = random.Random(7)
-        async with children("contender", *arguments) as workers:
+        async with children("contending_process", *arguments) as workers:
             for doomed in workers[:5]:
                 for _ in range(chance.randint(5, 60)):
                     await doomed.line()
                 await doomed.kill()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 said = await asyncio.gather(*(worker.end() for worker in workers))
             assert [worker.exit_code for worker in workers[5:]] == [0] * 3
         lines = Counter(line for each in said for line in each if line != "ready")

@@ -1,4 +1,4 @@
-"""Fencing: a worker that lost its lease changes nothing, whatever it tries to write."""
+"""Fencing: a worker that lost its lease cannot change anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts: among equals they take turns, and those that are not wanted are passed over."""
+"""Hosts: within a priority they take turns, and excluded hosts are skipped."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BIG = frozenset({"big.test"})
 
 
 def of(host: str, number: int, **fields: object) -> list[NewJob]:
-    """So many jobs of a host; the first two letters of their keys are the host's."""
+    """Return `number` jobs of a host; their keys begin with the first two letters of the host."""
     return [job(f"{host[:2]}{n:04}", host=host, **fields) for n in range(number)]
 
 

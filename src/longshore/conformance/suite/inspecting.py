@@ -48,7 +48,7 @@ class InspectingTests(Scene):
         assert paged == [f"{n:02}" for n in range(1, 20, 2)]
 
     async def test_pages_of_a_state_leave_nothing_out_wherever_its_jobs_lie(self, queue: Queue) -> None:
-        """A medium may look for each state elsewhere, and first where its jobs most likely are."""
+        """A medium may search each state in another place, and first in the most probable one."""
         await queue.submit(
             [
                 job(f"{n:02}", run=f"{n // 20}", priority=n % 5, not_before=LATEST if n % 7 == 3 else None)

@@ -1,4 +1,4 @@
-"""Killing: a process that dies in the middle of a call leaves it done whole, or not at all."""
+"""Killing: a call of a process that is killed in the middle has its full effect or none."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, each_job, totals
 
 VICTIMS = 8
-"""Processes that die at the same time, each busy with jobs of a run of its own."""
+"""The number of processes that are killed at the same time, each working on its own run."""
 ROUNDS = range(20 if LONG else 1)
 BATCHES = 30
-"""How many calls' worth of jobs a victim finds."""
+"""The number of batches of jobs that a process finds."""
 
 
 def _runs() -> list[str]:
@@ -40,23 +40,23 @@ async def _fill(queue: Queue, *, batches: int = BATCHES) -> None:
 
 
 async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
-    """Let the victims work, kill each at a moment chosen by chance, and return what they had been promised."""
-    chance = random.Random(f"{operation} {seed}")
+    """Let the processes work, kill each at a random moment, and return the lines they printed."""
+    randomness = random.Random(f"{operation} {seed}")
 
-    async def death(victim: ChildProcess, answers: int, seconds: float) -> list[str]:
+    async def kill(process: ChildProcess, answers: int, seconds: float) -> list[str]:
         for _ in range(answers):
-            assert await victim.line() is not None, "the victim ended before it was killed"
-        # Not a wait for anything: death comes at any moment of a call, not only right after an answer.
+            assert await process.line() is not None, "the process ended before it was killed"
+        # Not a wait for an event: the kill must hit any moment of a call, not only the moment after it returned.
         await asyncio.sleep(seconds)
-        return await victim.kill()
+        return await process.kill()
 
-    async with children("victim", *((url, operation, run) for run in _runs())) as victims:
-        deaths = [death(victim, chance.randint(1, 20), chance.uniform(0, 0.01)) for victim in victims]
-        return dict(zip(_runs(), await asyncio.gather(*deaths), strict=True))
+    async with children("killed_process", *((url, operation, run) for run in _runs())) as processes:
+        kills = [kill(process, randomness.randint(1, 20), randomness.uniform(0, 0.01)) for process in processes]
+        return dict(zip(_runs(), await asyncio.gather(*kills), strict=True))
 
 
 async def _finish(queue: Queue) -> None:
-    """Everything that was left behind can be brought to its end, with no hand but the reaper's."""
+    """Assert that all remaining jobs can be completed after a reap."""
     worker = WorkerId.new("finisher")
     want = Want(worker=worker, limit=500, lease=timedelta(seconds=60))
     async with asyncio.timeout(60):
@@ -72,7 +72,7 @@ async def _finish(queue: Queue) -> None:
 class KillingTests(Processes):
     @pytest.fixture(params=ROUNDS)
     def seed(self, request: pytest.FixtureRequest) -> int:
-        """Decides the moments of death."""
+        """The seed of the random moments."""
         return int(request.param)
 
     async def test_killed_while_submitting(self, shared: Queue, url: str, seed: int) -> None:
@@ -118,7 +118,7 @@ class KillingTests(Processes):
             assert len(taken - told) in {0, BATCH}, "the call that was cut off took its batch, or nothing"
             assert {(job.state, job.epoch) for job in found.values() if job.epoch} <= {
                 (State.CLAIMED, 1),
-                (State.PENDING, 1),  # where another has reaped it by now
+                (State.PENDING, 1),  # if another process has reaped it by now
             }
         await _finish(shared)
         for run, lines in promised.items():
@@ -126,7 +126,7 @@ class KillingTests(Processes):
             for line in lines:
                 for key in line.split():
                     (crash,) = await shared.history(found[key].id)
-                    assert (crash.failure.error_type, crash.worker) == ("crash", f"victim of {run}")
+                    assert (crash.failure.error_type, crash.worker) == ("crash", f"killed in {run}")
 
     async def test_killed_while_settling(self, shared: Queue, url: str, seed: int) -> None:
         await _fill(shared)

@@ -1,4 +1,4 @@
-"""Leases: how they are kept alive, how they are lost, and what comes back."""
+"""Leases: how they are renewed, how they are lost, and which jobs become pending again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from longshore.outcome import Completed, Released
 from longshore.queue import Queue, Reaped, Selection
 
 PART = LEASE.total_seconds() * 0.6
-"""Less than a lease; twice this is more than one."""
+"""Seconds that are less than a lease; twice as many are more than one."""
 
 
 class LeaseTests(Scene):

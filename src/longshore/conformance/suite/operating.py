@@ -1,4 +1,4 @@
-"""Operating on a selection: retry, cancel and prune; and what a selection selects."""
+"""Operations on a selection: retry, cancel and prune; and which jobs it selects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from longshore.queue import Queue, Selection, Submitted
 
 
 async def one_of_each(queue: Queue) -> None:
-    """A job in each state, called by that state's name."""
+    """Submit a job for each state, with the state's name as its key, and bring it to this state."""
     for state in (State.COMPLETED, State.FAILED, State.CLAIMED):
         await queue.submit(jobs(state.value))
         lease = await claim_one(queue, WorkerId.new("anna"))
@@ -41,7 +41,7 @@ async def one_of_each(queue: Queue) -> None:
 
 
 async def states(queue: Queue) -> dict[str, str]:
-    """The state of every job, by key."""
+    """Return the state of every job, by key."""
     return {j.key: j.state.value for j in await queue.jobs(ALL)}
 
 

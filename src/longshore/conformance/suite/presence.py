@@ -1,4 +1,4 @@
-"""The roll: who is alive is on it, with what it last said; who is silent, gone or never signed in is not."""
+"""Presence: registered workers that are alive are listed with their last description; all others are not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from longshore.outcome import Completed
 from longshore.queue import Queue, Reaped, Selection
 
 PART = LEASE.total_seconds() * 0.6
-"""Less than a lease; twice this is more than one."""
+"""Seconds that are less than a lease; twice as many are more than one."""
 ABOUT: list[dict[str, Any]] = [
     {},
     {"state": "working", "": None},
@@ -38,12 +38,12 @@ ABOUT: list[dict[str, Any]] = [
 
 
 async def names(queue: WorkerRegistry) -> list[str]:
-    """The labels of those present."""
+    """Return the labels of the workers that are present."""
     return [here.worker.label for here in await queue.present()]
 
 
 async def fall_silent(harness: Harness, queue: WorkerRegistry) -> None:
-    """Let more than a lease go by, after the look without which an observer cannot know how long."""
+    """Let more than a lease pass, after a first look, which some media need to measure the silence."""
     assert await queue.reap() == Reaped()
     await queue.present()
     await harness.advance(LEASE.total_seconds() * 1.5)
@@ -52,7 +52,7 @@ async def fall_silent(harness: Harness, queue: WorkerRegistry) -> None:
 class RollTests(Scene):
     @pytest_asyncio.fixture
     async def roll(self, queue: Queue) -> WorkerRegistry:
-        """The queue under test. A medium whose traits say that it keeps no roll is not asked for one."""
+        """The queue under test. The tests are skipped for a medium without a worker registry."""
         if not queue.traits.keeps_roll:
             pytest.skip("its traits say that it keeps no roll")
         return cast("WorkerRegistry", queue)
@@ -167,7 +167,7 @@ class RollTests(Scene):
         await roll.submit(jobs("a"))
         worker = WorkerId.new("anna")
         await roll.sign_in(worker, LEASE, {"state": "working"})
-        # The first claim gets something, the others are in vain.
+        # The first claim gets a job, the others get none.
         for _ in range(3):
             await roll.present()
             await harness.advance(PART)

@@ -1,7 +1,7 @@
-"""Refusing: a value that not every medium could keep is refused by name, and nothing of it is written.
+"""Refusing: a value that not every medium can store is refused with its name, and nothing of it is written.
 
-What can be refused as it is made (`NewJob`, `Carried`, outcomes, `Want`, `Selection`) never gets here. The other half
-of the promise is kept here as well: what lies just within the bounds lives a whole life on every medium.
+Values that their constructors refuse (`NewJob`, `Carried`, outcomes, `Want`, `Selection`) are not tested here. These
+tests also check the opposite: a job with values just within the limits passes through all states on every medium.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from longshore.queue import Queue, Selection, Submitted
 from longshore.stored import BIGGEST, DEEPEST, LATEST, LONGEST, MOST
 
 HALF = "\ud800"
-"""Half a character."""
+"""A lone surrogate: half of a character."""
 
 
 def nested(deep: int) -> Any:
-    """Lists and dicts, so many within one another."""
+    """Return lists and dicts, nested `deep` levels."""
     value: Any = "[{"
     for level in range(deep):
         value = [value] if level % 2 else {"in": value}

@@ -1,4 +1,4 @@
-"""Selections: which jobs are meant."""
+"""Selections: which jobs they select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longshore.queue import Queue, Selection
 
 
 async def fill(queue: Queue, harness: Harness) -> None:
-    """Jobs that differ in everything a selection can ask for."""
+    """Submit jobs that differ in every field that a selection can filter."""
     await queue.submit([job("old", run="one")])
     await harness.advance(100)
     await queue.submit(

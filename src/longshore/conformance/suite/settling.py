@@ -1,4 +1,4 @@
-"""Settling: what each outcome does to its job, and what appears with it."""
+"""Settling: the effect of each outcome on its job, and its follow-on jobs."""
 
 from __future__ import annotations
 

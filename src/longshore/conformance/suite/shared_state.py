@@ -1,4 +1,4 @@
-"""Notes: everybody reads what was last written, and whoever read something older writes nothing."""
+"""Shared state: every reader sees the last write, and a write based on an older version is refused."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def write(queue: SharedState, name: str, value: Any, version: str = ABSENT
 class NotingTests(Scene):
     @pytest_asyncio.fixture
     async def book(self, queue: Queue) -> SharedState:
-        """The queue under test. A medium whose traits say that it keeps no notes is not asked for any."""
+        """The queue under test. The tests are skipped for a medium without shared state."""
         if not queue.traits.keeps_notes:
             pytest.skip("its traits say that it keeps no notes")
         return cast("SharedState", queue)
 
     @pytest_asyncio.fixture
     async def second(self, book: SharedState, other: Queue) -> SharedState:
-        """Another opening of it."""
+        """A second opening of the same queue."""
         del book
         return cast("SharedState", other)
 

@@ -1,4 +1,4 @@
-"""Submitting: what is given is there, once."""
+"""Submitting: each submitted job is stored exactly once."""
 
 from __future__ import annotations
 

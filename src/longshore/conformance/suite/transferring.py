@@ -1,4 +1,4 @@
-"""Taking over: jobs of another queue arrive as they are, and live on as if they had always been here."""
+"""Transfer: jobs of another queue arrive unchanged, and then behave as if they had been submitted here."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from longshore.outcome import Completed, Failed, Released, Snoozed
 from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job
 
 PAST = 1_600_000_000.25
-"""Years ago by any clock, and kept exactly by any of them."""
+"""An instant years ago by any clock, which every medium stores exactly."""
 
 replace = msgspec.structs.replace
 
 
 def carried(key: str, *attempts: Attempt, **fields: Any) -> Carried:
-    """A job of another queue, with its history."""
+    """Return a job of another queue, with its history."""
     theirs: dict[str, Any] = {
         "id": "theirs",
         "run": RUN,
@@ -63,7 +63,7 @@ def carried(key: str, *attempts: Attempt, **fields: Any) -> Carried:
 
 
 def attempt(epoch: int, message: str = "it broke there", worker: str = "wanda") -> Attempt:
-    """An attempt that failed in another queue."""
+    """Return an attempt that failed in another queue."""
     return Attempt(epoch=epoch, worker=worker, ended_at=PAST + epoch, failure=failure(message), seconds=epoch / 2)
 
 
@@ -93,7 +93,7 @@ CLOSED = {name: item for name, item in EXAMPLES.items() if item.job.state in FIN
 
 
 def arrived(theirs: Job, job_id: str) -> Job:
-    """How a job of another queue shows here: nobody holds it."""
+    """Return a job of another queue as this queue shows it: no worker holds it."""
     here = replace(theirs, id=job_id)
     if theirs.state is State.CLAIMED:
         return replace(here, state=State.PENDING, worker=None)
@@ -101,21 +101,21 @@ def arrived(theirs: Job, job_id: str) -> Job:
 
 
 async def everything(queue: Queue) -> list[Carried]:
-    """All jobs of a queue, ready to be taken over."""
+    """Return all jobs of a queue, ready for a transfer."""
     return [Carried(found, tuple(await queue.history(found.id))) async for found in each_job(queue, ALL)]
 
 
 class TransferringTests(Scene):
     @pytest_asyncio.fixture
     async def taker(self, queue: Queue) -> TakesOver:
-        """The queue under test. A medium whose traits say that it takes nothing over is not asked to."""
+        """The queue under test. The tests are skipped for a medium that accepts no transfers."""
         if not queue.traits.takes_over:
             pytest.skip("its traits say that it takes nothing over")
         return cast("TakesOver", queue)
 
     @pytest_asyncio.fixture
     async def source(self, new_harness: NewHarness) -> AsyncIterator[Queue]:
-        """Another queue of the same medium."""
+        """A second queue of the same medium."""
         harness = new_harness()
         source = await harness.open()
         yield source

@@ -1,4 +1,4 @@
-"""Values: any text, payload or result that goes in comes out as it was."""
+"""Values: every text, payload and result is returned exactly as it was stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for work: at once where there is some, soon where some appears, and no longer than asked."""
+"""Waiting for work: it returns at once if there is work, soon after work appears, and at the latest at the timeout."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from longshore.outcome import Completed, Failed, Released, Snoozed
 from longshore.queue import Queue
 
 SOON = 10.0
-"""Seconds within which a medium that wakes has woken; far less than the minute the tests wait for."""
+"""Seconds within which a medium with wake-ups must return; far less than the minute of the waits."""
 
 
 def waiting(queue: Queue, timeout: timedelta = MINUTE, **filters: Any) -> asyncio.Task[bool]:
-    """Someone who waits for work."""
+    """Start a task that waits for work."""
     return asyncio.create_task(queue.wait(Want(worker=WorkerId.new(), **filters), timeout))
 
 
 async def settled_in(task: asyncio.Task[bool], queue: Queue) -> None:
-    """Give the waiter time to begin: the queue answers others meanwhile, so it has looked and found nothing."""
+    """Let the waiter begin: while the queue answers other calls, the waiter has looked and found nothing."""
     for _ in range(20):
         await queue.stats()
         await asyncio.sleep(0)
@@ -41,7 +41,7 @@ async def settled_in(task: asyncio.Task[bool], queue: Queue) -> None:
 
 
 async def woken(harness: Harness, queue: Queue, task: asyncio.Task[bool]) -> bool:
-    """Whether the waiter was woken by what just happened; a medium that cannot wake may let it wait to the end."""
+    """Return whether the waiter was woken by the last call; a medium without wake-ups may wait until the timeout."""
     if queue.traits.wakes:
         return await let_pass(harness, SOON, task)
     await let_pass(harness, MINUTE.total_seconds() * 1.1, task)

@@ -1,4 +1,4 @@
-"""A queue in memory: the reference, and the queue of tests. It lives and dies with its process."""
+"""A queue in memory: the reference implementation, for tests. It exists only within its process."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ __all__ = ["MemoryQueue", "open_queue"]
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
-    """A new, empty queue, whatever the rest of the URL says."""
+    """Return a new, empty queue; the rest of the URL is ignored."""
     del url
     return MemoryQueue(clock)

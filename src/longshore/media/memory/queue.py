@@ -1,4 +1,4 @@
-"""The contract in its plainest form. Nothing here awaits between reading and writing, so every method is atomic."""
+"""The queue contract in its simplest form. No method awaits between reading and writing, so each one is atomic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from longshore.system.first_of import first_of
 
 
 class MemoryQueue:
-    """See `longshore.queue.Queue` for what each method promises."""
+    """A queue in memory; `longshore.queue.Queue` documents the methods."""
 
     traits = Traits(
         name="memory",
@@ -48,26 +48,26 @@ class MemoryQueue:
         self._about: dict[WorkerId, JsonObject] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
-        self._notes: dict[tuple[str, str], StateEntry] = {}
+        self._entries: dict[tuple[str, str], StateEntry] = {}
         self._versions = count(1)
         self._turns: dict[str, int] = {}
-        """When each host last had a turn: the number of the claim, over all claims."""
+        """The last turn of each host, as a number that counts all turns."""
         self._turn = count(1)
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        # All of it is made ready before any of it is written: a batch that cannot be stored leaves nothing behind.
-        ready = [_stored(job) for job in jobs]
-        new = sum(self._add(job) for job in ready)
-        return Submitted(new, len(ready) - new)
+        # Encode all jobs before adding any: a batch that cannot be stored must change nothing.
+        storable = [_stored(job) for job in jobs]
+        new = sum(self._add(job) for job in storable)
+        return Submitted(new, len(storable) - new)
 
     async def claim(self, want: Want) -> list[Lease]:
         now = self._clock.now()
-        open_jobs = (
+        claimable = (
             job
             for job in self._jobs.values()
             if self._wanted(want, job) and (job.not_before is None or job.not_before <= now)
         )
-        chosen = self._in_turn(sorted(open_jobs, key=lambda job: (job.priority, int(job.id))), want.limit)
+        chosen = self._in_turn(sorted(claimable, key=lambda job: (job.priority, int(job.id))), want.limit)
         deadline = now + want.lease.total_seconds()
         self._deadlines[want.worker] = deadline
         leases = []
@@ -76,9 +76,9 @@ class MemoryQueue:
                 job, state=State.CLAIMED, epoch=job.epoch + 1, worker=want.worker.label, not_before=None
             )
             self._holders[job.id] = want.worker
-            # A copy, for what a handler does to its payload must not reach the next attempt.
-            own = msgspec.structs.replace(claimed, payload=msgspec.json.decode(msgspec.json.encode(claimed.payload)))
-            leases.append(Lease(own, want.worker, deadline))
+            # A copy: if a handler changes its payload, the next attempt must not see that.
+            copy = msgspec.structs.replace(claimed, payload=msgspec.json.decode(msgspec.json.encode(claimed.payload)))
+            leases.append(Lease(copy, want.worker, deadline))
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
@@ -86,9 +86,9 @@ class MemoryQueue:
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Json]) -> list[Held]:
-        words = _through_json(dict(about), "What a worker says of itself")
+        description = _through_json(dict(about), "A worker's description")
         held = await self.renew(worker, lease)
-        self._about[worker] = words
+        self._about[worker] = description
         return held
 
     async def sign_out(self, worker: WorkerId) -> None:
@@ -96,15 +96,15 @@ class MemoryQueue:
 
     async def present(self) -> list[PresentWorker]:
         now = self._clock.now()
-        here = [worker for worker in self._about if self._deadlines.get(worker, now) >= now]
+        alive = [worker for worker in self._about if self._deadlines.get(worker, now) >= now]
         return [
             PresentWorker(worker, self._about[worker])
-            for worker in sorted(here, key=lambda w: (w.label, w.incarnation))
+            for worker in sorted(alive, key=lambda w: (w.label, w.incarnation))
         ]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        ready = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
-        return [self._settle(settlement, outcome) for settlement, outcome in ready]
+        storable = [(settlement, _storable(settlement.outcome)) for settlement in settlements]
+        return [self._settle(settlement, outcome) for settlement, outcome in storable]
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
@@ -182,38 +182,40 @@ class MemoryQueue:
             await self._sleep(min([left, *(instant - now for instant in due)]))
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
-        ready = [_carried(item) for item in carried]
+        storable = [_carried(item) for item in carried]
         new = 0
-        for job, history in ready:
-            job_id = self._named(job)
+        for job, history in storable:
+            job_id = self._new_id(job)
             if job_id is not None:
                 new += 1
                 self._history[job_id] = history
                 self._put(msgspec.structs.replace(job, id=job_id))
-        return Submitted(new, len(ready) - new)
+        return Submitted(new, len(storable) - new)
 
     async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
         check_texts((shelf, *(names or ())), "The name of a note")
-        there = [note for (on, name), note in self._notes.items() if on == shelf and (names is None or name in names)]
-        return Entries(self._clock.now(), tuple(sorted(there, key=lambda note: note.name)))
+        stored = [
+            e for (space, name), e in self._entries.items() if space == shelf and (names is None or name in names)
+        ]
+        return Entries(self._clock.now(), tuple(sorted(stored, key=lambda entry: entry.name)))
 
     async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
         check_texts((shelf,), "The name of a note")
-        ready = [msgspec.structs.replace(note, value=_through_json(note.value, "A note")) for note in notes]
-        return [self._write(shelf, note) for note in ready]
+        storable = [msgspec.structs.replace(note, value=_through_json(note.value, "A shared entry")) for note in notes]
+        return [self._swap(shelf, entry) for entry in storable]
 
     async def close(self) -> None:
         return None
 
-    def _write(self, shelf: str, note: StateEntry) -> str | None:
-        there = self._notes.get((shelf, note.name))
-        if note.version != (ABSENT if there is None else there.version):
+    def _swap(self, namespace: str, entry: StateEntry) -> str | None:
+        stored = self._entries.get((namespace, entry.name))
+        if entry.version != (ABSENT if stored is None else stored.version):
             return None
-        if note.value is None:
-            self._notes.pop((shelf, note.name), None)
+        if entry.value is None:
+            self._entries.pop((namespace, entry.name), None)
             return ABSENT
         version = str(next(self._versions))
-        self._notes[shelf, note.name] = msgspec.structs.replace(note, version=version)
+        self._entries[namespace, entry.name] = msgspec.structs.replace(entry, version=version)
         return version
 
     @staticmethod
@@ -225,22 +227,22 @@ class MemoryQueue:
         )
 
     def _in_turn(self, ordered: Sequence[Job], limit: int) -> list[Job]:
-        """The first of these: the most urgent, and among equals one of each host after another."""
+        """Return the first `limit` of these jobs: the most urgent first; within a priority, hosts take turns."""
         chosen: list[Job] = []
-        for _, equals in groupby(ordered, key=lambda job: job.priority):
-            lines: defaultdict[str, deque[Job]] = defaultdict(deque)
-            for job in equals:
-                lines[job.host].append(job)
-            while lines and len(chosen) < limit:
-                host = min(lines, key=lambda host: self._turns.get(host, 0))
+        for _, same_priority in groupby(ordered, key=lambda job: job.priority):
+            by_host: defaultdict[str, deque[Job]] = defaultdict(deque)
+            for job in same_priority:
+                by_host[job.host].append(job)
+            while by_host and len(chosen) < limit:
+                host = min(by_host, key=lambda host: self._turns.get(host, 0))
                 self._turns[host] = next(self._turn)
-                chosen.append(lines[host].popleft())
-                if not lines[host]:
-                    del lines[host]
+                chosen.append(by_host[host].popleft())
+                if not by_host[host]:
+                    del by_host[host]
         return chosen
 
-    def _named(self, job: NewJob | Job) -> str | None:
-        """A new id for a job, or None where one of its name is known."""
+    def _new_id(self, job: NewJob | Job) -> str | None:
+        """Return a new id for a job; None if a job of its name is known."""
         known = (job.run, job.kind, job.key)
         if known in self._ids:
             return None
@@ -248,7 +250,7 @@ class MemoryQueue:
         return self._ids[known]
 
     def _add(self, job: NewJob, *, parent: Job | None = None) -> bool:
-        job_id = self._named(job)
+        job_id = self._new_id(job)
         if job_id is None:
             return False
         self._jobs[job_id] = Job(
@@ -341,8 +343,8 @@ class MemoryQueue:
                 waiter.set_result(None)
 
     async def _sleep(self, seconds: float) -> None:
-        """Until something may have become claimable, or that many seconds of the clock."""
-        # One future each: an event they share could be cleared by one waiter before another has begun to wait.
+        """Sleep until a job may have become claimable, at most `seconds` seconds of the clock."""
+        # One future per waiter: a shared event could be cleared by one waiter before another begins to wait.
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(change)
         try:
@@ -352,7 +354,7 @@ class MemoryQueue:
 
 
 def _through_json(value: Any, what: str) -> Any:
-    """As every other medium would give it back. Raises where no medium could store it."""
+    """Return the value as every other medium would return it. Raises if no medium can store it."""
     return msgspec.json.decode(encode(value, what))
 
 
@@ -361,17 +363,17 @@ def _stored(job: NewJob) -> NewJob:
 
 
 def _carried(carried: Carried) -> tuple[Job, list[Attempt]]:
-    """A job as it arrives: nobody holds it here."""
+    """Return a transferred job and its history; a claimed job becomes pending."""
     job = carried.job
-    here = {
+    changes = {
         "payload": _through_json(job.payload, "A job's payload"),
         "result": _through_json(job.result, "A result"),
     }
     for failure in (job.failure, *(attempt.failure for attempt in carried.history)):
         encode(failure, "A failure")
     if job.state is State.CLAIMED:
-        here |= {"state": State.PENDING, "worker": None, "not_before": None}
-    return msgspec.structs.replace(job, **here), list(carried.history)
+        changes |= {"state": State.PENDING, "worker": None, "not_before": None}
+    return msgspec.structs.replace(job, **changes), list(carried.history)
 
 
 def _storable(outcome: Outcome) -> Outcome:

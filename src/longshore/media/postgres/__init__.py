@@ -1,4 +1,4 @@
-"""A queue in a PostgreSQL database: many machines, one truth. `postgresql://user:password@host/database?schema=name`"""
+"""A queue in a PostgreSQL database, for many machines: `postgresql://user:password@host/database?schema=name`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ except ModuleNotFoundError as error:
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
-    """Open the queue in the schema the URL names; made or brought up to date first, where the user may do that."""
+    """Open the queue in the schema that the URL names; create or migrate the schema first if needed and permitted."""
     return await PostgresQueue.open(url, clock)
 
 
 async def open_records(url: str) -> RecordStore:
-    """Open the records in the schema the URL names; its table is made first where it is not there."""
+    """Open the records in the schema that the URL names; create their table first if it does not exist."""
     return await PostgresRecords.open(url)

@@ -1,8 +1,8 @@
-"""Submission by COPY: for many jobs that are most likely all new, at half the cost of the careful way.
+"""Submission by COPY: for many jobs that are probably all new, at half the cost of the function `submit`.
 
-COPY cannot pass over a key that is there. So it is tried where the first key is new, in a transaction of its own; when
-it meets one that is not, all of it is undone and the caller submits with care. Rows are made while the server is busy
-with those before them.
+COPY cannot skip a key that exists. So it is tried only if the first key is new, in a transaction of its own; if it
+meets a known key, the transaction is rolled back and the caller uses `submit`. Rows are encoded while the server
+processes the rows before them.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from longshore.media.postgres.connections import CALL_TIMEOUT, Session
 from longshore.media.postgres.location import DatabaseLocation
 from longshore.stored import encode
 
-WORTH_IT = 500
-"""Below so many jobs the further round trips cost more than COPY saves."""
+MIN_COPY_JOBS = 500
+"""With fewer jobs, the additional round trips cost more than COPY saves."""
 
 _JOB = ("id", "family", "lane", "priority", "max_attempts", "not_before", "digest", "key", "host", "payload")
 _READY = ("family", "lane", "priority", "epoch", "job", "host")
 _DELAYED = (*_READY, "due")
 
 
-async def copy_in(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, ring: bool) -> bool:
-    """Submit all of it, or nothing: False where a key was known, and where a pooler stands in the way of COPY."""
+async def copy_in(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, notify: bool) -> bool:
+    """Submit all jobs, or none: return False if a key was known, or if a pooler prevents COPY."""
     if session.pooled:
         return False
     try:
         async with session.connection.transaction():
-            return await _copy(session, location, jobs, ring=ring)
+            return await _copy(session, location, jobs, notify=notify)
     except asyncpg.UniqueViolationError:
         return False
 
 
-async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, ring: bool) -> bool:
+async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[NewJob], *, notify: bool) -> bool:
     named = Lanes()
     which = [named.number(job) for job in jobs]
     reserve = location.call("reserve", "text[]", "text[]", "text[]", "int", "int", "bytea")
@@ -56,13 +56,13 @@ async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[New
         )
 
     await copy("job", _JOB, _job_rows(jobs, ids, places))
-    # Whether a time has come only the database can say: what has one goes through `delayed`, be it long past.
-    waiting = (
+    # Only the database's clock decides whether a job is due: every job with a time goes to `delayed`, even a past one.
+    ready = (
         (family, lane, job.priority, 1, number, host_number(job.host))
         for job, number, (family, lane) in zip(jobs, ids, places, strict=True)
         if job.not_before is None
     )
-    await copy("ready", _READY, waiting)
+    await copy("ready", _READY, ready)
     if any(job.not_before is not None for job in jobs):
         delayed = (
             (family, lane, job.priority, 1, number, host_number(job.host), _instant(job.not_before))
@@ -72,7 +72,7 @@ async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[New
         await copy("delayed", _DELAYED, delayed)
     added = Counter(lane for _, lane in places)
     await session.fetch(location.call("note_added", "int[]", "int[]"), (list(added), list(added.values())))
-    if ring:
+    if notify:
         await session.fetch("select pg_notify($1, '')", (location.channel,))
     return True
 

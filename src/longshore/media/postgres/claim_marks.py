@@ -1,14 +1,15 @@
-"""Where a claim begins to look: behind the host that had the last turn, and behind what is no more.
+"""Where a claim's search begins: after the host that had the last turn, and after dead rows.
 
-Turns are remembered by each opening for itself and for each filter: what hosts share is fair over all openings if it is
-in each. The first turn is anybody's, so that many who begin at once do not all ask for the same host.
+Each open queue remembers the turns for itself, per filter: if turns are fair in each open queue, they are fair overall.
+The first turn begins at a random host, so that many workers that start at once do not all ask for the same host.
 
-While somebody holds an old snapshot (a long report, a forgotten transaction), PostgreSQL cannot clear away the rows
-that claims delete, and a claim from the beginning steps over all of them: the longer, the slower. So when claims have
-been slow, the ones after them look only where jobs were found, behind the last that was claimed there. What came
-elsewhere meanwhile (a retry, a better priority, another host) is seen by the next look from the beginning. That is due
-when ten times as long has passed as the last one took, and at once when too little is found behind the marks. So the
-order is bent for moments, and only in that trouble; nothing is ever passed over for good.
+While another transaction holds an old snapshot (a long report, a forgotten transaction), PostgreSQL cannot vacuum the
+rows that claims delete, and a search from the beginning steps over all of them: it gets slower and slower. So after
+slow searches, the next ones search only the strands where jobs were found, each from a mark: the job after the last one
+claimed there. Jobs that appeared elsewhere meanwhile (a retry, a more urgent priority, another host) are found by the
+next search from the beginning. That is due after ten times the duration of the last one, and at once if a search from
+the marks finds too few jobs. So the order is inexact for moments, and only in this situation; no job is skipped for
+good.
 """
 
 from __future__ import annotations
@@ -22,39 +23,40 @@ from longshore.lease import Want
 from longshore.media.postgres.columns import host_number
 
 SLOW, SLOW_EACH = 0.005, 0.00001
-"""Looking that takes longer than this (seconds), and so much for each job, is slow. But the machine may be busy."""
+"""A search is slow if it takes more than `SLOW` seconds plus `SLOW_EACH` per job. The machine may just be busy."""
 FAR, FAR_EACH, FAR_STRAND = 200, 2, 15
-"""Looking that reads more pages than this, and so many for each job and each strand, has stepped over dead rows."""
+"""A search that reads more than `FAR` pages, plus these per job and per strand, has stepped over dead rows."""
 RESPITE = 10
-"""A look from the beginning may take one part in so many of the time."""
+"""Searches from the beginning may use at most one part in `RESPITE` of the time."""
 
 MOST_FILTERS = 1000
-"""Of so many filters the turns are remembered; who claims with more of them begins anywhere."""
+"""The number of filters whose turns are remembered; with more filters, turns begin at a random host again."""
 
 _Filter = tuple[str | None, frozenset[str] | None, frozenset[str] | None]
 _Strand = tuple[int, int, int]
-"""A line, a priority and the number of a host."""
+"""A line (a family or a lane), a priority and the number of a host."""
 
 
 class ClaimStart:
-    """One claim's look: from where, and what came of it."""
+    """The starting point of one claim's search, and the record of its result."""
 
     def __init__(self, marks: ClaimMarks, wanted: _Filter, without_hosts: frozenset[str]) -> None:
         self._all = marks
         self._filter = wanted
         self._by_lane = wanted[2] is not None
-        closed = {host_number(host) for host in without_hosts}
-        held = [(*strand, job) for strand, job in marks.of(wanted, time.monotonic()).items() if strand[2] not in closed]
+        excluded = {host_number(host) for host in without_hosts}
+        known = marks.of(wanted, time.monotonic())
+        places = [(*strand, job) for strand, job in known.items() if strand[2] not in excluded]
         self.suspicious = marks.suspects(wanted)
-        """Whether the look before was slow: then the pages read by this one are counted, which has its price."""
+        """Whether the search before was slow: then this one counts the pages it reads, which costs time."""
         self.behind = marks.turn_of(wanted)
-        """The number of the host behind which the turns begin."""
-        self.marked = bool(held)
-        self.marks: list[list[int] | None] = [list(column) for column in zip(*held, strict=True)] or [None] * 4
-        """Lines, priorities, hosts and jobs."""
+        """The number of the host after which the turns begin."""
+        self.marked = bool(places)
+        self.marks: list[list[int] | None] = [list(column) for column in zip(*places, strict=True)] or [None] * 4
+        """The marks as columns: lines, priorities, hosts and jobs."""
 
-    def seen(self, rows: Sequence[Any], wanted: int) -> None:
-        """Note what was claimed, and what it cost to find."""
+    def record(self, rows: Sequence[Any], wanted: int) -> None:
+        """Record the claimed jobs and the cost of the search."""
         if rows:
             self._all.put_turn(self._filter, rows[0]["turn"])
         if self.marked and len(rows) < wanted:
@@ -78,20 +80,20 @@ class ClaimStart:
 
 
 class ClaimMarks:
-    """The last job claimed of each strand, for each filter that claims were slow with; and the turns, for each."""
+    """Per filter: the host turns and, after slow searches, the mark of each strand."""
 
     def __init__(self) -> None:
-        self._held: dict[_Filter, dict[_Strand, int]] = {}
+        self._marks: dict[_Filter, dict[_Strand, int]] = {}
         self._until: dict[_Filter, float] = {}
         self._slow: set[_Filter] = set()
         self._turns: dict[_Filter, int] = {}
 
-    def look(self, want: Want) -> ClaimStart:
-        """Begin a look for what is wanted."""
+    def start(self, want: Want) -> ClaimStart:
+        """Return the starting point of a search for `want`."""
         return ClaimStart(self, (want.run, want.kinds, want.partitions), want.without_hosts)
 
     def turn_of(self, wanted: _Filter) -> int:
-        """The host that had the last turn, or any."""
+        """Return the host that had the last turn, or a random number if none is known."""
         found = self._turns.get(wanted)
         return random.randrange(-(2**63), 2**63) if found is None else found  # noqa: S311 - spreads a fleet
 
@@ -101,29 +103,32 @@ class ClaimMarks:
         self._turns[wanted] = host
 
     def of(self, wanted: _Filter, now: float) -> dict[_Strand, int]:
-        """The marks to begin behind; none where it is time to look from the beginning."""
+        """Return the marks to search from; none if a search from the beginning is due."""
         if now >= self._until.get(wanted, 0.0):
             self.drop(wanted)
-        return self._held.get(wanted, {})
+        return self._marks.get(wanted, {})
 
     def suspects(self, wanted: _Filter) -> bool:
-        """Whether the last look from the beginning was slow."""
+        """Return whether the last search from the beginning was slow."""
         return wanted in self._slow
 
     def slow_again(self, wanted: _Filter, *, slow: bool) -> bool:
-        """Whether this look from the beginning was slow, and the one before it too: once may be chance."""
+        """Record whether this search from the beginning was slow; return whether the one before it was slow, too.
+
+        A single slow search may be chance.
+        """
         before = wanted in self._slow
         (self._slow.add if slow else self._slow.discard)(wanted)
         return slow and before
 
     def put(self, wanted: _Filter, found: dict[_Strand, int], took: float | None) -> None:
-        """Move the marks behind what was found; after a look from the beginning, also say how long they hold."""
+        """Move the marks after the found jobs. `took`, the seconds of a search from the beginning, sets the expiry."""
         if took is not None:
-            self._held[wanted] = {}
+            self._marks[wanted] = {}
             self._until[wanted] = time.monotonic() + took * RESPITE
-        self._held.setdefault(wanted, {}).update(found)
+        self._marks.setdefault(wanted, {}).update(found)
 
     def drop(self, wanted: _Filter) -> None:
-        """Forget the marks: the next look is from the beginning."""
-        self._held.pop(wanted, None)
+        """Forget the marks: the next search starts from the beginning."""
+        self._marks.pop(wanted, None)
         self._until.pop(wanted, None)

@@ -1,4 +1,4 @@
-"""Values as the database takes them, by the column, and rows as the values they stand for."""
+"""Conversion between values and the database: arguments as columns, and rows as values."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ _job_name = msgspec.json.Decoder(JobName)
 
 @lru_cache(maxsize=50_000)
 def host_number(host: str) -> int:
-    """The number that stands for a host, as the function of the same name in the database makes it."""
+    """Return the number of a host, the same as the database function of this name returns."""
     return int.from_bytes(sha256(host.encode()).digest()[:8], signed=True)
 
 
 class BatchLease(Lease, frozen=True):
-    """A lease that remembers the row it is written in, which saves the settlement looking for it."""
+    """A lease with the id of its row in `batch`, so that the settlement need not search for it."""
 
     batch: int
 
 
 class Lanes:
-    """The runs, kinds and partitions of some jobs, each named once and numbered from 1."""
+    """The distinct combinations of run, kind and partition of some jobs, numbered from 1."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str, str], int] = {}
 
     def number(self, job: NewJob | Job) -> int:
-        """The number of the lane that a job is for."""
+        """Return the number of the job's lane."""
         name = (job.run, job.kind, job.partition)
         return self._numbers.setdefault(name, len(self._numbers) + 1)
 
     @property
     def columns(self) -> list[list[str]]:
-        """Runs, kinds and partitions, in the order of the numbers."""
+        """The runs, kinds and partitions, in the order of the numbers."""
         return unzipped(self._numbers, 3)
 
 
 class NewJobs(NamedTuple):
-    """Jobs to submit, by the column: the lanes they are for, and for each job which of the lanes."""
+    """Jobs to submit, as columns: the lanes, and for each job the number of its lane and its values."""
 
     runs: list[str]
     kinds: list[str]
@@ -67,7 +67,7 @@ class NewJobs(NamedTuple):
 
     @staticmethod
     def types() -> list[str]:
-        """The columns' types in SQL, said with every argument, for not every driver can guess them."""
+        """Return the SQL types of the columns; each argument is cast, because not every driver can infer its type."""
         lanes, jobs = "text[] text[] text[]", "int[] text[] json[] int[] text[] float8[] int[]"
         return f"{lanes} {jobs}".split()
 
@@ -91,7 +91,7 @@ class NewJobs(NamedTuple):
 
 
 class Settlements(NamedTuple):
-    """Settlements by the column, as the function `settle` takes them; see there."""
+    """Settlements as columns: the arguments of the SQL function `settle`."""
 
     batches: list[int]
     incarnations: list[str]
@@ -123,35 +123,36 @@ class Settlements(NamedTuple):
 
     @staticmethod
     def types() -> list[str]:
-        """The columns' types in SQL."""
+        """Return the SQL types of the columns."""
         completed = "bigint[] int[] json[] float8[]"
         others = "bigint[] int[] bool[] json[] bool[] float8[] int[] float8[]"
         follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[] json[] int[]"
         return f"bigint[] text[] {completed} {others} {follow_ons}".split()
 
 
-class Sorted(NamedTuple):
-    """Settlements ready to be sent, and where each of them came from."""
+class SettlementBatch(NamedTuple):
+    """Settlements as arguments, and the position of each in the caller's sequence."""
 
     columns: Settlements
     completed_at: list[int]
-    """For each completed one, its place in what the caller gave."""
+    """For each completed job, its index in the caller's sequence."""
     others_at: list[int]
+    """For each other job, its index in the caller's sequence."""
     adds_work: bool
-    """Whether something may become claimable with it."""
+    """Whether a job may become claimable by these settlements."""
 
     def answer(self, size: int, completed: Sequence[int], others: Sequence[int]) -> list[bool]:
-        """From the positions that were accepted (from 1) to the caller's order."""
-        told = [False] * size
+        """Return in the caller's order whether each was accepted, from the accepted positions (counted from 1)."""
+        accepted = [False] * size
         for position in completed:
-            told[self.completed_at[position - 1]] = True
+            accepted[self.completed_at[position - 1]] = True
         for position in others:
-            told[self.others_at[position - 1]] = True
-        return told
+            accepted[self.others_at[position - 1]] = True
+        return accepted
 
 
-def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
-    """Split by outcome. What repeats within the call is left out: the first of the same is the one that counts."""
+def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
+    """Split the settlements by outcome. Of several settlements of one lease, only the first counts."""
     seen: set[tuple[str, int]] = set()
     batches: set[int] = set()
     incarnations: set[str] = set()
@@ -186,11 +187,11 @@ def sort_settlements(settlements: Sequence[Settlement]) -> Sorted:
     positions, names, depths = unzipped(parents, 3)
     by_column = [*unzipped(completed, 4), *unzipped(others, 8), *lanes, positions, *jobs, names, depths]
     columns = Settlements(sorted(batches), sorted(incarnations), *by_column)
-    return Sorted(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
+    return SettlementBatch(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
 
 
 def _other(outcome: Any) -> tuple[bool, str | None, bool, float, int | None]:
-    """Whether it failed, why, whether trying again may help, after how long, and the limit of attempts."""
+    """Return whether it failed, the failure, whether it is retryable, the delay in seconds and the attempt limit."""
     if isinstance(outcome, Failed):
         failure = encode_failure(outcome.failure)
         return True, failure, outcome.failure.retryable, outcome.retry_in.total_seconds(), outcome.max_attempts or None
@@ -199,7 +200,7 @@ def _other(outcome: Any) -> tuple[bool, str | None, bool, float, int | None]:
 
 
 def encode_failure(failure: Failure) -> str:
-    """A failure as JSON that PostgreSQL can look into; it knows no NUL."""
+    """Return a failure as JSON without NUL characters, which PostgreSQL's JSON operators refuse."""
     clean = {
         name: value.replace("\0", "\ufffd")
         for name in ("error_type", "message", "exception", "traceback")
@@ -217,7 +218,7 @@ def decode_parent(text: str | None) -> JobName | None:
 
 
 def job_of(row: Any) -> Job:
-    """A row of the view `known` as a job."""
+    """Return the job of a row of the view `known`."""
     return Job(
         id=str(row["id"]),
         run=row["run"],
@@ -248,7 +249,7 @@ def instant(at: Any) -> float | None:
 
 
 def selection_columns(selection: Selection) -> tuple[Any, ...]:
-    """A selection as the arguments of the function `selected`, without the page."""
+    """Return a selection as the arguments of the function `selected`, without those of the page."""
     s = selection
     return (
         s.run,
@@ -262,13 +263,13 @@ def selection_columns(selection: Selection) -> tuple[Any, ...]:
 
 
 def shell_pattern(pattern: str) -> str:
-    """A shell pattern as a regular expression of PostgreSQL's."""
-    # Python writes `(?s:…)\Z`; PostgreSQL's dot matches a newline without being told, and its `$` is the end.
+    """Return a shell pattern as a regular expression in PostgreSQL's syntax."""
+    # Python writes `(?s:…)\Z`; PostgreSQL's dot always matches a newline, and its `$` matches only at the end.
     inner = translate(pattern).removeprefix("(?s:").removesuffix(r")\Z")
     return "^(?:" + inner.replace("(?>.*?", "(?:.*?") + ")$"
 
 
 def unzipped(rows: Iterable[tuple[Any, ...]], width: int) -> list[list[Any]]:
-    """Rows of that width by the column, also where there are none."""
+    """Return rows as `width` columns, also if there are no rows."""
     columns = [list(column) for column in zip(*rows, strict=True)]
     return columns or [[] for _ in range(width)]

@@ -1,8 +1,8 @@
-"""A few connections to one database, made when needed, thrown away when broken, and made again.
+"""A small connection pool for one database: opens connections on demand and replaces broken ones.
 
-Nothing a call relies on lives in a session: no temporary table, no session lock, no setting that must have been made.
-So a connection may go through PgBouncer in transaction mode, and any connection is as good as any other. What differs
-is only speed: where nothing stands between us and the server, statements are prepared once for each connection.
+No call relies on session state: no temporary table, no session lock, no required setting. So a connection may go
+through PgBouncer in transaction mode, and all connections are interchangeable. Only the speed differs: on a direct
+connection, each statement is prepared once.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from longshore.media.postgres.faults import DRIVER_ERRORS, fault, was_undone
 from longshore.media.postgres.location import DatabaseLocation
 
 SIZE = 4
-"""Claim, settle and submit may be under way at once, and one to spare."""
-PATIENCE = 5.0
-"""How long a database that is lost or silent is waited for before the caller is told (seconds); the worker has its own
-patience."""
+"""Maximum number of connections: claim, settle and submit may run at the same time, and one is spare."""
+RECONNECT_TIMEOUT = 5.0
+"""Seconds to wait for a lost or silent database before the caller gets an error; the worker retries on its own."""
 CALL_TIMEOUT = 40.0
-"""When a call without an answer is given up (seconds); past the server's own limit, which ends it more cleanly."""
+"""Seconds to wait for the answer of a call; longer than the server's own limit, which ends the call more cleanly."""
 
-# Made on a connection of our own; through a pooler the role or the database may set them instead.
+# Set on direct connections; behind a pooler, set them on the role or the database instead.
 _SESSION = """
 set statement_timeout = '30s';
 set idle_in_transaction_session_timeout = '60s';
@@ -39,7 +38,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """One connection, and what is prepared on it."""
+    """One connection and its prepared statements."""
 
     def __init__(self, connection: asyncpg.Connection[Row]) -> None:
         self.connection = connection
@@ -47,17 +46,17 @@ class Session:
 
     @classmethod
     async def open(cls, location: DatabaseLocation) -> Session:
-        """Connect, and be ready for calls, within `PATIENCE` in all. Raises what the driver raises."""
-        async with asyncio.timeout(PATIENCE):
-            # The driver's own cache is off: it would name statements on whatever server a pooler picks.
+        """Connect and prepare for calls, within `RECONNECT_TIMEOUT` in all. Raises the driver's errors."""
+        async with asyncio.timeout(RECONNECT_TIMEOUT):
+            # The driver's own cache is off: it would name statements on any server connection that a pooler picks.
             connection = await asyncpg.connect(location.dsn, statement_cache_size=0, command_timeout=None)
-            return await cls._made_ready(connection)
+            return await cls._prepare(connection)
 
     @classmethod
-    async def _made_ready(cls, connection: asyncpg.Connection[Row]) -> Session:
+    async def _prepare(cls, connection: asyncpg.Connection[Row]) -> Session:
         session = cls(connection)
         try:
-            # A pooler answers with a process id of its own making.
+            # A pooler reports a process id that is not the server's.
             if await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid():
                 await connection.execute(_SESSION)
                 session._prepared = {}
@@ -70,7 +69,7 @@ class Session:
 
     @property
     def pooled(self) -> bool:
-        """Whether a pooler stands in between: then sessions are not ours, and cannot listen."""
+        """Whether a pooler is in between: then the server session is shared, and LISTEN does not work."""
         return self._prepared is None
 
     @property
@@ -78,7 +77,7 @@ class Session:
         return self.connection.is_closed()
 
     async def fetch(self, statement: str, arguments: Sequence[Any]) -> list[Row]:
-        """Run one statement in a transaction of its own."""
+        """Run one statement in its own transaction."""
         if self._prepared is None:
             return await self.connection.fetch(statement, *arguments, timeout=CALL_TIMEOUT)
         prepared = self._prepared.get(statement)
@@ -87,7 +86,7 @@ class Session:
         return await prepared.fetch(*arguments, timeout=CALL_TIMEOUT)
 
     async def close(self) -> None:
-        """Say goodbye, or hang up where the other side is gone."""
+        """Close the connection; terminate it if the server does not answer."""
         try:
             await self.connection.close(timeout=2)
         except DRIVER_ERRORS:
@@ -104,47 +103,49 @@ class Connections:
         self._closed = False
 
     async def fetch(self, statement: str, *arguments: Any, repeatable: bool = False) -> list[Row]:
-        """Run one statement in a transaction of its own and return its rows. See `run` for what happens in trouble."""
+        """Run one statement in its own transaction and return its rows. `run` documents retries and errors."""
         return await self.run(lambda session: session.fetch(statement, arguments), repeatable=repeatable)
 
     async def run(self, call: Callable[[Session], Awaitable[T]], *, repeatable: bool = False) -> T:
-        """Lend a session to a call that makes one transaction on it.
+        """Run `call`, which makes one transaction, on a session of the pool.
 
-        Where nothing can have happened (no connection, a deadlock the server resolved against us) or where it does not
-        matter (`repeatable`), it is tried again for as long as `PATIENCE` says. A connection lost in the middle of
-        anything else is a `QueueUnavailableError` at once: only the caller knows what to make of not knowing.
+        It is retried for up to `RECONNECT_TIMEOUT` seconds if it certainly had no effect (no connection, or the server
+        rolled it back to resolve a deadlock) or if repeating is harmless (`repeatable`). If the connection is lost in
+        the middle of any other call, it raises `QueueUnavailableError` at once: the call may or may not have
+        happened, and only the caller can decide what that means.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + PATIENCE
+        until = loop.time() + RECONNECT_TIMEOUT
         wait = 0.05
         while True:
             try:
                 return await self._try(call)
-            except _NotNowError as not_now:
-                if not (not_now.untouched or repeatable) or loop.time() + wait > until or self._closed:
-                    raise not_now.error from not_now.error.__cause__
+            except _UnavailableError as unavailable:
+                if not (unavailable.untouched or repeatable) or loop.time() + wait > until or self._closed:
+                    raise unavailable.error from unavailable.error.__cause__
             await asyncio.sleep(wait * random.uniform(0.5, 1.0))  # noqa: S311 - spreads a fleet's reconnections
             wait = min(wait * 2, 1.0)
 
     def adopt(self, session: Session) -> None:
-        """Take over a session that is open already."""
+        """Add a session that is already open."""
         self._idle.append(session)
 
     async def _try(self, call: Callable[[Session], Awaitable[T]]) -> T:
         async with self._free:
             session = await self._session()
-            kept = False
+            reusable = False
             try:
                 answer = await call(session)
-                kept = True
+                reusable = True
                 return answer
             except DRIVER_ERRORS as error:
-                # The server answered, so the session is sound; unless it said goodbye.
-                kept = isinstance(error, asyncpg.PostgresError) and not (error.sqlstate or "").startswith(("08", "57P"))
-                raise self._told(error, untouched=was_undone(error)) from error
+                # The server answered, so the session is usable, unless the server is closing the connection.
+                code = error.sqlstate or "" if isinstance(error, asyncpg.PostgresError) else None
+                reusable = code is not None and not code.startswith(("08", "57P"))
+                raise self._translated(error, untouched=was_undone(error)) from error
             finally:
-                # A cancelled call leaves the connection in the middle of something.
-                if kept and not session.lost and not self._closed:
+                # After a cancelled call the connection is in an unknown state.
+                if reusable and not session.lost and not self._closed:
                     self._idle.append(session)
                 else:
                     session.connection.terminate()
@@ -157,27 +158,27 @@ class Connections:
         try:
             return await Session.open(self.location)
         except DRIVER_ERRORS as error:
-            raise self._told(error, untouched=True) from error
+            raise self._translated(error, untouched=True) from error
 
-    def _told(self, error: Exception, *, untouched: bool) -> Exception:
+    def _translated(self, error: Exception, *, untouched: bool) -> Exception:
         known = fault(error, self.location)
         if known is None:
             return error
         known.__cause__ = error
-        return _NotNowError(known, untouched=untouched) if isinstance(known, QueueUnavailableError) else known
+        return _UnavailableError(known, untouched=untouched) if isinstance(known, QueueUnavailableError) else known
 
     async def close(self) -> None:
-        """Close what is idle; what is in use is closed when its call ends."""
+        """Close the idle sessions; a session in use is closed when its call ends."""
         self._closed = True
         while self._idle:
             await self._idle.pop().close()
 
 
 async def _learn_types(connection: asyncpg.Connection[Row]) -> None:
-    """Let the driver ask for the types it will meet, in one transaction and without compiling the question.
+    """Let the driver look up the types it will need, in one transaction with JIT compilation off.
 
-    It asks once for each connection. Behind a pooler its own precaution against compiling may reach another server
-    connection than the question does, which then takes seconds.
+    The driver does this once per connection. Behind a pooler, its own statement that turns JIT off may reach another
+    server connection than the lookup, which then takes seconds.
     """
     async with connection.transaction():
         await connection.execute("set local jit = off")
@@ -187,15 +188,15 @@ async def _learn_types(connection: asyncpg.Connection[Row]) -> None:
 
 
 async def open_session(location: DatabaseLocation) -> Session:
-    """Connect once, now. Raises our error for whatever stands in the way."""
+    """Connect now, without retries. Raises the Longshore error for any failure."""
     try:
         return await Session.open(location)
     except DRIVER_ERRORS as error:
         raise fault(error, location) or error from error
 
 
-class _NotNowError(Exception):
-    """Inside this file: an error that may pass, and whether the call surely left nothing behind."""
+class _UnavailableError(Exception):
+    """An error that may pass, and whether the call certainly had no effect. Used only in this module."""
 
     def __init__(self, error: QueueUnavailableError, *, untouched: bool) -> None:
         super().__init__(str(error))

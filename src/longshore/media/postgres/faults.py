@@ -1,4 +1,4 @@
-"""What goes wrong with a database, in the user's words: every error of the driver becomes one of ours."""
+"""Translate the driver's and the server's errors to those of `longshore.errors`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from longshore.errors import (
 from longshore.media.postgres.location import DatabaseLocation
 
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What a call of the driver may raise that `fault` has a word for."""
+"""The errors of a driver call that `fault` translates."""
 
 # SQLSTATE classes and codes after which the same call may succeed.
 _PASSING = ("08", "40", "53", "55P03", "57", "58")
-# The transaction certainly did not happen: the server undid it and said so.
+# The server reported that it rolled the transaction back.
 _UNDONE = frozenset({"40001", "40P01"})
 
 
 def was_undone(error: BaseException) -> bool:
-    """Whether the server said that nothing of the call happened, so that it may be made again at once."""
+    """Return whether the server reported a rollback, so that the call may be repeated at once."""
     return isinstance(error, asyncpg.PostgresError) and error.sqlstate in _UNDONE
 
 
 def fault(error: BaseException, location: DatabaseLocation) -> LongshoreError | None:
-    """Our error for one of the driver's or the network's; None where it is neither and should pass as it is."""
+    """Return the Longshore error for one of the driver or the network; None for any other error."""
     where = location.shown
     if isinstance(error, asyncpg.PostgresError):
         return _server_fault(error, location)
@@ -61,13 +61,13 @@ def fault(error: BaseException, location: DatabaseLocation) -> LongshoreError | 
 
 
 def _encryption_fault(error: OSError, where: str) -> LongshoreError | None:
-    """Our error where the two sides do not agree on encryption, which no waiting mends; None for any other."""
+    """Return the error if client and server disagree on encryption, which no retry fixes; None for any other."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return QueueError(
             f"The certificate of the server at {where} is not trusted: {_reason(error)}. Fix: name the "
-            "certificate of who signed it (sslrootcert=FILE), or ask for less than sslmode=verify-full"
+            "certificate of its issuer (sslrootcert=FILE), or use a weaker check than sslmode=verify-full"
         )
-    # The driver has no class of its own for it.
+    # The driver has no exception class for this case.
     if "rejected SSL upgrade" in str(error):
         return QueueError(
             f"The server at {where} does not encrypt connections, and sslmode (or PGSSLMODE) asks for it. Fix: switch "
@@ -101,15 +101,15 @@ def _server_fault(error: asyncpg.PostgresError, location: DatabaseLocation) -> L
             )
         case "25006":
             return ReadOnlyQueueError(
-                f"The database at {where} takes no writes: {reason}. Fix: name the primary, not a standby"
+                f"The database at {where} accepts no writes: {reason}. Fix: name the primary, not a standby"
             )
         case "53100":
             return QueueFullError(
-                f"The disk of the database at {where} is full: {reason}. Fix: make room; nothing is lost"
+                f"The disk of the database at {where} is full: {reason}. Fix: free some space; nothing is lost"
             )
         case "42P01" | "3F000" | "42883" | "42703":
             return ForeignQueueError(
-                f"Schema {schema} of {where} has no whole Longshore queue in it: {reason}. Fix: 'longshore migrate', "
+                f"Schema {schema} of {where} has no complete Longshore queue: {reason}. Fix: 'longshore migrate', "
                 "or name another schema (?schema=...)"
             )
         case "22021" | "22P05":

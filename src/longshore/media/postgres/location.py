@@ -1,4 +1,4 @@
-"""Where a queue is: what its URL says, split into what the driver wants and what is ours."""
+"""The location of a queue: its URL, split into the driver's part and Longshore's part."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ PARAMETERS = (
     "target_session_attrs",
     "user",
 )
-"""What may stand behind the `?`: ours first, then those of libpq that the driver knows.
+"""The parameters allowed after the `?`: Longshore's first, then those of libpq that the driver knows.
 
-The driver would hand any other to the server as one of its settings, which refuses it, or takes it for something else.
+The driver would send any other one to the server as a server setting; the server would refuse or misinterpret it.
 """
 
 _ENCODE = "in a user name or password, write % / : ? # @ as %25 %2F %3A %3F %23 %40"
-# One of the hosts: a name, or an address of IPv6 in brackets; perhaps with a port.
+# One of the hosts: a name or an IPv6 address in brackets, optionally with a port.
 _HOST = re.compile(r"(\[[^\[\]]+\]|[^:\[\]]*)(:(?P<port>[0-9]*))?")
 
 
@@ -50,33 +50,33 @@ class DatabaseLocation(NamedTuple):
     """A database and the schema in it that holds the queue."""
 
     dsn: str
-    """What the driver connects to; every libpq parameter but ours is left in."""
+    """The URL for the driver: all parameters except Longshore's."""
     schema: str
     shown: str
-    """The URL as it may be shown: without its password."""
+    """The URL without its password, for messages."""
 
     @property
     def quoted_schema(self) -> str:
-        """The schema's name as SQL spells it."""
+        """The schema's name, quoted for SQL."""
         return '"' + self.schema.replace('"', '""') + '"'
 
     def call(self, function: str, *types: str) -> str:
-        """The statement that calls one of our functions, with an argument of each type."""
+        """Return the statement that calls a function of the schema, with one argument of each type."""
         arguments = ", ".join(f"${n}::{name}" for n, name in enumerate(types, start=1))
         return f"select s.* from {self.quoted_schema}.{function}({arguments}) s"  # noqa: S608 - the schema is quoted
 
     @property
     def channel(self) -> str:
-        """The channel on which a wake-up is sent. A name PostgreSQL would cut off is cut off the same way by all."""
+        """The channel for wake-ups, truncated to PostgreSQL's limit in the same way by every process."""
         return f"longshore_{self.schema}".encode()[:63].decode(errors="ignore")
 
 
 def locate(url: str) -> DatabaseLocation:
-    """Read a queue URL. Raises `SettingsError` where it is none, or names a parameter or a schema that cannot be."""
+    """Parse a queue URL. Raises `SettingsError` if it is malformed or has an invalid parameter or schema."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        # Its own words may hold the password.
+        # The original message may contain the password.
         raise SettingsError(f"'{mask_url(url)}' is not a database URL. Fix: {_ENCODE}") from error
     _check_hosts(url, parts)
     query = parse_qsl(parts.query, keep_blank_values=True)
@@ -98,17 +98,17 @@ def locate(url: str) -> DatabaseLocation:
 
 
 def _check_hosts(url: str, parts: SplitResult) -> None:
-    """`SettingsError` for what the driver would misread, or repeat with the password in it."""
+    """Raise `SettingsError` for hosts that the driver would misread, or quote in an error with the password."""
     credentials, _, named = parts.netloc.rpartition("@")
     hosts = named.split(",")
     found = [_HOST.fullmatch(host) for host in hosts]
     sound = all(host is not None and (not host["port"] or _is_port(host["port"])) for host in found)
     if "@" in f"{credentials}{parts.path}{parts.fragment}" or (not sound and "@" in parts.query):
-        raise SettingsError(f"'{mask_url(url)}' has an @ in a place where none can be. Fix: {_ENCODE}")
+        raise SettingsError(f"'{mask_url(url)}' has an @ at an invalid position. Fix: {_ENCODE}")
     if not sound:
         _refuse_port(url)
     if len(hosts) > 1 and not all(hosts):
-        raise SettingsError(f"'{mask_url(url)}' has a comma and no host beside it. Fix: name it, or drop the comma")
+        raise SettingsError(f"'{mask_url(url)}' has a comma without a host. Fix: name the host or remove the comma")
 
 
 def _is_port(text: str) -> bool:
@@ -117,17 +117,17 @@ def _is_port(text: str) -> bool:
 
 def _refuse_port(url: str) -> NoReturn:
     raise SettingsError(
-        f"'{mask_url(url)}' has a port that is none. Fix: write one number from 1 to 65535 behind the host, as in "
+        f"'{mask_url(url)}' has an invalid port. Fix: write one number from 1 to 65535 after the host, as in "
         f"host:5432; and {_ENCODE}"
     )
 
 
 def _refuse_parameter(url: str, name: str) -> NoReturn:
     before, _, behind = url.partition("?")
-    if "@" in behind and "@" not in before:  # the ? is one of the password
-        raise SettingsError(f"'{mask_url(url)}' has a ? in a place where none can be. Fix: {_ENCODE}")
+    if "@" in behind and "@" not in before:  # the ? belongs to the password
+        raise SettingsError(f"'{mask_url(url)}' has a ? at an invalid position. Fix: {_ENCODE}")
     near = difflib.get_close_matches(name.lower(), PARAMETERS, n=1)
     hint = f"; did you mean {near[0]}?" if near else "."
-    # Without what is behind the ?: a password under a mistyped name is not known for one.
+    # Without the query: masking does not recognize a password under a misspelled parameter name.
     shown = mask_url(url).partition("?")[0]
     raise SettingsError(f"'{shown}' has the unknown parameter '{name}'{hint} Fix: use one of {', '.join(PARAMETERS)}")

@@ -1,7 +1,7 @@
-"""The contract on PostgreSQL: each method is one call of one function in the database, in one transaction.
+"""The queue contract on PostgreSQL: each method calls one database function in one transaction.
 
-The functions are in `sql/`, with the layout they work on; what is here turns values into their arguments and rows into
-values. All instants are the database's own.
+The functions and the tables are in `sql/`; this module converts values to their arguments and rows to values. All
+instants come from the database's clock.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
-from longshore.media.postgres.bulk import WORTH_IT, copy_in
+from longshore.media.postgres.bulk import MIN_COPY_JOBS, copy_in
 from longshore.media.postgres.claim_marks import ClaimMarks
 from longshore.media.postgres.columns import (
     BatchLease,
@@ -36,18 +36,18 @@ from longshore.media.postgres.columns import (
 )
 from longshore.media.postgres.connections import Connections, Row, open_session
 from longshore.media.postgres.location import DatabaseLocation, locate
-from longshore.media.postgres.schema import bring_up_to_date
+from longshore.media.postgres.schema import migrate_session
 from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.user_transaction import call_in
-from longshore.media.postgres.wake import Bell, Ear, announce
+from longshore.media.postgres.wake import NotificationListener, NotificationSender, announce
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
 from longshore.stored import check_texts, encode
 
 FOLD_EVERY = 200
-"""Calls that note counts, after which the notes are folded."""
+"""Number of calls that add rows to `tally` before `fold` adds them to the counters."""
 CHUNK = 2000
-"""Jobs that are retried, cancelled or pruned in one transaction."""
+"""Maximum number of jobs that are retried, cancelled or pruned in one transaction."""
 TYPES = {
     name: types.split()
     for name, types in {
@@ -70,12 +70,12 @@ TYPES = {
         "write_notes": "text text[] text[] json[]",
     }.items()
 }
-"""The functions we call and the types of their arguments; `submit` and `settle` have theirs beside their columns."""
+"""The database functions and their argument types; those of `submit` and `settle` are defined with their columns."""
 _decode = msgspec.json.decode
 
 
 class PostgresQueue:
-    """See `longshore.queue.Queue` for what each method promises."""
+    """A queue in a schema of a PostgreSQL database; `longshore.queue.Queue` documents the methods."""
 
     traits = Traits(
         name="postgres",
@@ -92,22 +92,22 @@ class PostgresQueue:
         self._location = location
         self._clock = clock
         self._connections = Connections(location)
-        self._bell = Bell(self._ring)
-        self._ear = Ear(location, clock)
+        self._sender = NotificationSender(self._notify)
+        self._listener = NotificationListener(location, clock)
         self._marks = ClaimMarks()
         self._lanes: dict[int, tuple[str, str, str]] = {}
-        self._notes = 0
+        self._unfolded = 0
         self._submit = location.call("submit", *NewJobs.types())
         self._take_over = location.call("take_over", *CarriedJobs.types())
         self._settle = location.call("settle", *Settlements.types())
 
     @classmethod
     async def open(cls, url: str, clock: Clock) -> Self:
-        """Connect, and make the schema or bring it up to date where that is needed. Fails at once where it cannot."""
+        """Connect; create or migrate the schema if needed. Raises at once, without retries, if that fails."""
         location = locate(url)
         session = await open_session(location)
         try:
-            await bring_up_to_date(session, location)
+            await migrate_session(session, location)
         except BaseException:
             session.connection.terminate()
             raise
@@ -118,33 +118,33 @@ class PostgresQueue:
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         if not jobs:
             return Submitted(0, 0)
-        if len(jobs) >= WORTH_IT and await self._copied(jobs):
+        if len(jobs) >= MIN_COPY_JOBS and await self._copy(jobs):
             new = len(jobs)
         else:
-            call = self._ringing(self._submit, NewJobs.of(jobs), announce(jobs))
+            call = self._notifying_if_due(self._submit, NewJobs.of(jobs), announce(jobs))
             new = (await self._connections.fetch(*call))[0][0]
-        await self._noted()
+        await self._fold_if_due()
         return Submitted(new, len(jobs) - new)
 
-    async def _copied(self, jobs: Sequence[NewJob]) -> bool:
-        ring = self._bell.due()
-        return await self._connections.run(lambda session: copy_in(session, self._location, jobs, ring=ring))
+    async def _copy(self, jobs: Sequence[NewJob]) -> bool:
+        notify = self._sender.due()
+        return await self._connections.run(lambda session: copy_in(session, self._location, jobs, notify=notify))
 
     async def submit_in(self, connection: Any, jobs: Sequence[NewJob]) -> Submitted:
         """Submit on your own connection (asyncpg, or psycopg's async one), in the transaction that is open on it.
 
-        The jobs are there when you commit, together with what else you wrote, and never were when you roll back.
+        The jobs exist once you commit, together with everything else you wrote, and never if you roll back.
         """
         if not jobs:
             return Submitted(0, 0)
-        call = self._with_ring(self._submit, NewJobs.of(jobs), announce(jobs))
+        call = self._notifying(self._submit, NewJobs.of(jobs), announce(jobs))
         rows = await call_in(connection, self._location, *call)
         return Submitted(rows[0][0], len(jobs) - rows[0][0])
 
     async def claim(self, want: Want) -> list[Lease]:
         if want.limit < 1:
             return []
-        look = self._marks.look(want)
+        start = self._marks.start(want)
         rows = await self._call(
             "claim",
             want.worker.incarnation,
@@ -152,22 +152,22 @@ class PostgresQueue:
             want.lease.total_seconds(),
             want.limit,
             *_filters(want),
-            look.behind,
-            look.suspicious,
-            *look.marks,
+            start.behind,
+            start.suspicious,
+            *start.marks,
         )
-        look.seen(rows, want.limit)
+        start.record(rows, want.limit)
         leases = await self._leases(rows, want)
-        if look.marked and len(leases) < want.limit:
-            # Nothing more behind the marks: what is in front of them fills the rest.
+        if start.marked and len(leases) < want.limit:
+            # No more jobs after the marks: fill the rest with a search from the beginning.
             leases += await self.claim(msgspec.structs.replace(want, limit=want.limit - len(leases)))
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        return await self._renewed(worker, lease, None)
+        return await self._renew(worker, lease, None)
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        return await self._renewed(worker, lease, encode(dict(about), "What a worker says of itself").decode())
+        return await self._renew(worker, lease, encode(dict(about), "A worker's description").decode())
 
     async def sign_out(self, worker: WorkerId) -> None:
         await self._call("sign_out", worker.incarnation, repeatable=True)
@@ -176,7 +176,7 @@ class PostgresQueue:
         rows = await self._call("present", repeatable=True)
         return [PresentWorker(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
 
-    async def _renewed(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
+    async def _renew(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
         arguments = (worker.incarnation, worker.label, lease_seconds(lease), about)
         rows = await self._call("renew", *arguments, repeatable=True)
         return [Held(str(row[0]), row[1]) for row in rows]
@@ -185,26 +185,26 @@ class PostgresQueue:
         if not settlements:
             return []
         work = sort_settlements(settlements)
-        call = self._ringing(self._settle, work.columns) if work.adds_work else (self._settle, *work.columns)
+        call = self._notifying_if_due(self._settle, work.columns) if work.adds_work else (self._settle, *work.columns)
         rows = await self._connections.fetch(*call)
-        await self._noted()
+        await self._fold_if_due()
         return work.answer(len(settlements), rows[0]["completed"], rows[0]["others"])
 
     async def settle_in(self, connection: Any, settlements: Sequence[Settlement]) -> list[bool]:
-        """Settle on your own connection, in the transaction that is open on it: what you wrote there and the settlement
-        become true together. If an answer is False, the lease was lost: roll back, for somebody else does the job.
+        """Settle on your own connection, in the transaction that is open on it: your writes and the settlement are
+        committed together. If an answer is False, the lease was lost: roll back, because another worker does the job.
         """
         if not settlements:
             return []
         work = sort_settlements(settlements)
-        rows = await call_in(connection, self._location, *self._with_ring(self._settle, work.columns))
+        rows = await call_in(connection, self._location, *self._notifying(self._settle, work.columns))
         return work.answer(len(settlements), rows[0][0], rows[0][1])
 
     async def reap(self) -> Reaped:
         (row,) = await self._call("reap", repeatable=True)
         await self._call("fold", repeatable=True)
         if row["returned"]:
-            await self._ring()
+            await self._notify()
         return Reaped(row["returned"], row["failed"])
 
     async def stats(self, run: str | None = None) -> list[Count]:
@@ -223,7 +223,7 @@ class PostgresQueue:
     async def retry(self, selection: Selection) -> int:
         changed = await self._each("retry_jobs", selection, {State.FAILED, State.CANCELLED})
         if changed:
-            await self._ring()
+            await self._notify()
         return changed
 
     async def cancel(self, selection: Selection) -> int:
@@ -235,8 +235,8 @@ class PostgresQueue:
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         if not carried:
             return Submitted(0, 0)
-        rows = await self._connections.fetch(*self._ringing(self._take_over, CarriedJobs.of(carried)))
-        await self._noted()
+        rows = await self._connections.fetch(*self._notifying_if_due(self._take_over, CarriedJobs.of(carried)))
+        await self._fold_if_due()
         return Submitted(rows[0][0], len(carried) - rows[0][0])
 
     async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
@@ -261,23 +261,23 @@ class PostgresQueue:
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
         while True:
-            await self._ear.open()
-            self._ear.forget()
+            await self._listener.open()
+            self._listener.clear()
             (row,) = await self._call("claimable", *_filters(want), repeatable=True)
             if row["ready_now"]:
-                self._ear.refresh()
+                self._listener.reset_interval()
                 return True
             left = until - self._clock.monotonic()
             if left <= 0:
                 return False
-            await self._ear.nap(left if row["due_in"] is None else min(left, row["due_in"]))
-            if self._ear.named(want):
-                self._ear.refresh()
+            await self._listener.sleep(left if row["due_in"] is None else min(left, row["due_in"]))
+            if self._listener.named(want):
+                self._listener.reset_interval()
                 return True
 
     async def close(self) -> None:
-        await self._bell.close()
-        await self._ear.close()
+        await self._sender.close()
+        await self._listener.close()
         await self._connections.close()
 
     async def _call(self, function: str, *arguments: Any, repeatable: bool = False) -> list[Row]:
@@ -287,7 +287,7 @@ class PostgresQueue:
     async def _leases(self, rows: list[Row], want: Want) -> list[Lease]:
         missing = {row["lane"] for row in rows} - self._lanes.keys()
         if missing:
-            await self._learn(missing)
+            await self._load_lane_names(missing)
         label = want.worker.label
         leases: list[Lease] = []
         for (
@@ -334,13 +334,13 @@ class PostgresQueue:
             leases.append(BatchLease(claimed, want.worker, deadline, batch))
         return leases
 
-    async def _learn(self, lanes: set[int]) -> None:
-        """The names of lanes, once for each: they never change and never go."""
+    async def _load_lane_names(self, lanes: set[int]) -> None:
+        """Load the names of lanes. Each is loaded once: lanes are never renamed or deleted."""
         rows = await self._call("lane_names", sorted(lanes), repeatable=True)
         self._lanes.update((row["lane"], (row["run"], row["kind"], row["partition"])) for row in rows)
 
     async def _each(self, function: str, selection: Selection, states: set[State]) -> int:
-        """Apply a function to what is selected and in one of these states, a chunk to a transaction."""
+        """Apply a function to the selected jobs in one of these states, one chunk per transaction; return the total."""
         wanted = frozenset(states if selection.states is None else states & selection.states)
         columns = selection_columns(msgspec.structs.replace(selection, states=wanted))
         changed = after = 0
@@ -352,25 +352,25 @@ class PostgresQueue:
             rows = await self._call(function, ids)
             changed += rows[0][0]
             after = max(ids)
-            await self._noted()
+            await self._fold_if_due()
 
-    async def _noted(self) -> None:
-        self._notes += 1
-        if self._notes >= FOLD_EVERY:
-            self._notes = 0
+    async def _fold_if_due(self) -> None:
+        self._unfolded += 1
+        if self._unfolded >= FOLD_EVERY:
+            self._unfolded = 0
             await self._call("fold", repeatable=True)
 
-    def _ringing(self, statement: str, columns: tuple[Any, ...], said: str = "") -> tuple[Any, ...]:
-        return self._with_ring(statement, columns, said) if self._bell.due() else (statement, *columns)
+    def _notifying_if_due(self, statement: str, columns: tuple[Any, ...], payload: str = "") -> tuple[Any, ...]:
+        return self._notifying(statement, columns, payload) if self._sender.due() else (statement, *columns)
 
-    def _with_ring(self, statement: str, columns: tuple[Any, ...], said: str = "") -> tuple[Any, ...]:
-        """The statement with a notification that is sent when, and only when, its transaction commits."""
+    def _notifying(self, statement: str, columns: tuple[Any, ...], payload: str = "") -> tuple[Any, ...]:
+        """Return the statement with a notification that is sent if and only if its transaction commits."""
         size = len(columns)
-        rung = statement.replace("select s.*", f"select s.*, pg_notify(${size + 1}, ${size + 2})", 1)
-        return rung, *columns, self._location.channel, said
+        notifying = statement.replace("select s.*", f"select s.*, pg_notify(${size + 1}, ${size + 2})", 1)
+        return notifying, *columns, self._location.channel, payload
 
-    async def _ring(self) -> None:
-        # Where the database is gone nobody can be woken; whoever waits will look.
+    async def _notify(self) -> None:
+        # If the database is unavailable, no process can be woken; the waiting processes poll later.
         with suppress(QueueUnavailableError):
             await self._connections.fetch("select pg_notify($1, '')", self._location.channel)
 

@@ -1,8 +1,8 @@
 """Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
 
-Records are there before their attempt is settled, and seen once it is (`longshore.extensions.record_store`). They are
-written by name and epoch, so writing again changes nothing, and an older attempt changes nothing. One schema holds the records of
-one queue, for the ids of jobs are a queue's own.
+Records are written before their attempt is settled, and visible after it (`longshore.extensions.record_store`). Their
+key is the job's name and the epoch, so neither a repeated write nor a write of an older attempt changes anything. One
+schema holds the records of one queue, because job ids are unique only within a queue.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[
 _RECORDS = ("text[]", "json[]")
 _MARKS = ("text[]", "bigint[]")
 _PAGE = 1000
-"""Records that are read at a time."""
+"""Maximum number of records that are read at a time."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class PostgresRecords:
-    """Writes the records of one process to a database. What is put waits in memory for the next `flush`."""
+    """The records of one process, written to a database. Added records stay in memory until the next `flush`."""
 
     def __init__(self, location: DatabaseLocation, revision: int) -> None:
         self._location = location
@@ -44,9 +44,9 @@ class PostgresRecords:
 
     @classmethod
     async def open(cls, url: str, *, revision: int = 0) -> Self:
-        """Connect, and make the table where it is not there yet. Fails at once where it cannot.
+        """Connect; create the table if it does not exist. Raises at once, without retries, if that fails.
 
-        A `revision` above 0 is for records that take the place of those of the same attempts.
+        With a `revision` above 0, records replace those of the same attempt with a lower revision.
         """
         location = locate(url)
         session = await open_session(location)
@@ -76,7 +76,7 @@ class PostgresRecords:
             self._rows, self._marks = [], []
             try:
                 await self._connections.fetch(
-                    self._keep, *self._columns(rows), *_turned(marks, _MARKS), repeatable=True
+                    self._keep, *self._columns(rows), *_to_columns(marks, _MARKS), repeatable=True
                 )
             except BaseException:
                 self._rows[:0] = rows
@@ -84,7 +84,7 @@ class PostgresRecords:
                 raise
 
     def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
-        # The same job twice in one statement would be refused.
+        # PostgreSQL refuses a statement that writes the same job twice.
         latest = {(job.run, job.kind, job.key, job.id): (job, emitted) for job, emitted in rows}.values()
         attempts: list[tuple[Any, ...]] = []
         records: list[tuple[Any, ...]] = []
@@ -93,7 +93,7 @@ class PostgresRecords:
             rejected = _encode(emitted.rejected).decode()
             name = (job.run, job.kind, job.key, job.id)
             attempts.append((*name, job.epoch, self._revision, rejected, len(records)))
-        return [*_turned(attempts, _ATTEMPTS), *_turned(records, _RECORDS)]
+        return [*_to_columns(attempts, _ATTEMPTS), *_to_columns(records, _RECORDS)]
 
     async def undecided(self) -> list[Undecided]:
         """See `RecordStore`."""
@@ -108,7 +108,7 @@ class PostgresRecords:
 
     async def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RecordStore`."""
-        # The first comparison finds the place in the index, the second the record.
+        # The first comparison finds the position in the index, the second the record.
         statement = (
             f"select run, job_kind, key, epoch, n, kind, data from {self._location.quoted_schema}.record "  # noqa: S608 - it is quoted
             "where run = $1 and (job_kind, key) >= ($2, $3) and (job_kind, key, n) > ($2, $3, $4) "
@@ -124,7 +124,7 @@ class PostgresRecords:
         """See `RecordStore`."""
         counted = f"select kind, count(*) from {self._location.quoted_schema}.record where run = $1 group by kind"  # noqa: S608 - it is quoted
         kept = {row["kind"]: row["count"] for row in await self._connections.fetch(counted, run, repeatable=True)}
-        # Added up here: the database does not look into JSON, see the table.
+        # Counted here, because the database does not read this JSON: see the table's comment.
         page = f"""
             select kind, key, job, rejected from {self._location.quoted_schema}.emitted e
             where run = $1 and settled and rejected::text <> '[]' and (kind, key, job) > ($2, $3, $4)
@@ -152,8 +152,8 @@ class PostgresRecords:
             await self._connections.close()
 
 
-def _turned(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list[list[Any]]:
-    """Rows as columns, as many as there are names."""
+def _to_columns(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list[list[Any]]:
+    """Return rows as columns, one for each name in `columns`."""
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in columns]
 
 

@@ -1,4 +1,4 @@
-"""The rows of anybody's query, page by page through a cursor of the server; nothing is ever written."""
+"""Read the rows of a user's query page by page, through a server-side cursor in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from longshore.errors import UsageError
-from longshore.media.postgres.connections import PATIENCE
+from longshore.media.postgres.connections import RECONNECT_TIMEOUT
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import locate
 
-# Text, names, comments and casts are passed over; what is left of `:name` is a parameter.
+# Matches strings, quoted names, comments and casts in order to skip them; any other `:name` is a parameter.
 _NAMED = re.compile(
     r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|/\*.*?\*/|\$(?P<tag>\w*)\$.*?\$(?P=tag)\$|::|(?<!\w):(?P<name>[A-Za-z_]\w*)",
     re.DOTALL,
 )
-# SQLSTATE classes that say that the query itself is wrong: its syntax, its names, its values, its rights.
+# SQLSTATE classes of errors in the query itself: its syntax, names, values or permissions.
 _WRONG = ("0A", "22", "25", "26", "42")
 
 
 class RowPage(NamedTuple):
-    """Some rows in a row."""
+    """A page of consecutive rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
 async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size: int) -> AsyncGenerator[RowPage, None]:
-    """What a query finds, so many rows at a time. Its parameters stand in it as `:name`.
+    """Yield the rows of a query in pages of `size` rows. The query contains its parameters as `:name`.
 
-    Raises `UsageError` where the query is wrong, and a `QueueError` where the database cannot be reached.
+    Raises `UsageError` if the query is wrong, and a `QueueError` if the database cannot be reached.
     """
     location = locate(url)
     statement, names = numbered(query)
@@ -43,7 +43,7 @@ async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size:
     if unused := [name for name in parameters if name not in names]:
         raise UsageError(f"A value was given for '{unused[0]}', and the query has no parameter :{unused[0]}.")
     try:
-        connection = await asyncpg.connect(location.dsn, statement_cache_size=0, timeout=PATIENCE)
+        connection = await asyncpg.connect(location.dsn, statement_cache_size=0, timeout=RECONNECT_TIMEOUT)
         try:
             async with connection.transaction(readonly=True):
                 prepared = await connection.prepare(statement)
@@ -54,7 +54,7 @@ async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size:
                 while found := await cursor.fetch(size):
                     yield RowPage(columns, [tuple(row) for row in found])
         finally:
-            # Not a goodbye that could wait for a query under way.
+            # Terminate instead of close, which could wait for a running query.
             connection.terminate()
     except asyncpg.DataError as error:
         raise UsageError(f"The query fails in {location.shown}: {error}.") from error
@@ -65,7 +65,7 @@ async def pages_of(url: str, query: str, parameters: Mapping[str, Any], *, size:
 
 
 def numbered(query: str) -> tuple[str, list[str]]:
-    """The query with `$1` in the place of `:name`, and which name each number is."""
+    """Return the query with `$1` instead of `:name`, and the names in the order of the numbers."""
     names: list[str] = []
 
     def number(found: re.Match[str]) -> str:
@@ -94,7 +94,7 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 
 
 def _typed(name: str, value: Any, kind: str) -> Any:
-    """A value as the driver wants it: what was typed on a command line is text, whatever the query compares it to."""
+    """Convert a value for the driver: a value from the command line is text, whatever type the query expects."""
     if kind in {"text", "varchar", "bpchar", "name"}:
         return str(value)
     if not isinstance(value, str) or kind not in _READ:

@@ -1,4 +1,4 @@
-"""The schema: made and brought up to date under one lock, and checked whenever a queue is opened."""
+"""The schema: created and migrated under one lock, and checked whenever a queue is opened."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from importlib.resources import files
 
 from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
-from longshore.media.postgres.connections import CALL_TIMEOUT, PATIENCE, Session, open_session
+from longshore.media.postgres.connections import CALL_TIMEOUT, RECONNECT_TIMEOUT, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import DatabaseLocation, locate
 
 MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql", "0004_beginnings.sql")
-"""Applied in order, each once. The version of a schema is how many it has seen."""
+"""Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)
-# Written anew with every migration: they hold no data, and belong to the version that calls them.
+# Created again with every migration: functions hold no data, and belong to the version that calls them.
 _FUNCTIONS = (
     "submit.sql",
     "pick.sql.in",
@@ -29,32 +29,32 @@ _FUNCTIONS = (
 
 
 async def migrate(url: str) -> tuple[int, int]:
-    """Make the schema the URL names, or bring it up to date; safe to run at any time, by many.
+    """Create or migrate the schema that the URL names; safe at any time, also by many processes at once.
 
-    Returns its version before (0 where there was none) and after. Raises `NewerSchemaError` where a newer Longshore was
-    there, `ForeignQueueError` where something else has our names.
+    Returns its version before (0 if it did not exist) and after. Raises `NewerSchemaError` if a newer Longshore
+    migrated it, and `ForeignQueueError` if other objects have the names of Longshore's tables.
     """
     location = locate(url)
     session = await open_session(location)
     try:
-        return await bring_up_to_date(session, location)
+        return await migrate_session(session, location)
     finally:
         await session.close()
 
 
 async def exists(url: str) -> bool:
-    """Whether there is a queue in the schema the URL names. Makes nothing, and knows within `PATIENCE` or raises.
+    """Return whether the schema that the URL names has a queue. Creates nothing; answers within `RECONNECT_TIMEOUT`.
 
-    Raises what `migrate` raises, where something else is there or the server does not let us look.
+    Raises the errors of `migrate` if the schema is used by other objects or the server refuses access.
     """
     location = locate(url)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(RECONNECT_TIMEOUT):
             session = await Session.open(location)
             try:
                 found = await _version(session, location)
             except BaseException:
-                # No goodbye: it would have to wait for a server that does not answer.
+                # Terminate instead of close, which would wait for a server that does not answer.
                 session.connection.terminate()
                 raise
     except DRIVER_ERRORS as error:
@@ -63,8 +63,8 @@ async def exists(url: str) -> bool:
     return found > 0
 
 
-async def bring_up_to_date(session: Session, location: DatabaseLocation) -> tuple[int, int]:
-    """What `migrate` does, on a session that is there: look, and write only where something is missing."""
+async def migrate_session(session: Session, location: DatabaseLocation) -> tuple[int, int]:
+    """Migrate on an open session: read the version, and write only if a migration is missing."""
     try:
         async with asyncio.timeout(CALL_TIMEOUT):
             found = await _version(session, location)
@@ -76,7 +76,7 @@ async def bring_up_to_date(session: Session, location: DatabaseLocation) -> tupl
 
 
 async def _version(session: Session, location: DatabaseLocation) -> int:
-    """How many migrations the schema has seen; 0 where it is not there."""
+    """Return the number of migrations applied to the schema; 0 if it does not exist."""
     connection = session.connection
     encoding = await connection.fetchval(
         "select pg_encoding_to_char(encoding) from pg_database where datname = current_database()"
@@ -85,8 +85,8 @@ async def _version(session: Session, location: DatabaseLocation) -> int:
         raise QueueError(
             f"The database at {location.shown} is encoded in {encoding}. Fix: use a database with encoding UTF8"
         )
-    ours = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.migration")
-    if ours is None:
+    migration_table = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.migration")
+    if migration_table is None:
         taken = await connection.fetchval(
             "select string_agg(relname, ', ' order by relname) "
             "from pg_class c join pg_namespace n on n.oid = relnamespace "
@@ -99,8 +99,8 @@ async def _version(session: Session, location: DatabaseLocation) -> int:
         )
         if taken is not None:
             raise ForeignQueueError(
-                f"Schema {location.schema} of {location.shown} has something else in our place: {taken}. "
-                "Fix: name a schema of its own for the queue (?schema=...)"
+                f"Schema {location.schema} of {location.shown} is used by other tables: {taken}. "
+                "Fix: name a separate schema for the queue (?schema=...)"
             )
         return 0
     versions = f"select coalesce(max(version), 0) from {location.quoted_schema}.migration"  # noqa: S608 - it is quoted
@@ -114,14 +114,14 @@ async def _version(session: Session, location: DatabaseLocation) -> int:
 
 
 async def _apply(session: Session, location: DatabaseLocation) -> int:
-    """Bring it up to date, and say from which version; another may have been faster."""
+    """Apply the missing migrations and return the version before; another process may have applied them meanwhile."""
     connection, schema = session.connection, location.quoted_schema
     async with connection.transaction():
-        # Held to the end of the transaction, not of the session, so that a pooler cannot leave it behind.
+        # A lock of the transaction, not of the session, which would outlive the call behind a pooler.
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"longshore migrate {location.schema}"
         )
-        # Much that waits takes long to be written anew; to give up in the middle would only begin it again.
+        # Rewriting a large backlog takes long; a timeout in the middle would only force it to start again.
         await connection.execute("set local client_min_messages = warning; set local statement_timeout = 0")
         found = await _version(session, location)
         if found == VERSION:
@@ -144,7 +144,7 @@ async def _apply(session: Session, location: DatabaseLocation) -> int:
 
 
 def statements(name: str) -> str:
-    """A file of SQL as it is run; one that ends in `.in` is written once for each column a claim can follow."""
+    """Return the SQL of a file; an `.in` file is a template, expanded for families and for lanes."""
     text = (files("longshore.media.postgres") / "sql" / name).read_text(encoding="utf-8")
     if not name.endswith(".in"):
         return text

@@ -1,4 +1,4 @@
-"""Jobs of another queue, by the column, as the function `take_over` takes them."""
+"""Jobs of another queue as columns: the arguments of the SQL function `take_over`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.stored import encode
 
 
 class CarriedJobs(NamedTuple):
-    """Jobs as they are, and their attempts, each with the position of its job (from 1)."""
+    """Transferred jobs, and their attempts, each with the position of its job (from 1)."""
 
     runs: list[str]
     kinds: list[str]
@@ -44,7 +44,7 @@ class CarriedJobs(NamedTuple):
 
     @staticmethod
     def types() -> list[str]:
-        """The columns' types in SQL."""
+        """Return the SQL types of the columns."""
         jobs = "text[] text[] text[] int[] text[] json[] int[] text[] float8[] int[] json[] int[] int[] int[] float8[]"
         ends = "text[] float8[] float8[] text[] json[] json[]"
         attempts = "int[] int[] float8[] float8[] text[] json[]"
@@ -52,7 +52,7 @@ class CarriedJobs(NamedTuple):
 
     @classmethod
     def of(cls, carried: Iterable[Carried]) -> CarriedJobs:
-        """What repeats within the call is left out: the first of the same is the one that counts."""
+        """Convert the jobs to columns. Of several jobs with the same name, only the first counts."""
         lanes = Lanes()
         rows: list[tuple[Any, ...]] = []
         attempts: list[tuple[Any, ...]] = []
@@ -90,6 +90,6 @@ def _columns(item: Carried) -> tuple[Any, ...]:
         job.seconds,
         None if held else job.worker,
         encode(job.result, "A result").decode() if job.state is State.COMPLETED else None,
-        # Where there is a history, the failure is its last.
+        # If there is a history, its last attempt has the failure.
         None if job.failure is None or item.history else encode_failure(job.failure),
     )

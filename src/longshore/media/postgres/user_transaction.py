@@ -1,4 +1,4 @@
-"""Calls on a connection that belongs to the user, in the user's transaction, whichever of the two drivers made it."""
+"""Calls on the user's own connection, in the user's transaction; the driver may be asyncpg or psycopg."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.media.postgres.location import DatabaseLocation
 
 
 async def call_in(connection: Any, location: DatabaseLocation, statement: str, *arguments: Any) -> Sequence[Any]:
-    """Run a statement of ours on it. What the database refuses is raised, and the user rolls back."""
+    """Run a statement on the user's connection and return its rows. If it raises, the user must roll back."""
     driver = type(connection).__module__.partition(".")[0]
     if driver == "asyncpg":
         try:
@@ -21,11 +21,11 @@ async def call_in(connection: Any, location: DatabaseLocation, statement: str, *
             raise fault(error, location) or error from error
         return rows
     if driver == "psycopg" and hasattr(connection, "execute"):
-        # psycopg has names where asyncpg has numbers. Its errors are left as they are: the user knows that driver.
+        # psycopg's parameters are named, asyncpg's are numbered. psycopg's errors pass unchanged to the user.
         named = {f"a{n}": value for n, value in enumerate(arguments, start=1)}
         cursor = await connection.execute(re.sub(r"\$(\d+)", r"%(a\1)s", statement), named)
         return list(await cursor.fetchall())
     raise UsageError(
-        f"A {type(connection).__module__}.{type(connection).__qualname__} cannot carry a submission. "
+        f"A {type(connection).__module__}.{type(connection).__qualname__} cannot be used for a submission. "
         "Fix: pass a connection of asyncpg, or an async connection of psycopg"
     )

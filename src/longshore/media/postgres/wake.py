@@ -1,8 +1,8 @@
-"""Wake-ups: who adds work says so at most every few milliseconds, and who waits for it listens. Polling is the truth.
+"""Wake-ups: a process that adds jobs sends NOTIFY, at most every few milliseconds; a process that waits listens.
 
-A notification may be lost (a connection broke), late, or for somebody else. So it only ever ends a nap early; whether
-there is work is asked of the tables, unless the notification names what was just submitted and that is what the one who
-waits wants. Through a pooler nobody can listen, and naps are short instead.
+A notification may be lost (a connection broke), late, or about jobs that the waiting process does not want. So it only
+ends a sleep early: whether there is work is read from the tables, unless the notification names lanes that the waiting
+process wants. LISTEN does not work behind a pooler; sleeps are short there instead.
 """
 
 from __future__ import annotations
@@ -22,85 +22,85 @@ from longshore.media.postgres.faults import DRIVER_ERRORS
 from longshore.media.postgres.location import DatabaseLocation
 from longshore.system.first_of import first_of
 
-# NOTIFY takes a lock at commit that all notifying transactions share, so a flood of them would form a queue.
+# NOTIFY takes a lock at commit that all notifying transactions share, so they would queue for it if there were many.
 DEBOUNCE = 0.02
-LISTENING_NAP = 5.0
-"""The longest nap of one who listens (seconds): how late a lost notification can make it."""
-SHORTEST_NAP, LONGEST_NAP = 0.01, 0.5
-"""Naps of one who cannot listen grow between these."""
+LISTENING_SLEEP = 5.0
+"""The longest sleep of a process that listens (seconds): the delay if a notification is lost."""
+SHORTEST_SLEEP, LONGEST_SLEEP = 0.01, 0.5
+"""Sleeps of a process that cannot listen grow from the first to the second (seconds)."""
 
 
-WORTH_NAMING = 100
-"""Of a large batch the first jobs stand for all: whoever is not named looks into the tables."""
+NAMED_JOBS = 100
+"""A notification names the lanes of the first jobs of a batch; processes that want other lanes read the tables."""
 _MOST_NAMES = 20
 _names = msgspec.json.Decoder(list[tuple[str, str, str]])
 
 
 def announce(jobs: Sequence[NewJob]) -> str:
-    """What a notification says of jobs that can be claimed at once; nothing where they are of too many kinds to say."""
-    names = {(job.run, job.kind, job.partition) for job in jobs[:WORTH_NAMING] if job.not_before is None}
-    said = msgspec.json.encode(sorted(names)).decode() if len(names) <= _MOST_NAMES else ""
-    # The server takes 8,000 bytes at most.
-    return said if len(said.encode()) < 7000 else ""
+    """Return the payload of a notification: the lanes of jobs that are claimable now; empty if there are too many."""
+    names = {(job.run, job.kind, job.partition) for job in jobs[:NAMED_JOBS] if job.not_before is None}
+    payload = msgspec.json.encode(sorted(names)).decode() if len(names) <= _MOST_NAMES else ""
+    # The server accepts at most 8,000 bytes.
+    return payload if len(payload.encode()) < 7000 else ""
 
 
-class Bell:
-    """Decides which calls ring: the first after a pause with its own transaction, the last of a burst soon after."""
+class NotificationSender:
+    """Decides which calls notify: the first after a pause in its own transaction, the last of a burst soon after."""
 
-    def __init__(self, ring: Callable[[], Awaitable[None]]) -> None:
-        self._ring = ring
+    def __init__(self, notify: Callable[[], Awaitable[None]]) -> None:
+        self._notify = notify
         self._quiet_until = 0.0
         self._later: asyncio.Task[None] | None = None
 
     def due(self) -> bool:
-        """Whether the call about to be made should ring. If not, a ring of its own follows when the pause is over."""
+        """Return whether the next call should notify. If not, a separate notification follows after the pause."""
         now = asyncio.get_running_loop().time()
         if now >= self._quiet_until:
             self._quiet_until = now + DEBOUNCE
             return True
         if self._later is None or self._later.done():
-            self._later = asyncio.ensure_future(self._ring_later())
+            self._later = asyncio.ensure_future(self._notify_later())
         return False
 
-    async def _ring_later(self) -> None:
+    async def _notify_later(self) -> None:
         loop = asyncio.get_running_loop()
-        # Twice the pause: the call that asked for it has most likely committed by then.
+        # One pause more: by then the call that asked for the notification has very likely committed.
         await asyncio.sleep(max(0.0, self._quiet_until - loop.time()) + DEBOUNCE)
         self._quiet_until = loop.time() + DEBOUNCE
-        await self._ring()
+        await self._notify()
 
     async def close(self) -> None:
-        """Ring now what was still to be rung."""
+        """Send the notification that is still outstanding, if any."""
         if self._later is not None and not self._later.done():
             self._later.cancel()
             await asyncio.gather(self._later, return_exceptions=True)
-            await self._ring()
+            await self._notify()
 
 
-class Ear:
-    """Listens on a connection of its own, made when somebody first waits and again whenever it was lost."""
+class NotificationListener:
+    """Listens on a separate connection, which is opened by the first wait and again after it was lost."""
 
     def __init__(self, location: DatabaseLocation, clock: Clock) -> None:
         self._location = location
         self._clock = clock
         self._session: Session | None = None
         self._pooled = False
-        self._heard = asyncio.Event()
+        self._notified = asyncio.Event()
         self._named: set[tuple[str, str, str]] = set()
         self._opening = asyncio.Lock()
-        self._nap = SHORTEST_NAP
+        self._interval = SHORTEST_SLEEP
 
-    def forget(self) -> None:
-        """What was heard until now is answered by the look that follows."""
-        self._heard.clear()
+    def clear(self) -> None:
+        """Forget the notifications received so far; call it just before reading the tables."""
+        self._notified.clear()
         self._named.clear()
 
     def named(self, want: Want) -> bool:
-        """Whether something that is surely wanted was named since the last look. Hosts are not named."""
+        """Return whether a wanted lane was named since `clear`; False if hosts are excluded, as hosts are not named."""
         return not want.without_hosts and any(want.matches(*name) for name in self._named)
 
     async def open(self) -> None:
-        """Listen, where that can be had; where it cannot, naps are short."""
+        """Listen if possible; otherwise sleeps are short."""
         async with self._opening:
             if self._pooled or (self._session is not None and not self._session.lost):
                 return
@@ -108,7 +108,7 @@ class Ear:
             try:
                 session = await Session.open(self._location)
             except DRIVER_ERRORS:
-                return  # the look that follows meets the same trouble and says so
+                return  # the caller's next query meets the same error and raises it
             if session.pooled:
                 self._pooled = True
                 await session.close()
@@ -121,29 +121,29 @@ class Ear:
                 return
             self._session = session
 
-    async def nap(self, seconds: float) -> None:
-        """Until something is heard, or that many seconds have passed, or it is time to look again anyway."""
+    async def sleep(self, seconds: float) -> None:
+        """Sleep until a notification, for at most `seconds` seconds, or until the next regular poll of the tables."""
         if self._session is not None and not self._session.lost:
-            longest = LISTENING_NAP
+            longest = LISTENING_SLEEP
         else:
-            longest = self._nap
-            self._nap = min(self._nap * 1.5, LONGEST_NAP)
-        await first_of(self._clock.sleep(min(seconds, longest)), self._heard.wait())
+            longest = self._interval
+            self._interval = min(self._interval * 1.5, LONGEST_SLEEP)
+        await first_of(self._clock.sleep(min(seconds, longest)), self._notified.wait())
 
-    def refresh(self) -> None:
-        """There was work: the next naps begin short again."""
-        self._nap = SHORTEST_NAP
+    def reset_interval(self) -> None:
+        """Begin with short sleeps again, after work was found."""
+        self._interval = SHORTEST_SLEEP
 
-    def _on_notification(self, *told: Any) -> None:
-        payload = told[-1]
+    def _on_notification(self, *arguments: Any) -> None:
+        payload = arguments[-1]
         if payload:
-            # One who does not understand it looks into the tables, as for every other.
+            # A payload of an unknown format still wakes the process, which then reads the tables.
             with suppress(msgspec.DecodeError):
                 self._named.update(_names.decode(payload))
-        self._heard.set()
+        self._notified.set()
 
     def _on_lost(self, *_: Any) -> None:
-        self._heard.set()
+        self._notified.set()
 
     async def close(self) -> None:
         if self._session is not None:

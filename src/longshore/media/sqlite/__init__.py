@@ -1,4 +1,4 @@
-"""A queue in one SQLite file: the default. Any number of processes of one machine share it; nothing is to be set up."""
+"""A queue in one SQLite file: the default. Any number of processes on one machine share it, without any setup."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["SqliteQueue", "exists", "migrate", "open_queue"]
 
 
 async def open_queue(url: str, clock: Clock) -> Queue:
-    """Open the file that `sqlite:///relative/path.db` or `sqlite:////absolute/path.db` names, and make it if need be.
+    """Open the file of `sqlite:///relative/path.db` or `sqlite:////absolute/path.db`; create it if it does not exist.
 
-    Raises `SettingsError` for a URL that names no file, and a `QueueError` that says why the file cannot be used.
+    Raises `SettingsError` if the URL names no file, and a `QueueError` with the reason if the file cannot be used.
     """
     return SqliteQueue(await Database.open(path_of(url), prepare), clock)
 
 
 async def exists(url: str) -> bool:
-    """Whether the file is there."""
+    """Return whether the file exists."""
     return path_of(url).exists()
 
 
 async def migrate(url: str) -> tuple[int, int]:
-    """Make the file the URL names, or bring its tables up to date, as opening it does.
+    """Create the file that the URL names, or migrate its tables to the newest schema, as opening it does.
 
-    Returns the schema's version before (0 where there was none) and after.
+    Returns the schema version before (0 if the file did not exist) and after.
     """
     path = path_of(url)
     before = schema.version_of(path)

@@ -1,4 +1,4 @@
-"""Claims: what `turns` found is read, given to the worker and counted; delayed jobs become ready when they are due."""
+"""Claims: lease the jobs that a `Search` found to the worker; make delayed jobs ready when they are due."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longshore.media.sqlite.statements import json_list, statements
 from longshore.media.sqlite.wanted_lanes import LaneRow
 
 PROMOTED_AT_ONCE = 5000
-"""Delayed jobs that become ready in one transaction; a million due at once must not stop everyone else."""
+"""Maximum number of delayed jobs that become ready in one transaction: a long one would block all other writers."""
 
 _SQL = statements("claim")
 _decode = msgspec.json.Decoder().decode
@@ -27,14 +27,15 @@ Row = tuple[Any, ...]
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """Claimed jobs as read from the tables; made into leases once the lock is given up."""
+    """Claimed jobs as read from the tables; `leases` converts them after the transaction released the lock."""
 
     rows: list[tuple[LaneRow, Row]]
-    """Each lane with the job found in it."""
+    """Each claimed job's row, with the lane it was found in."""
     failures: dict[int, bytes]
+    """The last failure of each job that failed before, by job number."""
 
     def leases(self, worker: WorkerId, deadline: float) -> list[Lease]:
-        """What the worker is given."""
+        """Return the leases of the claimed jobs for this worker."""
         return [Lease(self._job(lane, row, worker), worker, deadline) for lane, row in self.rows]
 
     def _job(self, lane: LaneRow, row: Row, worker: WorkerId) -> Job:
@@ -63,7 +64,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 def take(db: sqlite3.Connection, search: Search, limit: int, worker: int) -> Taken:
-    """Claim for the worker of that number. Call `promote` first, so that what is due takes part."""
+    """Claim up to `limit` jobs for the worker with this number. Call `promote` first, so that due jobs are included."""
     found = search.run(db, limit)
     taken_from = {lane.id for lane, _ in found.jobs}
     set_heads(db, {lane: head for lane, head in found.heads.items() if lane not in taken_from})
@@ -71,7 +72,7 @@ def take(db: sqlite3.Connection, search: Search, limit: int, worker: int) -> Tak
     rows = [(lane, row) for (lane, _), row in zip(found.jobs, db.execute(_SQL["read"], (numbers,)), strict=True)]
     failures = {}
     for _, row in rows:
-        # Only a job that was claimed before can have failed.
+        # Only a job with an epoch, one that was claimed before, can have failed.
         if row[5] and (failure := db.execute(_SQL["last_failure"], (row[1],)).fetchone()):
             failures[row[1]] = failure[0]
     if rows:
@@ -84,18 +85,18 @@ def take(db: sqlite3.Connection, search: Search, limit: int, worker: int) -> Tak
 
 
 def can_take(db: sqlite3.Connection, search: Search) -> bool:
-    """Whether a claim would find something."""
+    """Return whether a claim would find a job."""
     return bool(search.run(db, 1).jobs)
 
 
 def next_due(db: sqlite3.Connection) -> float | None:
-    """When the next delayed job becomes ready; None if none is delayed."""
+    """Return when the next delayed job becomes ready; None if no job is delayed."""
     (instant,) = db.execute(_SQL["next_due"]).fetchone()
     return None if instant is None else float(instant)
 
 
 def promote(db: sqlite3.Connection, now: float) -> bool:
-    """Make delayed jobs ready whose time has come. False if there were too many for one transaction: call again."""
+    """Make due delayed jobs ready. Return False if they were too many for one transaction: call again."""
     due = db.execute(_SQL["due"], (now, PROMOTED_AT_ONCE)).fetchall()
     if due:
         moves = Moves()

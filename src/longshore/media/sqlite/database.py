@@ -1,4 +1,4 @@
-"""One connection on a thread of its own, so that the event loop never waits for the disk; short transactions on it."""
+"""One connection, used by its own thread so that the event loop never waits for the disk. Transactions are short."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from longshore.media.sqlite.faults import is_busy, read_only, translate
 T = TypeVar("T")
 _Write = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
 
-PATIENCE = timedelta(seconds=30)
-"""How long to try for the lock before the queue counts as unavailable. Ours is held for milliseconds."""
+LOCK_TIMEOUT = timedelta(seconds=30)
+"""How long to try for the lock before the queue counts as unavailable. Longshore holds it for milliseconds."""
 
-LOOK_EVERY = 0.014
-"""Seconds between two looks at whether anyone wrote to the file, while someone waits for that."""
+POLL_SECONDS = 0.014
+"""Seconds between two checks for a commit by another connection, while a caller waits for one."""
 
-_COMMITTED_TOGETHER = 4
-"""Calls that share a commit at most, so that the lock is not held for long."""
+_MAX_GROUP = 4
+"""Maximum number of calls that share a commit, so that the lock is not held for long."""
 
 _OLDEST_SQLITE = (3, 35)
 
-# FULL: what was answered survives a power cut, too. NORMAL would be faster by half and lose the last moments: jobs, and
-# epochs that a worker on the far side of a network still holds. The limit gives back the room of a large transaction.
+# FULL: every acknowledged commit also survives a power cut. NORMAL would be faster by half, but could lose the last
+# commits: jobs, and epochs that a worker across the network still holds. The size limit truncates the journal after a
+# large transaction.
 _SETTINGS = (
     "PRAGMA synchronous = FULL",
     "PRAGMA cache_size = -16000",
@@ -43,16 +44,16 @@ _SETTINGS = (
 
 
 class Database:
-    """The file, opened. Use it from one event loop of the process that opened it."""
+    """An open database file. Use it from one event loop of the process that opened it."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
         self._path = path
         self._connection = connection
         self._thread = thread
         self._process = os.getpid()
-        # A handler may change the folder of its process.
-        self._place = path.absolute()
-        self._file = _identity(self._place)
+        # Absolute, because a handler may change the working directory of its process.
+        self._absolute_path = path.absolute()
+        self._file = _identity(self._absolute_path)
         self._writes: deque[_Write] = deque()
         self._watcher: sqlite3.Connection | None = None
         self._watching = threading.Lock()
@@ -61,9 +62,9 @@ class Database:
 
     @classmethod
     async def open(cls, path: Path, prepare: Callable[[sqlite3.Connection], None]) -> Database:
-        """Open the file, made and migrated if need be; `prepare` gives the connection its functions and scratch tables.
+        """Open the file; create and migrate it if needed. `prepare` adds functions and temporary tables.
 
-        Raises a `QueueError` that says why the file cannot be used.
+        Raises a `QueueError` with the reason if the file cannot be used.
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-sqlite")
         try:
@@ -74,14 +75,14 @@ class Database:
         return cls(path, connection, thread)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on one consistent view of the file."""
+        """Run `work` on one consistent snapshot of the file."""
         self._check_usable()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._transact, "BEGIN", work)
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` as the only writer: all of it is committed before the answer, or none of it.
+        """Run `work` as the only writer: when this returns, all of it is committed; when it raises, none of it.
 
-        It may be run again if another process was in the way, so it must change nothing but the database.
+        `work` may run again if another process held the lock, so it must change nothing but the database.
         """
         self._check_usable()
         answer: Future[T] = Future()
@@ -90,11 +91,11 @@ class Database:
         return await asyncio.wrap_future(answer)
 
     def version(self) -> int:
-        """A number that differs after any commit to the file, by anyone. Costs microseconds, on the calling thread."""
+        """Return a number that differs after any commit by any connection. Costs microseconds on the calling thread."""
         with self._watching:
             if self._watcher is None:
-                # A connection is blind to its own commits, hence a second one.
-                self._watcher = _connect(self._place)
+                # `data_version` ignores commits of its own connection, so a second connection reads it.
+                self._watcher = _connect(self._absolute_path)
             try:
                 (version,) = self._watcher.execute("PRAGMA data_version").fetchone()
             except sqlite3.Error as error:
@@ -102,8 +103,8 @@ class Database:
         return int(version)
 
     async def change(self, version: int) -> None:
-        """Return soon after the version differs from the one given."""
-        # A lock in place of an event: its wait is one system call and no Python.
+        """Return soon after the version differs from `version`."""
+        # A lock instead of an event: its wait is one system call and runs no Python code.
         over = threading.Lock()
         over.acquire()
         try:
@@ -112,12 +113,13 @@ class Database:
             over.release()
 
     def _watch(self, version: int, over: threading.Lock) -> None:
-        # On a thread: half as dear as timers of the event loop. In real time, for others write when they will.
-        while not over.acquire(timeout=LOOK_EVERY) and self.version() == version:
+        # On a thread, because this costs half as much as event loop timers. In real time, not by the queue's clock,
+        # because other processes write in real time.
+        while not over.acquire(timeout=POLL_SECONDS) and self.version() == version:
             pass
 
     async def close(self) -> None:
-        """Finish what is under way and let go of the file. Closing twice is harmless."""
+        """Finish the running transaction and close the file. A second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -134,26 +136,26 @@ class Database:
         if os.getpid() != self._process:
             raise QueueError(f"The queue '{self._path}' was opened before a fork. Open it in the new process.")
 
-    def _check_there(self) -> None:
-        # An open file that was removed can be read and written as before, and all of it would be lost.
-        if _identity(self._place) != self._file:
+    def _check_not_replaced(self) -> None:
+        # A removed file that is still open accepts reads and writes, and all of them would be lost.
+        if _identity(self._absolute_path) != self._file:
             raise QueueError(
-                f"The file of the queue '{self._path}' was removed or replaced while it was in use. Put it back, if it "
-                "is to be kept, and start again."
+                f"The file of the queue '{self._path}' was removed or replaced while it was in use. Put it back if you "
+                "want to keep it, and start again."
             )
 
     def _transact(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
-        self._check_there()
+        self._check_not_replaced()
         return _transact(self._connection, self._path, begin, work)
 
     def _commit_together(self) -> None:
-        """Write what has come in meanwhile in one transaction: the wait for the disk is most of the cost of each."""
+        """Write the calls that are queued in one transaction: most of a commit's cost is the wait for the disk."""
         group: list[_Write] = []
-        while self._writes and len(group) < _COMMITTED_TOGETHER:
+        while self._writes and len(group) < _MAX_GROUP:
             work, answer = self._writes.popleft()
             if answer.set_running_or_notify_cancel():
                 group.append((work, answer))
-        if len(group) > 1 and self._written_as_one(group):
+        if len(group) > 1 and self._commit_as_one(group):
             return
         for work, answer in group:
             try:
@@ -161,14 +163,14 @@ class Database:
             except BaseException as error:  # noqa: BLE001 - handed to the caller
                 answer.set_exception(error)
 
-    def _written_as_one(self, group: list[_Write]) -> bool:
-        """False if one of them went wrong: then nothing is written, and each is to be tried alone."""
+    def _commit_as_one(self, group: list[_Write]) -> bool:
+        """Return False if one call failed: then nothing was written, and the caller must try each alone."""
         try:
             answers = self._transact("BEGIN IMMEDIATE", lambda db: [work(db) for work, _ in group])
         except QueueUnavailableError as error:
             for _, answer in group:
                 answer.set_exception(error)
-        except Exception:  # noqa: BLE001 - raised again for whoever caused it, when it is tried alone
+        except Exception:  # noqa: BLE001 - raised again for the call that caused it, when it is tried alone
             return False
         else:
             for (_, answer), value in zip(group, answers, strict=True):
@@ -183,22 +185,22 @@ def _transact(db: sqlite3.Connection, path: Path, begin: str, work: Callable[[sq
             answer = work(db)
             db.execute("COMMIT")
         except BaseException:
-            # SQLite has already rolled back by itself after a full disk and the like.
+            # After some errors, such as a full disk, SQLite has already rolled back.
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
         return answer
 
-    return _patiently(attempt, path)
+    return _retry_while_busy(attempt, path)
 
 
-def _patiently(attempt: Callable[[], T], path: Path) -> T:
-    """Try until nobody is in the way.
+def _retry_while_busy(attempt: Callable[[], T], path: Path) -> T:
+    """Run `attempt` until no other process holds the lock.
 
-    SQLite's own waiting grows to 100 ms a nap and so favours whoever just had the lock; short naps of random length
-    serve all alike. The machine's clock is meant here: it is a real lock of a real file that is waited for.
+    SQLite's own busy timeout sleeps for up to 100 ms at a time, which favours the process that just had the lock; short
+    sleeps of random length are fair. The machine's clock is used, not the queue's: the lock of a real file is awaited.
     """
-    until = time.monotonic() + PATIENCE.total_seconds()
+    until = time.monotonic() + LOCK_TIMEOUT.total_seconds()
     while True:
         try:
             return attempt()
@@ -212,7 +214,7 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         oldest = ".".join(map(str, _OLDEST_SQLITE))
         raise QueueError(
-            f"This Python comes with SQLite {sqlite3.sqlite_version}, and a queue needs {oldest} or newer. "
+            f"This Python uses SQLite {sqlite3.sqlite_version}, and a queue needs {oldest} or newer. "
             "Use a newer Python."
         )
     _prepare_folder(path)
@@ -221,9 +223,9 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.
     except sqlite3.Error as error:
         raise translate(error, path) from error
     try:
-        # Looked at before anything is written, so that a file of something else stays as it is.
+        # Check before writing anything, so that a file of another program stays unchanged.
         version = _transact(db, path, "BEGIN", lambda db: schema.check(db, path))
-        _patiently(lambda: _use_wal(db, path), path)
+        _retry_while_busy(lambda: _use_wal(db, path), path)
         for setting in _SETTINGS:
             db.execute(setting)
         if version < schema.VERSION:
@@ -236,7 +238,7 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file from another that takes its name; None where there is none."""
+    """Return what distinguishes the file from another one with the same name; None if there is no file."""
     try:
         found = path.stat()
     except OSError:
@@ -255,7 +257,7 @@ def _prepare_folder(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise ForeignQueueError(
-            f"The queue '{path}' cannot be made: '{error.filename}' is a file, not a folder. Name another place."
+            f"The queue '{path}' cannot be created: '{error.filename}' is a file, not a folder. Name another path."
         ) from error
     except OSError as error:
         raise read_only(path) from error
@@ -266,5 +268,5 @@ def _prepare_folder(path: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # No waiting inside SQLite (see `_patiently`), no transactions begun behind our back.
+    # No wait inside SQLite (see `_retry_while_busy`), and no implicit transactions.
     return sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)

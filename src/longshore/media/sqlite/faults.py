@@ -1,4 +1,4 @@
-"""What SQLite says, in the words of `longshore.errors`: which file, what is wrong, what to do."""
+"""Translate SQLite's errors to those of `longshore.errors`: which file, what is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from longshore.errors import (
 )
 
 _NEARLY_FULL = 1 << 20
-"""Free bytes under which an I/O error is taken for a full disk: SQLite cannot tell for its shared-memory file."""
+"""An I/O error with fewer free bytes counts as a full disk: SQLite reports no such error for its shared-memory file."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another process holds the lock, so that the same transaction may succeed in a moment."""
+    """Return whether another process holds the lock, so that the same transaction may soon succeed."""
     return _primary(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
 def translate(error: sqlite3.Error, path: Path) -> QueueError:
-    """The error to raise for one of SQLite's."""
+    """Return the error to raise for one of SQLite's."""
     match _primary(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return QueueUnavailableError(
-                f"The queue '{path}' stayed locked by another process. Try again; if it goes on, "
-                f"find who holds it (fuser '{path}') and end it."
+                f"The queue '{path}' stayed locked by another process. Try again; if it stays locked, "
+                f"find the process that holds it (fuser '{path}') and end it."
             )
         case sqlite3.SQLITE_FULL:
             return _full(path)
@@ -37,7 +37,7 @@ def translate(error: sqlite3.Error, path: Path) -> QueueError:
             return read_only(path)
         case sqlite3.SQLITE_NOTADB:
             return ForeignQueueError(
-                f"'{path}' is not an SQLite file, so it is no queue. Name another file; this one was left as it is."
+                f"'{path}' is not an SQLite file, so it is not a queue. Name another file; this one was not changed."
             )
         case sqlite3.SQLITE_CANTOPEN:
             return ReadOnlyQueueError(
@@ -45,7 +45,7 @@ def translate(error: sqlite3.Error, path: Path) -> QueueError:
             )
         case sqlite3.SQLITE_CORRUPT:
             return QueueError(
-                f"The queue '{path}' is damaged ({error}). Put a backup in its place, or save what can be saved with: "
+                f"The queue '{path}' is damaged ({error}). Restore a backup, or recover the readable data with: "
                 f"sqlite3 '{path}' .recover"
             )
         case sqlite3.SQLITE_IOERR if _is_nearly_full(path):
@@ -53,7 +53,7 @@ def translate(error: sqlite3.Error, path: Path) -> QueueError:
         case sqlite3.SQLITE_IOERR:
             name = getattr(error, "sqlite_errorname", "SQLITE_IOERR")
             return QueueUnavailableError(
-                f"The disk under the queue '{path}' does not answer as it should ({error}, {name}). "
+                f"The disk under the queue '{path}' reported an error ({error}, {name}). "
                 "Check the disk, and that it is a local one: SQLite does not work on network folders."
             )
         case _:
@@ -61,16 +61,16 @@ def translate(error: sqlite3.Error, path: Path) -> QueueError:
 
 
 def read_only(path: Path) -> ReadOnlyQueueError:
-    """The file or its folder cannot be written to."""
+    """Return the error for a file or folder without write permission."""
     return ReadOnlyQueueError(
-        f"The queue '{path}' cannot be written to. Give yourself the right to write to the file and to its folder "
-        "(SQLite keeps two more files beside it), or name another place."
+        f"The queue '{path}' cannot be written to. Give yourself write permission for the file and its folder "
+        "(SQLite keeps two more files beside it), or name another path."
     )
 
 
 def _full(path: Path) -> QueueFullError:
     return QueueFullError(
-        f"The disk under the queue '{path}' is full. Make room and go on; nothing that was accepted is lost."
+        f"The disk under the queue '{path}' is full. Free some space and go on; nothing that was accepted is lost."
     )
 
 
@@ -82,6 +82,6 @@ def _is_nearly_full(path: Path) -> bool:
 
 
 def _primary(error: sqlite3.Error) -> int:
-    # Errors that Python's binding raises by itself carry no code; the low byte is the code without its details.
+    # Errors that Python's binding raises itself have no code. The low byte is the primary code.
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     return code & 0xFF

@@ -1,12 +1,13 @@
-"""Which jobs a claim takes: the most urgent ones; among equals, hosts take turns; of one host, the oldest.
+"""Choose the jobs of a claim: the most urgent first; within a priority, hosts take turns; within a host, the oldest.
 
-Within a lane, ready jobs lie by priority, host and age (index `job_claim`), so that whoever looks for hosts steps from
-one to the next, however many jobs each has. A lane also knows a lower bound of its first job, its head, and whether all
-its ready jobs are of one host. Lanes of one host are found by it and read in the order of their heads, and only while a
-lane not read yet could hold something older than what is at hand: neither a million jobs nor thousands of such lanes
-are stepped over. Lanes of several hosts are few, and looked into one by one.
+Within a lane, the index `job_claim` orders ready jobs by priority, host and age, so that a search steps from one host
+to the next, however many jobs each host has. A lane row also stores its head (a lower bound of its first ready job)
+and its host, if all its ready jobs have the same. Single-host lanes are found by host and read in the order of their
+heads, and only while an unread lane could hold a job older than those already read: the search skips neither over a
+million jobs nor over thousands of such lanes. Lanes of several hosts are few; the search opens each of them.
 
-A head may be too low, after a claim or a cancel; who looks into a lane in vain knows better.
+After a claim or a cancel, a head may be too low. A search that opens such a lane learns the true head, and the claim
+writes it.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ _REMEMBERED = 1000
 
 
 class HostTurns:
-    """Who had the last turn, for each kind of claim: an opening's own memory, for where turns begin is open."""
+    """The host that had the last turn, for each kind of claim. Kept in memory only: turns may begin at any host."""
 
     def __init__(self) -> None:
         self._last: dict[Hashable, int] = {}
 
     def last(self, which: Hashable) -> int:
-        """The host whose turn was the last, or a number below all hosts."""
+        """Return the host that had the last turn, or a number below all hosts."""
         return self._last.get(which, _BEFORE_ALL)
 
     def end(self, which: Hashable, host: int) -> None:
-        """Note whose turn was the last."""
+        """Record the host that had the last turn."""
         self._last.pop(which, None)
         self._last[which] = host
         if len(self._last) > _REMEMBERED:
@@ -55,7 +56,7 @@ class HostTurns:
 
 
 class ClaimableJobs:
-    """What a search found: jobs, and the lanes whose heads are higher than they are said to be."""
+    """The result of a search: jobs, and the true heads of lanes whose stored head is too low."""
 
     def __init__(self) -> None:
         self.jobs: list[Place] = []
@@ -66,14 +67,14 @@ class Search:
     """The jobs that a claim takes, found without writing anything."""
 
     def __init__(self, want: Want, turns: HostTurns) -> None:
-        """Made before the lock is taken; run it then."""
+        """Prepare the search; create it before the write lock is taken, and run it under the lock."""
         self._filters = Filters(want)
-        self._unwanted = frozenset(map(host_number, want.without_hosts))
+        self._excluded_hosts = frozenset(map(host_number, want.without_hosts))
         self._turns = turns
         self._which = (want.run, want.kinds, want.partitions)
 
     def run(self, db: sqlite3.Connection, limit: int) -> ClaimableJobs:
-        """Up to so many ready jobs, the most urgent first."""
+        """Return up to `limit` ready jobs, the most urgent first."""
         found = ClaimableJobs()
         lanes = self._filters.lanes(db)
         later: defaultdict[int, list[LaneRow]] = defaultdict(list)
@@ -83,39 +84,39 @@ class Search:
             level.look_into(later.pop(priority, []))
             found.jobs += self._in_turn(level, limit - len(found.jobs))
             if len(found.jobs) < limit:
-                for next_priority, lane in level.go_on():
+                for next_priority, lane in level.next_levels():
                     later[next_priority].append(lane)
                 following = lanes.next_priority(priority)
                 priority = min(later if following is None else (*later, following), default=None)
         return found
 
     def _in_turn(self, level: _Level, limit: int) -> list[Place]:
-        """One of each host; then, if those are all hosts there are, as much again of each as there is room for."""
+        """Take one job of each host; if jobs are still missing then, take equal further shares of the same hosts."""
         which = (*self._which, level.priority)
-        taken: list[_Line] = []
+        taken: list[_HostQueue] = []
         for host, places in level.hosts(self._turns.last(which), limit):
-            if host in self._unwanted:
+            if host in self._excluded_hosts:
                 continue
-            line = _Line(level, host, places)
-            if line.begin(limit // (len(taken) + 1)):
-                taken.append(line)
+            queue = _HostQueue(level, host, places)
+            if queue.begin(limit // (len(taken) + 1)):
+                taken.append(queue)
                 if len(taken) == limit:
                     break
-        last, left, others = taken[-1] if taken else None, limit - len(taken), taken
-        while left and others:
-            share, more = max(1, left // len(others)), []
-            for line in others:
-                again = line.take(min(share, left))
-                left -= again
-                last = line if again else last
-                if again == share:
-                    more.append(line)
-            others = more
+        last, left, unfinished = taken[-1] if taken else None, limit - len(taken), taken
+        while left and unfinished:
+            share, more = max(1, left // len(unfinished)), []
+            for queue in unfinished:
+                number = queue.take(min(share, left))
+                left -= number
+                last = queue if number else last
+                if number == share:
+                    more.append(queue)
+            unfinished = more
         if last is not None:
             self._turns.end(which, last.host)
         if len(taken) == 1:
             return taken[0].taken
-        return [job for each in zip_longest(*(line.taken for line in taken)) for job in each if job is not None]
+        return [job for each in zip_longest(*(queue.taken for queue in taken)) for job in each if job is not None]
 
 
 class _Level:
@@ -130,7 +131,7 @@ class _Level:
         self._opened: list[LaneRow] = []
 
     def look_into(self, lanes: list[LaneRow]) -> None:
-        """Open the lanes that may hold several hosts, and these, which are known to go on here."""
+        """Open the lanes that may hold several hosts, and `lanes`, which are known to have jobs of this priority."""
         self._opened += lanes
         self._mixed += lanes
         for lane in self._lanes.mixed(self.priority):
@@ -139,42 +140,42 @@ class _Level:
             if first is not None and first[0] == self.priority:
                 self._mixed.append(lane)
             elif first is not None:
-                # By host, so the first is not the oldest: of its number nothing is known.
+                # The index orders by host first, so the first job is not the oldest: no bound of its number is known.
                 self._heads[lane.id] = (first[0], 0)
 
-    def hosts(self, last: int, room: int) -> Iterator[tuple[int, list[Place | None]]]:
-        """Each host with its oldest job in each lane, beginning behind the one that had the last turn, and once round.
+    def hosts(self, last: int, expected: int) -> Iterator[tuple[int, list[Place | None]]]:
+        """Yield each host once, with its oldest job in each lane, beginning after the host that had the last turn.
 
-        None stands for the lanes that have this host only. `room` is for how many hosts there is room.
+        None stands for the lanes that have only this host. `expected` is the number of hosts that will be used.
         """
-        part = room // len(self._mixed) + 1 if self._mixed else 0
+        part = expected // len(self._mixed) + 1 if self._mixed else 0
         for after, until in ((last, LAST), (_BEFORE_ALL, last)):
             sources = [self._hosts_in(lane, after, until, part) for lane in self._mixed]
-            alone = ((host, None) for host in self._lanes.hosts(self.priority, after, until))
-            for host, places in groupby(merge(alone, *sources, key=itemgetter(0)), key=itemgetter(0)):
+            single = ((host, None) for host in self._lanes.hosts(self.priority, after, until))
+            for host, places in groupby(merge(single, *sources, key=itemgetter(0)), key=itemgetter(0)):
                 yield host, [place for _, place in places]
 
-    def go_on(self) -> Iterator[tuple[int, LaneRow]]:
-        """The lanes that were opened, each with the next priority that it has something of."""
+    def next_levels(self) -> Iterator[tuple[int, LaneRow]]:
+        """Yield each opened lane that has less urgent jobs, with the next priority it has jobs of."""
         for lane in self._opened:
             if (first := self._first(lane, self.priority + 1)) is not None:
                 yield first[0], lane
 
     def lanes_of(self, host: int) -> Iterator[LaneRow]:
-        """The lanes that have this host only, by their heads."""
+        """Return the lanes that have only this host, ordered by their heads."""
         return self._lanes.of_host(self.priority, host)
 
-    def others_of(self, host: int, lane: LaneRow, room: int) -> Iterator[int]:
-        """The jobs of a host in a lane of several, by age, but for the oldest."""
-        return self._jobs(lane, (host, host), room, 1)
+    def others_of(self, host: int, lane: LaneRow, expected: int) -> Iterator[int]:
+        """Yield all but the oldest job of a host in a lane of several hosts, by age."""
+        return self._jobs(lane, (host, host), expected, 1)
 
-    def jobs_in(self, lane: LaneRow, room: int) -> Iterator[int]:
-        """The jobs of a lane that is said to have one host only, by age.
+    def jobs_in(self, lane: LaneRow, expected: int) -> Iterator[int]:
+        """Return the jobs of a lane that is recorded as having one host, by age.
 
-        Whatever their host is: a process that was started before lanes knew of hosts may have put others there.
+        Jobs of any host are included: an older process, started before lanes had a host, may have added others.
         """
         self._opened.append(lane)
-        numbers = self._jobs(lane, (0, LAST), room, 0)
+        numbers = self._jobs(lane, (0, LAST), expected, 0)
         first = next(numbers, None)
         if first is None:
             if (head := self._first(lane, self.priority)) is not None:
@@ -190,22 +191,22 @@ class _Level:
         ).fetchone()
         return found
 
-    def _hosts_in(self, lane: LaneRow, after: int, until: int, room: int) -> Iterator[tuple[int, Place | None]]:
+    def _hosts_in(self, lane: LaneRow, after: int, until: int, size: int) -> Iterator[tuple[int, Place | None]]:
         values = {"lane": lane.id, "priority": self.priority}
-        near = self._db.execute(_SQL["near"], {**values, "after": after, "until": until, "size": room}).fetchall()
+        near = self._db.execute(_SQL["near"], {**values, "after": after, "until": until, "size": size}).fetchall()
         for host, oldest in near:
             if host != after:
                 after = host
                 yield host, (lane, oldest)
-        if len(near) < room:
+        if len(near) < size:
             return
         for host, oldest in steps(self._db, _SQL["hosts"], values, after, until):
             yield host, (lane, oldest)
 
-    def _jobs(self, lane: LaneRow, hosts: tuple[int, int], room: int, read: int) -> Iterator[int]:
-        """Those of the hosts between these, but for so many that were read before."""
+    def _jobs(self, lane: LaneRow, hosts: tuple[int, int], expected: int, read: int) -> Iterator[int]:
+        """Yield the jobs of the hosts between these two, without the first `read` of them."""
         values = {"lane": lane.id, "priority": self.priority, "first_host": hosts[0], "last_host": hosts[1]}
-        size = max(room, 1)
+        size = max(expected, 1)
         while True:
             (numbers,) = self._db.execute(_SQL["oldest"], values | {"size": size, "read": read}).fetchone()
             page = _decode(numbers)
@@ -215,62 +216,62 @@ class _Level:
             read, size = read + size, LARGE
 
 
-class _Line:
-    """The jobs of one host and priority that wait in wanted lanes, oldest first."""
+class _HostQueue:
+    """The ready jobs of one host and priority in the wanted lanes, oldest first."""
 
     __slots__ = ("_jobs", "_level", "_places", "host", "taken")
 
     def __init__(self, level: _Level, host: int, places: list[Place | None]) -> None:
-        """The places are those of `_Level.hosts`."""
+        """Take the `places` that `_Level.hosts` yielded with this host."""
         self.host = host
         self.taken: list[Place] = []
         self._level = level
         self._places = places
         self._jobs: Iterator[Place] | None = None
 
-    def begin(self, room: int) -> bool:
-        """Take the first; False if there is none. `room` is how many will be taken, as far as can be told."""
+    def begin(self, expected: int) -> bool:
+        """Take the first job; return False if there is none. `expected` estimates how many jobs will be taken."""
         if len(self._places) == 1 and self._places[0] is not None:
-            # In a broad crawl this is all that is ever asked of most hosts.
+            # In a broad crawl, most hosts are asked for no more than this.
             self.taken.append(self._places[0])
             return True
-        self._jobs = self._by_age(room)
+        self._jobs = self._by_age(expected)
         return bool(self.take(1))
 
     def take(self, number: int) -> int:
-        """Take the next ones, up to that number; says how many there were."""
+        """Take up to `number` further jobs; return how many there were."""
         if self._jobs is None:
             self._jobs = islice(self._by_age(number), 1, None)
-        again = list(islice(self._jobs, number))
-        self.taken += again
-        return len(again)
+        further = list(islice(self._jobs, number))
+        self.taken += further
+        return len(further)
 
-    def _by_age(self, room: int) -> Iterator[Place]:
+    def _by_age(self, expected: int) -> Iterator[Place]:
         level = self._level
         unread: Iterator[LaneRow] = iter(())
-        at_hand: list[tuple[int, LaneRow, Iterator[int]]] = []
+        heap: list[tuple[int, LaneRow, Iterator[int]]] = []
         for place in self._places:
             if place is None:
                 unread = level.lanes_of(self.host)
             else:
                 lane, oldest = place
-                heappush(at_hand, (oldest, lane, level.others_of(self.host, lane, room)))
+                heappush(heap, (oldest, lane, level.others_of(self.host, lane, expected)))
         next_lane = next(unread, None)
         while True:
-            # "Or equal": a bound that is too low may name the very place of another lane's job, and says nothing then.
-            while next_lane is not None and (not at_hand or next_lane.head_job <= at_hand[0][0]):
-                rest = level.jobs_in(next_lane, room)
+            # "Or equal": a head that is too low may equal the number of another lane's job, and proves nothing then.
+            while next_lane is not None and (not heap or next_lane.head_job <= heap[0][0]):
+                rest = level.jobs_in(next_lane, expected)
                 if (number := next(rest, None)) is not None:
-                    heappush(at_hand, (number, next_lane, rest))
+                    heappush(heap, (number, next_lane, rest))
                 next_lane = next(unread, None)
-            if not at_hand:
+            if not heap:
                 return
-            number, lane, rest = heappop(at_hand)
+            number, lane, rest = heappop(heap)
             yield lane, number
-            bounds = [bound[0] for bound in at_hand[:1]] + ([] if next_lane is None else [next_lane.head_job])
+            bounds = [bound[0] for bound in heap[:1]] + ([] if next_lane is None else [next_lane.head_job])
             bound = min(bounds, default=_AFTER_ALL)
             for number in rest:
                 if number >= bound:
-                    heappush(at_hand, (number, lane, rest))
+                    heappush(heap, (number, lane, rest))
                     break
                 yield lane, number

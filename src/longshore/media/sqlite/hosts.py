@@ -1,4 +1,4 @@
-"""Hosts as numbers: what an index of millions of jobs is ordered by is short, and nobody has to look it up."""
+"""Hosts as numbers: keeps the key of an index of millions of jobs short, without a lookup table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ LAST = 2**63 - 1
 
 @lru_cache(maxsize=10_000)
 def host_number(name: str) -> int:
-    """The number of a host, the same everywhere and for ever: 63 bits of a digest, which do not collide.
+    """Return the number of a host: 63 bits of a digest of its name, the same in every process and version.
 
-    If two hosts ever did, they would share their turns and be closed together.
+    A collision is practically impossible; two such hosts would share their turns and be excluded together.
     """
     if not name:
         return NAMELESS

@@ -1,4 +1,4 @@
-"""Lanes: one row for each run, kind and partition that counts its jobs by state, so that nobody ever counts jobs."""
+"""Lanes: one row per run, kind and partition, with a counter for each state, so that no statement counts jobs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from longshore.media.sqlite.statements import statements
 from longshore.queue import Count
 
 READY, DELAYED, CLAIMED, COMPLETED, FAILED, CANCELLED = range(6)
-"""The states as they are stored. A delay has a state of its own here, so that a claim never steps over waiting jobs."""
+"""The states as they are stored. Delayed is a separate state here, so that a claim never scans delayed jobs."""
 
 STATES = (State.PENDING, State.PENDING, State.CLAIMED, State.COMPLETED, State.FAILED, State.CANCELLED)
-"""What each stored state is to everyone else."""
+"""The public state of each stored state."""
 
 _SQL = statements("lanes")
 
 
 class Moves:
-    """The moves of one transaction, added up, so that each lane is written once for the whole batch."""
+    """The sum of one transaction's state changes, so that each lane is written once for the whole batch."""
 
     def __init__(self) -> None:
         self._changes: Counter[tuple[int, int]] = Counter()
@@ -28,23 +28,23 @@ class Moves:
         self._hosts: dict[int, int | None] = {}
 
     def add(self, lane: int, state: int, number: int = 1) -> None:
-        """Jobs appear in a state, or with a negative number leave it."""
+        """Count `number` jobs that enter a state; a negative number counts jobs that leave it."""
         self._changes[lane, state] += number
 
     def move(self, lane: int, before: int, after: int, number: int = 1) -> None:
-        """Jobs go from one state to another."""
+        """Count `number` jobs that change from one state to another."""
         self._changes[lane, before] -= number
         self._changes[lane, after] += number
 
     def ready(self, lane: int, priority: int, job: int, host: int | None) -> None:
-        """No job that becomes ready in this lane goes before this place; all are of this host, or of several (None)."""
+        """Record that jobs become ready in a lane: none sorts before `priority` and `job`; `host` None: several."""
         head = self._heads.get(lane)
         if head is None or (priority, job) < head:
             self._heads[lane] = (priority, job)
         self._hosts[lane] = host if self._hosts.get(lane, host) == host else None
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write all of it. Heads and hosts come first: they must know whether the lane was empty before."""
+        """Write all changes. Heads and hosts come first, because their statements read whether the lane was empty."""
         firsts = [
             {"lane": lane, "priority": priority, "job": job, "host": self._hosts[lane]}
             for lane, (priority, job) in self._heads.items()
@@ -61,18 +61,18 @@ class Moves:
         )
 
 
-def sole(least: int, greatest: int) -> int | None:
-    """The host of jobs whose hosts lie between these, if it is one."""
+def single_host(least: int, greatest: int) -> int | None:
+    """Return the host of jobs whose host numbers lie between these two; None if they may be several hosts."""
     return least if least == greatest else None
 
 
 def set_heads(db: sqlite3.Connection, heads: Mapping[int, tuple[int, int]]) -> None:
-    """Note where the first ready job of each lane is, at the earliest."""
+    """Write a lower bound of the first ready job of each lane."""
     db.executemany(_SQL["set_head"], [(*head, lane) for lane, head in heads.items()])
 
 
 def stats(db: sqlite3.Connection, run: str | None) -> list[Count]:
-    """The counters, ordered by run, kind and partition."""
+    """Return the counters, ordered by run, kind and partition."""
     return [
         Count(
             run=run,
@@ -91,5 +91,5 @@ def stats(db: sqlite3.Connection, run: str | None) -> list[Count]:
 
 
 def remove_empty(db: sqlite3.Connection) -> None:
-    """Drop lanes that hold no job at all."""
+    """Delete the lanes that hold no job in any state."""
     db.execute(_SQL["remove_empty"])

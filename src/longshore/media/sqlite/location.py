@@ -1,4 +1,4 @@
-"""Which file a queue URL means."""
+"""The file that a queue URL names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _PREFIX = "sqlite:///"
 
 
 def path_of(url: str) -> Path:
-    """The file of `sqlite:///relative/path.db` or `sqlite:////absolute/path.db`; `~` is the home folder.
+    """Return the file of `sqlite:///relative/path.db` or `sqlite:////absolute/path.db`; `~` is the home folder.
 
-    The path is taken as it is written, without decoding `%20` and the like: it is a path, not a web address.
+    Percent escapes such as `%20` are not decoded: the rest of the URL is a path, not a web address.
     """
     path = url[len(_PREFIX) :] if url.lower().startswith(_PREFIX) else ""
     if not path:

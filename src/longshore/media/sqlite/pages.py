@@ -1,4 +1,4 @@
-"""Rows of a statement, a page at a time: a cursor left open would keep its statement from being used again."""
+"""Read the rows of a statement page by page: an open cursor would prevent the reuse of its statement."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 SMALL, LARGE = 8, 100
-"""Rows of the first page, unless the caller knows better, and of the others."""
+"""Rows of the first page (a default) and of each later page."""
 
 
 def pages(db: sqlite3.Connection, statement: str, values: Mapping[str, Any], size: int = SMALL) -> Iterator[Any]:
-    """The rows of a statement with a `:size`, and with a `:read` that says how many were read before."""
+    """Yield the rows of a statement that takes `:size`, the page's size, and `:read`, the number of earlier rows."""
     read = 0
     while True:
         rows = db.execute(statement, {**values, "size": size, "read": read}).fetchall()
@@ -22,7 +22,7 @@ def pages(db: sqlite3.Connection, statement: str, values: Mapping[str, Any], siz
 
 
 def steps(db: sqlite3.Connection, statement: str, values: Mapping[str, Any], after: int, until: int) -> Iterator[Any]:
-    """Rows in the order of their first column, which lies behind `:after` and not behind `:until`; with a `:size`."""
+    """Yield rows by their first column, greater than `:after` and at most `:until`; `:size` is the page's size."""
     size = SMALL
     while after < until:
         rows = db.execute(statement, {**values, "size": size, "after": after, "until": until}).fetchall()

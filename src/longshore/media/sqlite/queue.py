@@ -1,4 +1,4 @@
-"""The contract on one SQLite file. Each method is one short transaction on the database's thread."""
+"""The queue contract on one SQLite file. Each method is one short transaction on the database's thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from longshore.system.first_of import first_of
 
 
 class SqliteQueue:
-    """See `longshore.queue.Queue` for what each method promises."""
+    """A queue in one SQLite file; `longshore.queue.Queue` documents the methods."""
 
     traits = Traits(
         name="sqlite",
@@ -56,7 +56,7 @@ class SqliteQueue:
         search = Search(want, self._turns)
 
         def claim(db: sqlite3.Connection) -> Taken | None:
-            worker = workers.keep(db, want.worker, now, seconds)
+            worker = workers.extend_leases(db, want.worker, now, seconds)
             return take(db, search, want.limit, worker) if promote(db, now) else None
 
         while (taken := await self._database.write(claim)) is None:
@@ -65,16 +65,18 @@ class SqliteQueue:
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         now, seconds = self._clock.now(), lease_seconds(lease)
-        return await self._database.write(lambda db: workers.holdings(db, workers.keep(db, worker, now, seconds)))
+        return await self._database.write(
+            lambda db: workers.held_leases(db, workers.extend_leases(db, worker, now, seconds))
+        )
 
     async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
         now, seconds = self._clock.now(), lease_seconds(lease)
-        words = encode(dict(about), "What a worker says of itself")
+        description = encode(dict(about), "A worker's description")
 
         def sign_in(db: sqlite3.Connection) -> list[Held]:
-            number = workers.keep(db, worker, now, seconds)
-            workers.sign_in(db, number, words)
-            return workers.holdings(db, number)
+            number = workers.extend_leases(db, worker, now, seconds)
+            workers.sign_in(db, number, description)
+            return workers.held_leases(db, number)
 
         return await self._database.write(sign_in)
 
@@ -90,7 +92,7 @@ class SqliteQueue:
 
     async def reap(self) -> Reaped:
         now = self._clock.now()
-        # Mostly nobody is silent, and finding that out needs no lock.
+        # Usually no worker is silent, and reading that needs no write lock.
         if not await self._database.read(lambda db: workers.any_silent(db, now)):
             return Reaped()
         return await self._database.write(lambda db: workers.reap(db, now))
@@ -132,10 +134,10 @@ class SqliteQueue:
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()
-        # With turns of its own: looking is nobody's turn.
+        # Separate turns: a look for jobs must not use up a host's turn.
         search = Search(want, HostTurns())
         while True:
-            # Read before looking: what is written after it makes the version differ, so no wake-up is ever missed.
+            # Read the version before looking for jobs: any later commit changes it, so no wake-up is missed.
             version = self._database.version()
             found, due = await self._database.read(lambda db: (can_take(db, search), next_due(db)))
             if found:
@@ -153,5 +155,5 @@ class SqliteQueue:
         await self._database.close()
 
     async def _sleep(self, seconds: float, version: int) -> None:
-        """Until someone has written to the file, or that many seconds of the clock."""
+        """Sleep until a commit to the file, at most `seconds` seconds of the clock."""
         await first_of(self._database.change(version), self._clock.sleep(seconds))

@@ -1,4 +1,4 @@
-"""Whose file it is, which version of the tables it holds, and how it gets to today's."""
+"""The schema of the file: which program owns it, which version it has, and the migration to the newest version."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.statements import migrations
 
 APPLICATION_ID = 0x4C4E4753
-"""`LNGS`: marks the file as ours, for us and for `file(1)`."""
+"""`LNGS`: marks the file as a Longshore queue, also for `file(1)`."""
 
 _MIGRATIONS = migrations()
 VERSION = len(_MIGRATIONS)
 
 
 def version_of(path: Path) -> int:
-    """The schema version of a file; 0 where there is none. Makes nothing, and raises what `check` raises."""
+    """Return the schema version of a file; 0 if it does not exist. Creates nothing, and raises what `check` raises."""
     if not path.is_file():
         return 0
     try:
@@ -30,16 +30,16 @@ def version_of(path: Path) -> int:
 
 
 def check(db: sqlite3.Connection, path: Path) -> int:
-    """The schema version of the file, 0 for an empty one. Writes nothing.
+    """Return the schema version of the file; 0 if it is empty. Writes nothing.
 
-    Raises `ForeignQueueError` for a database of something else, `NewerSchemaError` for one made by a newer Longshore.
+    Raises `ForeignQueueError` for a database of another program, `NewerSchemaError` for one of a newer Longshore.
     """
     owner, version = _pragma(db, "application_id"), _pragma(db, "user_version")
     if owner != APPLICATION_ID:
         (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if owner or version or tables:
             raise ForeignQueueError(
-                f"'{path}' is an SQLite database of something else. Name another file; this one was left as it is."
+                f"'{path}' is an SQLite database of another program. Name another file; this one was not changed."
             )
     if version > VERSION:
         raise NewerSchemaError(
@@ -50,7 +50,7 @@ def check(db: sqlite3.Connection, path: Path) -> int:
 
 
 def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the tables to today's version. Call it in an immediate transaction: the second to arrive finds it done."""
+    """Migrate the tables to the newest version. Call it in an immediate transaction: a second process finds it done."""
     version = check(db, path)
     db.create_function("host_number", 1, host_number, deterministic=True)
     for script in _MIGRATIONS[version:]:
@@ -67,7 +67,7 @@ def _pragma(db: sqlite3.Connection, name: str) -> int:
 
 
 def _split(script: str) -> list[str]:
-    """The script's statements. `executescript` would commit the transaction that makes a migration all or nothing."""
+    """Return the script's statements. `executescript` would commit the transaction that makes a migration atomic."""
     found, statement = [], ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,4 @@
-"""Selections: reading jobs, and the operations on all jobs that are selected."""
+"""Selections: read the selected jobs, and retry, cancel or prune all of them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from longshore.queue import Selection
 _SQL = statements("select")
 _OPERATE = statements("operate")
 _NEAR = 10
-"""Pending jobs are looked for among so many times as many jobs as a page has, before all that wait are looked at."""
+"""A page of pending jobs is first searched in the next `_NEAR` pages of jobs, and only then among all pending jobs."""
 _WAITING = {READY: "ready", DELAYED: "delayed"}
 _decode = msgspec.json.Decoder().decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
 def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, limit: int) -> list[Job]:
-    """A page of the jobs selected, oldest first."""
+    """Return a page of the selected jobs, oldest first."""
     values = _values(selection, now) | {"after": after, "limit": limit}
     if selection.ids is None:
         begin, *counts = db.execute(_SQL["extent"], values).fetchone()
@@ -39,7 +39,7 @@ def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, l
 
 
 def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
-    """The failed and expired attempts of a job, oldest first."""
+    """Return the failed and expired attempts of a job, oldest first."""
     return [
         Attempt(epoch=epoch, worker=worker, ended_at=ended_at, failure=_decode_failure(failure), seconds=seconds)
         for epoch, worker, ended_at, failure, seconds in db.execute(_SQL["history"], (number_of(job_id),))
@@ -47,20 +47,20 @@ def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
 
 
 def retry(db: sqlite3.Connection, selection: Selection, now: float) -> int:
-    """Failed and cancelled jobs become ready, with all their attempts."""
+    """Make failed and cancelled jobs ready, with no attempt used; return how many."""
     moves = _choose(db, selection, now, frozenset({FAILED, CANCELLED}), READY)
     return _write(db, moves, "unsettle", "retry_jobs")
 
 
 def cancel(db: sqlite3.Connection, selection: Selection, now: float) -> int:
-    """Pending and claimed jobs become cancelled; who held one finds it gone."""
+    """Cancel pending and claimed jobs; return how many. A worker that held one finds its lease lost."""
     moves = _choose(db, selection, now, frozenset({READY, DELAYED, CLAIMED}), CANCELLED)
     db.execute(_OPERATE["settle_cancelled"], {"now": now})
     return _write(db, moves, "cancel_jobs")
 
 
 def prune(db: sqlite3.Connection, selection: Selection, now: float) -> int:
-    """Finished jobs vanish, with everything that was kept of them."""
+    """Delete finished jobs with all their data; return how many."""
     moves = _choose(db, selection, now, frozenset({COMPLETED, FAILED, CANCELLED}), None)
     number = _write(db, moves, "unsettle", "remove_failures", "remove_content", "remove_jobs")
     lanes.remove_empty(db)
@@ -68,18 +68,18 @@ def prune(db: sqlite3.Connection, selection: Selection, now: float) -> int:
 
 
 def prepare(db: sqlite3.Connection) -> None:
-    """Give the connection what the statements here rely on."""
+    """Create the function and the temporary table that the statements here use."""
     db.create_function("error_matches", 2, _error_matches, deterministic=True)
     db.execute(_OPERATE["create_chosen"])
 
 
 def _found(db: sqlite3.Connection, selection: Selection, values: dict[str, Any], counts: list[int]) -> list[int]:
-    """The numbers of a page of the jobs that are in the states meant; `counts` is what the lanes meant have in each."""
-    meant = {state for state, name in enumerate(STATES) if name in (selection.states or ()) and counts[state]}
+    """Return the numbers of a page of jobs in the selected states; `counts` has the selected lanes' jobs per state."""
+    wanted = {state for state, name in enumerate(STATES) if name in (selection.states or ()) and counts[state]}
     most = values["limit"]
     if values["first"] and selection.error is None and selection.older_than is None:
-        # Who has found them all looks no further.
-        most = min(most, sum(counts[state] for state in meant))
+        # Stop when all jobs in these states are found.
+        most = min(most, sum(counts[state] for state in wanted))
     reach = values["after"] + _NEAR * values["limit"]
 
     def look(name: str, states: AbstractSet[int], most: int) -> list[int]:
@@ -87,20 +87,20 @@ def _found(db: sqlite3.Connection, selection: Selection, values: dict[str, Any],
         return [number for (number,) in db.execute(_SQL[name].format(condition=_condition(name)), given)]
 
     found = []
-    if pending := meant & {READY, DELAYED}:
-        # Mostly they are near: only what is missing then is looked for among all of them.
+    if pending := wanted & {READY, DELAYED}:
+        # Most pages are complete after the near jobs; only the missing rest is searched among all pending jobs.
         found = look("near", pending, most)
         far = most - len(found)
         found += [number for state in pending if far for number in look(_WAITING[state], {state}, far)]
-    if CLAIMED in meant:
+    if CLAIMED in wanted:
         found += look("claimed", {CLAIMED}, most)
-    if finished := meant & {COMPLETED, FAILED, CANCELLED}:
+    if finished := wanted & {COMPLETED, FAILED, CANCELLED}:
         found += look("finished" if COMPLETED in finished else "not_completed", finished, most)
     return sorted(found)[:most]
 
 
 def _condition(name: str) -> str:
-    """The condition of a statement; what is not finished has no settlement to look at."""
+    """Return the condition for a statement; statements on unfinished jobs do not join `settlement`."""
     settled = name in ("finished", "not_completed", "choose", "jobs")
     return _SQL["condition"] if settled else _SQL["condition"].replace("settlement.settled_at", "NULL")
 
@@ -108,7 +108,7 @@ def _condition(name: str) -> str:
 def _choose(
     db: sqlite3.Connection, selection: Selection, now: float, states: frozenset[int], target: int | None
 ) -> Moves:
-    """Note the jobs meant in the table `chosen` (on disk, so a million of them need no memory) and their moves."""
+    """Write the selected jobs to the table `chosen` (on disk: a million of them need no memory); return their moves."""
     db.execute(_OPERATE["clear_chosen"])
     if selection.states is not None:
         states = frozenset(state for state in states if STATES[state] in selection.states)
@@ -120,12 +120,12 @@ def _choose(
         if target is not None:
             moves.add(lane, target, number)
         if target == READY:
-            moves.ready(lane, priority, job, lanes.sole(*hosts))
+            moves.ready(lane, priority, job, lanes.single_host(*hosts))
     return moves
 
 
 def _write(db: sqlite3.Connection, moves: Moves, *steps: str) -> int:
-    """Write the steps and the moves. Returns how many rows the last step touched, which is the one on `job`."""
+    """Run the statements and write the moves. Return how many rows the last statement, the one on `job`, changed."""
     number = 0
     for step in steps:
         number = db.execute(_OPERATE[step]).rowcount

@@ -1,4 +1,4 @@
-"""Settlement: outcomes are written where their lease still holds, and nothing of them is where it does not."""
+"""Settlement: write each outcome if its lease is still valid, and nothing of it otherwise."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Held = tuple[int, int, int]
 """A claimed job: its number, epoch and lane."""
 
 Ending = tuple[int, float, float | None, str, bytes | None]
-"""A row of `settlement`: the job's number, when, how long, by whom, with which result."""
+"""A row of `settlement`: the job's number, the time, the duration, the worker's label and the result."""
 
 
 class SettlementRows:
-    """Settlements on their way into the tables.
+    """A batch of settlements to write.
 
-    What needs no look at the tables is done when the batch is made, before the lock is taken, for everyone waits for
-    the lock. A batch may be written again if another process was in the way.
+    The constructor does all work that does not read the tables, before the lock is taken, because every writer waits
+    for that lock. `write` may run again if another process held the lock.
     """
 
     def __init__(self, settlements: Sequence[Settlement], now: float) -> None:
@@ -37,7 +37,7 @@ class SettlementRows:
         self._prepared = [_prepare(settlement, now) for settlement in settlements]
 
     def write(self, db: sqlite3.Connection) -> list[bool]:
-        """Write the outcomes whose lease holds; the answer says for each, in order, whether it did."""
+        """Write the outcomes whose lease is valid; return for each, in order, whether it was."""
         numbers = json_list([ending[0] for _, ending in self._prepared])
         held = {row[0]: row for row in db.execute(_SQL["held"], (numbers,))}
         rows = _Rows(db, self._now)
@@ -46,7 +46,7 @@ class SettlementRows:
             found = held.get(ending[0])
             accepted = found is not None and found[1] == settlement.lease.job.epoch
             if accepted:
-                # Taken out, so that the same lease twice in a batch is refused the second time.
+                # Removed, so that a second settlement of the same lease in this batch is refused.
                 rows.add(held.pop(ending[0]), settlement, ending)
             answers.append(accepted)
         rows.write()
@@ -63,7 +63,7 @@ def _prepare(settlement: Settlement, now: float) -> tuple[Settlement, Ending]:
 
 
 class _Rows:
-    """What accepted settlements write, gathered by statement."""
+    """The rows that the accepted settlements write, collected per statement."""
 
     def __init__(self, db: sqlite3.Connection, now: float) -> None:
         self._db = db
@@ -78,7 +78,7 @@ class _Rows:
         self._origins: list[Origin] = []
 
     def add(self, held: Held, settlement: Settlement, ending: Ending) -> None:
-        """Take in one settlement of a job that is held."""
+        """Add the accepted settlement of a claimed job."""
         outcome = settlement.outcome
         if isinstance(outcome, Completed):
             self._completed.append(held)
@@ -89,7 +89,7 @@ class _Rows:
                 self._origins += [(parent.kind, parent.key, parent.depth + 1)] * len(outcome.jobs)
             return
         number, epoch, lane = held
-        # Read one by one: most settlements are completions, and those need none of it.
+        # Read one job at a time: most settlements are completions, which do not need these columns.
         priority, host, attempts, max_attempts = self._db.execute(_SQL["limits"], (number,)).fetchone()
         match outcome:
             case Failed():
@@ -109,7 +109,7 @@ class _Rows:
                 self._give_back((lane, priority, number, host), attempts, max_attempts, timedelta(0))
 
     def write(self) -> None:
-        """Write everything that was taken in."""
+        """Write all rows that were added."""
         db = self._db
         if self._completed:
             db.execute(_SQL["complete"], (json_list([number for number, _, _ in self._completed]),))

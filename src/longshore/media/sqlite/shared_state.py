@@ -1,4 +1,4 @@
-"""Notes: a row for each, replaced by whoever read the version that is there."""
+"""Shared state: one row per entry, replaced by compare-and-swap on its version."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ _SQL = statements("notes")
 _decode = msgspec.json.Decoder().decode
 
 
-def read_notes(db: sqlite3.Connection, shelf: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
-    """What lies on a shelf, by name; where names are given, only those."""
-    rows = db.execute(_SQL["all" if names is None else "named"], {"shelf": shelf, "names": json_list(names)})
+def read_notes(db: sqlite3.Connection, namespace: str, names: frozenset[str] | None) -> tuple[StateEntry, ...]:
+    """Return the entries of a namespace, ordered by name; if `names` is given, only those."""
+    rows = db.execute(_SQL["all" if names is None else "named"], {"shelf": namespace, "names": json_list(names)})
     return tuple(StateEntry(name, version, _decode(value)) for name, version, value in rows)
 
 
 class NewNotes:
-    """Notes on their way into the table; what needs no look at it is done here, before the lock is taken."""
+    """A batch of entries to write. The constructor encodes the values, before the write lock is taken."""
 
-    def __init__(self, shelf: str, notes: Sequence[StateEntry]) -> None:
-        self._shelf = shelf
-        self._notes = [(note, None if note.value is None else encode(note.value, "A note")) for note in notes]
+    def __init__(self, namespace: str, entries: Sequence[StateEntry]) -> None:
+        self._namespace = namespace
+        self._entries = [
+            (entry, None if entry.value is None else encode(entry.value, "A shared entry")) for entry in entries
+        ]
 
     def write(self, db: sqlite3.Connection) -> list[str | None]:
-        """Write each whose version is the one that is there; the answer is its new version, or None."""
-        return [self._replace(db, note, value) for note, value in self._notes]
+        """Write each entry whose version is the stored one; return for each its new version, or None if it differs."""
+        return [self._replace(db, entry, value) for entry, value in self._entries]
 
-    def _replace(self, db: sqlite3.Connection, note: StateEntry, value: bytes | None) -> str | None:
-        place = (self._shelf, note.name)
-        (there,) = db.execute(_SQL["version"], place).fetchone() or (ABSENT,)
-        if note.version != there:
+    def _replace(self, db: sqlite3.Connection, entry: StateEntry, value: bytes | None) -> str | None:
+        key = (self._namespace, entry.name)
+        (stored,) = db.execute(_SQL["version"], key).fetchone() or (ABSENT,)
+        if entry.version != stored:
             return None
         if value is None:
-            db.execute(_SQL["remove"], place)
+            db.execute(_SQL["remove"], key)
             return ABSENT
-        # By chance rather than counted: a counter would be one more page to write.
+        # Random, not counted: a counter would be one more page to write.
         version = secrets.token_hex(8)
-        db.execute(_SQL["write"], (*place, version, value))
+        db.execute(_SQL["write"], (*key, version, value))
         return version

@@ -13,16 +13,16 @@ _NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | r
 
 
 def statements(topic: str) -> dict[str, str]:
-    """The statements of `sql/<topic>.sql` by the name that heads each of them."""
+    """Return the statements of `sql/<topic>.sql`, by the name in the line above each."""
     return {name: text.strip() for name, text in _NAMED.findall(_SQL.joinpath(f"{topic}.sql").read_text("utf-8"))}
 
 
 def migrations() -> list[str]:
-    """The scripts that lead from an empty file to today's schema; the n-th makes version n."""
+    """Return the scripts that lead from an empty file to the newest schema; the n-th creates version n."""
     scripts = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda script: script.name)
     return [script.read_text("utf-8") for script in scripts]
 
 
 def json_list(values: Iterable[str] | Iterable[int] | None) -> str | None:
-    """A list as SQLite's `json_each` reads it."""
+    """Return the values as JSON for SQLite's `json_each`; None for None."""
     return None if values is None else msgspec.json.encode(list(values)).decode()

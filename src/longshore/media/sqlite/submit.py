@@ -1,4 +1,4 @@
-"""Submission: new jobs get a number, a lane and a place; known ones are left out."""
+"""Submission: give each new job a number and a lane; leave out jobs that are already known."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ROWS_AT_ONCE = 50
 
 Row = tuple[Any, ...]
 Origin = tuple[str, str, int]
-"""What a follow-on job goes back to: its parent's kind and key, and how many jobs there are up to the first."""
+"""The origin of a follow-on job: its parent's kind and key, and its depth (the number of its ancestors)."""
 
 
 class NewRows:
-    """Jobs on their way into the tables; what needs no look at them is done here, before the lock is taken."""
+    """A batch of jobs to add. The constructor does all work that does not read the tables, before the lock is taken."""
 
     def __init__(self, jobs: Sequence[NewJob], now: float, origins: Sequence[Origin] = ()) -> None:
-        """Where origins are given, there is one for each job."""
+        """Prepare the jobs; `origins` is empty or has one element per job."""
         self._jobs = jobs
         self._now = now
         self._origins = origins
@@ -40,7 +40,7 @@ class NewRows:
         self._payloads = [encode(job.payload, "A job's payload") for job in jobs]
 
     def write(self, db: sqlite3.Connection) -> int:
-        """Add the jobs that are not known yet, in order, and say how many those were."""
+        """Add the jobs that are not known yet, in order; return how many were added."""
         if not self._jobs:
             return 0
         first = next_job(db)
@@ -71,20 +71,20 @@ class NewRows:
 
 
 def next_job(db: sqlite3.Connection) -> int:
-    """The number that the next job gets; `add_jobs` takes numbers."""
+    """Return the number of the next job; `add_jobs` advances it."""
     (number,) = db.execute(_SQL["next_job"]).fetchone()
     return int(number)
 
 
 def find_lanes(db: sqlite3.Connection, jobs: Sequence[NewJob] | Sequence[Job]) -> dict[tuple[str, str, str], int]:
-    """The lane of each run, kind and partition that jobs have, made where there is none yet."""
+    """Return the lane of each run, kind and partition of the jobs; create the lanes that do not exist."""
     return {name: _lane(db, name) for name in {(job.run, job.kind, job.partition) for job in jobs}}
 
 
 def add_jobs(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> AbstractSet[int]:
     """Insert rows of `job` (number, lane, state, priority, host, …) and count them.
 
-    Returns the numbers of those left out because a job of that name is known.
+    Returns the numbers of the rows left out because a job with the same identity is known.
     """
     known: set[int] = set()
     if insert(db, statement, rows) != len(rows):
@@ -97,12 +97,12 @@ def add_jobs(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> Abs
 
 
 def without(jobs: AbstractSet[int], rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows that belong to none of these jobs; each row begins with the number of its job."""
+    """Return the rows that belong to none of these jobs; the first column of a row is its job's number."""
     return [row for row in rows if row[0] not in jobs] if jobs else rows
 
 
 def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
-    """Insert rows, many with each statement: a statement for each row costs a tenth more. Says how many were new."""
+    """Insert rows, `_ROWS_AT_ONCE` per statement (one per row takes 10 % longer); return how many were new."""
     if not rows:
         return 0
     values = f"({', '.join('?' * len(rows[0]))})"
@@ -117,7 +117,7 @@ def insert(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
 
 def _count(db: sqlite3.Connection, rows: Sequence[Row]) -> None:
     moves = Moves()
-    # One bound for all lanes of the batch: a head may be too low, and finding each lane's own would cost every job.
+    # One bound for all lanes of the batch: a head may be too low, and a bound per lane would cost time for every job.
     first, urgent = rows[0][0], min(map(itemgetter(3), rows))
     for (lane, state, host), number in Counter(map(itemgetter(1, 2, 4), rows)).items():
         moves.add(lane, state, number)
@@ -134,7 +134,7 @@ def _lane(db: sqlite3.Connection, name: tuple[str, str, str]) -> int:
 
 
 def identities(jobs: Sequence[NewJob] | Sequence[Job]) -> list[bytes]:
-    """What makes each job unique."""
+    """Return the identity of each job, by which it is unique in the queue."""
     digests = {names: _digest_of(names) for names in {(job.run, job.kind) for job in jobs}}
     return [_identity(digests[job.run, job.kind], job.key) for job in jobs]
 
@@ -144,10 +144,10 @@ def _digest_of(names: tuple[str, str]) -> blake2b:
 
 
 def _identity(names: blake2b, key: str) -> bytes:
-    """What makes a job unique: a digest of run, kind and key.
+    """Return a digest of run, kind and key, by which a job is unique.
 
-    The index of identities is the largest, and always written in random order; 16 bytes an entry keep it several
-    times smaller than the words themselves would, and 128 bits do not collide.
+    The index of identities is the largest one, and it is written in random order. With 16 bytes per entry it is several
+    times smaller than an index of the texts; a collision of 128 bits is practically impossible.
     """
     digest = names.copy()
     digest.update(key.encode())

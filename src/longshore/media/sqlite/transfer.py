@@ -1,4 +1,4 @@
-"""Taking over: jobs of another queue get a number and a lane here, and keep everything else they came with."""
+"""Transfer: jobs of another queue get a number and a lane here, and keep all their other data."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SETTLE = statements("settle")
 
 _ENDINGS = {State.COMPLETED: COMPLETED, State.FAILED: FAILED, State.CANCELLED: CANCELLED}
 _BEFORE_ANY_CLAIM = 0
-"""The epoch of a failure that came without the attempt it belongs to: the job shows it, the history does not."""
+"""The epoch of a failure that was transferred without its attempt: the job shows it, the history does not."""
 
 
 class CarriedRows:
-    """Jobs on their way from another queue into the tables; what needs no look at them is done before the lock."""
+    """A batch of transferred jobs. The constructor does all work that needs no read, before the lock is taken."""
 
     def __init__(self, carried: Sequence[Carried], now: float) -> None:
         self._jobs = [item.job for item in carried]
@@ -35,7 +35,7 @@ class CarriedRows:
         self._failures = [_failures(item) for item in carried]
 
     def write(self, db: sqlite3.Connection) -> int:
-        """Add the jobs that are not known yet, in order, and say how many those were."""
+        """Add the jobs that are not known yet, in order; return how many were added."""
         if not self._jobs:
             return 0
         lanes, first = find_lanes(db, self._jobs), next_job(db)

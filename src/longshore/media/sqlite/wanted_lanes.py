@@ -1,6 +1,6 @@
-"""The lanes that a claim may look into, as far as their rows tell: by priority, and by whether they have one host only.
+"""The lanes that match a claim, as their rows describe them: by priority, and by whether they have only one host.
 
-Usually they are few, and one statement reads them all. Where they are many, only those that matter are read.
+Usually they are few, and one statement reads them all. If they are many, only those that the search needs are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longshore.media.sqlite.pages import pages, steps
 from longshore.media.sqlite.statements import json_list, statements
 
 FEW = 20
-"""Lanes that are read at once. Stepping through any number of them costs about as much."""
+"""Maximum number of lanes that are read at once. The stepwise search costs about as much as reading this many."""
 
 _SQL = statements("wanted")
 _SQL = {name: text.replace("{wanted}", _SQL["wanted"]) for name, text in _SQL.items()}
@@ -31,42 +31,42 @@ class LaneRow(msgspec.Struct, frozen=True, array_like=True):
     partition: str
     head_priority: int
     head_job: int
-    """With the priority, a lower bound of its first ready job."""
+    """Together with `head_priority`, a lower bound of the lane's first ready job."""
     host: int | None
-    """The host of all its ready jobs, or None where there may be several."""
+    """The host of all its ready jobs; None if there may be several hosts."""
 
 
 class WantedLanes(Protocol):
-    """Lanes with something ready. What is said of one priority is said of the lanes whose heads have it."""
+    """Lanes with ready jobs. A `priority` parameter selects the lanes whose heads have that priority."""
 
     def next_priority(self, after: int) -> int | None:
-        """The most urgent priority behind this one."""
+        """Return the most urgent priority that is less urgent than `after`."""
 
     def mixed(self, priority: int) -> list[LaneRow]:
-        """Lanes that may hold several hosts."""
+        """Return the lanes that may hold several hosts."""
 
     def hosts(self, priority: int, after: int, until: int) -> Iterator[int]:
-        """The hosts of lanes that have one only, in order: those behind the one, up to and with the other."""
+        """Return the hosts of single-host lanes, in order: greater than `after` and at most `until`."""
 
     def of_host(self, priority: int, host: int) -> Iterator[LaneRow]:
-        """The lanes that have this host only, by their heads."""
+        """Return the lanes that have only this host, ordered by their heads."""
 
 
 class Filters:
-    """What a worker asked for, as parameters."""
+    """The filters of a `Want`, as SQL parameters."""
 
     def __init__(self, want: Want) -> None:
         self._values = {"run": want.run, "kinds": json_list(want.kinds), "partitions": json_list(want.partitions)}
 
     def lanes(self, db: sqlite3.Connection) -> WantedLanes:
-        """The lanes that match."""
+        """Return the lanes that match."""
         rows = db.execute(_SQL["lanes"], self._values | {"size": FEW + 1}).fetchall()
         return _FewLanes([LaneRow(*row) for row in rows]) if len(rows) <= FEW else _ManyLanes(db, self._values)
 
 
 class _FewLanes:
     def __init__(self, lanes: list[LaneRow]) -> None:
-        """They come by the priority, host and number of their heads."""
+        """Take lanes that are ordered by the priority, host and number of their heads."""
         self._lanes = lanes
 
     def next_priority(self, after: int) -> int | None:

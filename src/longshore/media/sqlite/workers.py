@@ -1,4 +1,4 @@
-"""Workers: one row for each live incarnation says until when its leases last; nobody touches jobs to keep them."""
+"""Workers: one row per live incarnation stores the deadline of all its leases, so that a renewal writes no job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from longshore.errors import CrashedError, Failure
 from longshore.extensions.presence import PresentWorker
 from longshore.lease import Held, WorkerId
-from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, sole
+from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, single_host
 from longshore.media.sqlite.statements import statements
 from longshore.queue import Reaped
 
@@ -18,37 +18,37 @@ _decode = msgspec.json.Decoder().decode
 
 
 SLACK = 1.0
-"""Seconds by which the clocks that two processes read may seem to run backwards without anyone having set them."""
+"""Seconds by which the clock may seem to run backwards between two processes although it was not set back."""
 
 
-def keep(db: sqlite3.Connection, worker: WorkerId, now: float, seconds: float) -> int:
-    """Let all leases of the worker last for so many seconds from now, and say its number."""
+def extend_leases(db: sqlite3.Connection, worker: WorkerId, now: float, seconds: float) -> int:
+    """Extend all leases of the worker until `seconds` seconds after `now`; return the worker's number."""
     (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, now + seconds, seconds)).fetchone()
     return int(number)
 
 
-def holdings(db: sqlite3.Connection, worker: int) -> list[Held]:
-    """The leases of a worker."""
+def held_leases(db: sqlite3.Connection, worker: int) -> list[Held]:
+    """Return the leases that a worker holds."""
     return [Held(str(number), epoch) for number, epoch in db.execute(_SQL["holdings"], (worker,))]
 
 
 def any_silent(db: sqlite3.Connection, now: float) -> bool:
-    """Whether a reap would find something to do: a worker whose time is over, or one whose time was set back."""
+    """Return whether a reap has work: a worker's deadline passed, or the clock was set back since it was written."""
     (found,) = db.execute(_SQL["any_silent"], {"now": now, "slack": SLACK}).fetchone()
     return bool(found)
 
 
 def reap(db: sqlite3.Connection, now: float) -> Reaped:
-    """Take everything from the workers whose time is over, and forget them."""
+    """Take all leases from the workers whose deadline passed, and delete their rows."""
     db.execute(_SQL["bring_near"], {"now": now, "slack": SLACK})
     returned = failed = 0
     moves = Moves()
     for worker, label in db.execute(_SQL["silent"], (now,)).fetchall():
-        for lane, again, number, priority, job, *hosts in db.execute(_SQL["lost"], (worker,)).fetchall():
-            if again:
+        for lane, has_attempts, number, priority, job, *hosts in db.execute(_SQL["lost"], (worker,)).fetchall():
+            if has_attempts:
                 returned += number
                 moves.move(lane, CLAIMED, READY, number)
-                moves.ready(lane, priority, job, sole(*hosts))
+                moves.ready(lane, priority, job, single_host(*hosts))
             else:
                 failed += number
                 moves.move(lane, CLAIMED, FAILED, number)
@@ -63,17 +63,17 @@ def reap(db: sqlite3.Connection, now: float) -> Reaped:
 
 
 def sign_in(db: sqlite3.Connection, worker: int, about: bytes) -> None:
-    """Put a worker on the roll, with these words in place of any it said before."""
+    """Register a worker as present; `about` replaces its earlier description."""
     db.execute(_SQL["sign_in"], (worker, about))
 
 
 def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
-    """Take a worker off the roll; what it holds it still holds."""
+    """Remove a worker from the registry; it keeps its leases."""
     db.execute(_SQL["sign_out"], (worker.label, worker.incarnation))
 
 
 def present(db: sqlite3.Connection, now: float) -> list[PresentWorker]:
-    """Those on the roll whose time is not over, by label."""
+    """Return the registered workers whose deadline has not passed, ordered by label."""
     return [
         PresentWorker(WorkerId(label, incarnation), _decode(about))
         for label, incarnation, about in db.execute(_SQL["present"], (now,))

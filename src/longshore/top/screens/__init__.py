@@ -1,1 +1,1 @@
-"""The figures on a terminal: one file a screen, and one for each part of it."""
+"""The screens of the dashboard: one file per screen, and one per widget."""

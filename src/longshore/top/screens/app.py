@@ -1,4 +1,4 @@
-"""The program: which screen is on, and when the queue is asked."""
+"""The application: it manages the screens and decides when the queue is read."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from longshore.top.screens.view import View
 from longshore.ui.words import printable
 
 EVERY, LONGEST = 1.0, 15.0
-"""Seconds between two looks: at a queue that answers at once, and at one that takes its time."""
+"""Seconds between two readings: of a queue that answers at once, and of a slow one."""
 _SHARE = 10
-"""Looking takes this part of the time at most, so that a watcher is no burden to those who work."""
+"""Readings take at most one part in `_SHARE` of the time, so that the dashboard does not slow down the workers."""
 
 
 class Top(App[None]):
-    """Looks at a queue until somebody leaves. Nothing is changed but what a person asks for and confirms."""
+    """Shows a queue until the user quits. It changes only what the user requests and confirms."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "top.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "quit", show=False, priority=True)]
 
     def __init__(self, queue: Queue, clock: Clock, *, where: str, run: str | None = None, folder: Path) -> None:
-        """`where` is the queue's name for people; `folder` the one in which workers of this machine keep their logs."""
+        """Take `where`, the queue's name for people, and `folder`, with the logs of this machine's workers."""
         super().__init__()
         self.queue = queue
         self.clock = clock
         self.folder = folder
         self.fault: BaseException | None = None
-        """What nobody expected and ended the program."""
+        """The unexpected error that ended the program."""
         self.looks = 0
-        """How many looks there were, good or bad."""
+        """The number of readings, successful or not."""
         self._where = where
         self._run = run
         self._hurry = asyncio.Event()
@@ -51,45 +51,45 @@ class Top(App[None]):
 
     @property
     def deeper(self) -> bool:
-        """Whether there is a screen below the one that is on."""
+        """Whether there is a screen below the current one."""
         return len(self.screen_stack) > 1
 
     def get_default_screen(self) -> Dashboard:
-        """The first screen."""
+        """Return the first screen."""
         return self._dashboard(self._run)
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Start to read the queue."""
         self.in_background(self._keep_looking())
 
     def on_unmount(self) -> None:
-        """Leave nothing under way."""
+        """Cancel all background tasks."""
         for task in self._tasks:
             task.cancel()
 
     def show(self, view: View) -> None:
-        """Put a screen on top."""
+        """Show a screen on top of the current one."""
         self.push_screen(view)
 
     def show_run(self, run: str) -> None:
-        """Look at one run."""
+        """Show the dashboard of one run."""
         self.show(self._dashboard(run))
 
     def action_help(self) -> None:
-        """Which keys there are."""
+        """Show the list of keys."""
         self.push_screen(Help())
 
     def hurry(self) -> None:
-        """Look now."""
+        """Read the queue now."""
         self._hurry.set()
 
     def said(self, entry: dict[str, Any]) -> None:
-        """Show what a part of the program had to say to its log."""
+        """Show a log entry of this process as a notification."""
         message = printable(str(entry.get("message", "")))
         self.call_later(self.notify, message, severity="warning", markup=False)
 
     def in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this beside the screen. What it raises ends the program, and is raised where that was started."""
+        """Run `work` in the background. If it raises, the program ends and `fault` has the error."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -128,6 +128,6 @@ class Top(App[None]):
             view.trouble(trouble)
 
     def _fatal_error(self) -> None:
-        # What the framework would print shows the values of variables, passwords among them.
+        # The framework's own report would print the values of variables, including passwords.
         self.fault = sys.exc_info()[1]
         self._close_messages_no_wait()

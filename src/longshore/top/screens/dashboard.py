@@ -1,4 +1,4 @@
-"""The first screen: a whole queue, or one run. Throughput, runs or kinds, workers, failures, hosts."""
+"""The first screen, of a whole queue or of one run: throughput, runs or kinds, workers, failures, hosts."""
 
 from __future__ import annotations
 
@@ -57,31 +57,31 @@ _HOSTS = (
 
 
 class Dashboard(View, inherit_bindings=False):
-    """How a queue stands, or one run of it."""
+    """The dashboard of a queue, or of one run."""
 
-    # All of them again, so that this one comes first.
+    # All bindings are listed again, so that `j` comes first.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("j", "jobs", "jobs"), *View.BINDINGS, *Screen.BINDINGS]
 
-    def __init__(self, lookout: FiguresReader, run: str | None, where: str) -> None:
+    def __init__(self, reader: FiguresReader, run: str | None, where: str) -> None:
         super().__init__()
-        self._lookout = lookout
+        self._reader = reader
         self._run = run
         self._where = where
         self._board: QueueFigures | None = None
 
     def body(self) -> Iterable[Widget]:
-        """The title, the picture and four tables."""
+        """Yield the title, the plot and four tables."""
         yield HeaderBar(self._where, self._run)
         yield Plot(id="plot")
         with Grid(id="tables"):
             yield Pane(_KINDS if self._run is not None else _RUNS, id="lanes", empty="no jobs yet")
-            yield Pane(_WORKERS, id="workers", empty="nobody is at work")
+            yield Pane(_WORKERS, id="workers", empty="no worker is present")
             yield Pane(_FAILURES, id="failures", empty="nothing failed")
             yield Pane(_HOSTS, id="hosts", empty="no job names a host")
 
     async def look(self) -> None:
-        """Look again, and show it."""
-        self._board = board = await self._lookout.look()
+        """Read the figures and show them."""
+        self._board = board = await self._reader.look()
         self.query_one(HeaderBar).show(board)
         plot = self.query_one(Plot)
         plot.border_title = "throughput"
@@ -91,10 +91,10 @@ class Dashboard(View, inherit_bindings=False):
             [_lane(lane, self._run is not None) for lane in board.lanes],
             f"runs {len(board.lanes):,}" if self._run is None else "kinds and partitions",
         )
-        there = [row for row in board.workers if not row.unseen]
-        workers.show([_worker(row, known=board.workers_known) for row in board.workers], f"workers {len(there):,}")
-        so_far = "" if board.failures_known else ", counted so far"
-        failures.show([_failure(kind) for kind in board.failures], f"failures by kind{so_far}")
+        present = [row for row in board.workers if not row.unseen]
+        workers.show([_worker(row, known=board.workers_known) for row in board.workers], f"workers {len(present):,}")
+        partial = "" if board.failures_known else ", partly counted"
+        failures.show([_failure(kind) for kind in board.failures], f"failures by kind{partial}")
         closed = sum(row.closed_for > 0 for row in board.hosts)
         hosts.show(
             [_host(row, known=board.hosts_known) for row in board.hosts],
@@ -102,12 +102,12 @@ class Dashboard(View, inherit_bindings=False):
         )
 
     def filtered(self, text: str) -> None:
-        """Narrow all tables."""
+        """Apply the filter to all tables."""
         for pane in self.query(Pane):
             pane.filter(text)
 
     def target(self) -> Target | None:
-        """The jobs of the line that is chosen, where the queue can select them."""
+        """Return the jobs of the selected line; None if the queue cannot select them."""
         focused, board = self.focused, self._board
         if not isinstance(focused, Pane) or focused.chosen is None or board is None:
             return None
@@ -121,7 +121,7 @@ class Dashboard(View, inherit_bindings=False):
         return None
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Look closer at the line that was chosen."""
+        """Open the details of the selected line."""
         board, key = self._board, event.row_key.value
         if board is None or key is None:
             return
@@ -133,12 +133,12 @@ class Dashboard(View, inherit_bindings=False):
             self.top.show(JobsView(wanted))
 
     def action_jobs(self) -> None:
-        """The jobs of what is looked at."""
+        """Show the jobs of this run, or of the queue."""
         name = "all jobs" if self._run is None else f"jobs of run {self._run}"
         self.top.show(JobsView(Wanted(title=name, selection=Selection(run=self._run))))
 
     def refocus(self) -> None:
-        """To the first table that has something."""
+        """Focus the first table that is not empty."""
         panes = list(self.query(Pane))
         next((pane for pane in panes if pane.chosen is not None), panes[0]).focus()
 
@@ -220,8 +220,8 @@ def _worker(row: WorkerRow, *, known: bool) -> PaneRow:
     if row.fleet:
         words.append(f"fleet {row.fleet}" + ("" if row.number is None else f" #{row.number}"))
     words += [" ".join(row.partitions)] if row.partitions else []
-    words += row.says
-    # A worker that holds something is told by it; what else it says is for those that do not.
+    words += row.details
+    # A worker that holds jobs shows only its oldest one; an idle worker shows its other fields.
     doing = words[0] if row.job else " · ".join(["idle", *words])
     return PaneRow(
         row.label, (cell(row.label), cell(jobs, "cyan"), cell(doing, "" if row.job else "dim"), cell("now", "dim"))
@@ -261,7 +261,7 @@ def _host(row: HostRow, *, known: bool) -> PaneRow:
 
 
 def _roughly(seconds: float) -> str:
-    """In one unit, rounded up: when to look again."""
+    """Return a duration in one unit, rounded up."""
     if seconds < 60:
         return f"{ceil(seconds)} s"
     return f"{ceil(seconds / 60)} min" if seconds < 6000 else f"{ceil(seconds / 3600)} h"

@@ -1,4 +1,4 @@
-"""What is asked and explained above the screen."""
+"""The dialogs: a question, and the help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 
 class Question(ModalScreen[bool]):
-    """A question that is answered with y or n; everything but y is no."""
+    """A question that is answered with y or n; every other key means no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "yes"),
@@ -27,42 +27,42 @@ class Question(ModalScreen[bool]):
         self._text = text
 
     def compose(self) -> ComposeResult:
-        """The question, and how to answer."""
+        """Yield the question and the possible answers."""
         with Vertical(id="dialog"):
             yield Static(Text(self._text), id="question")
             yield Static(Text.assemble(("y", "bold cyan"), " yes    ", ("n", "bold cyan"), " no"), id="answers")
 
     def action_answer(self, answer: bool) -> None:
-        """That was it."""
+        """Close the dialog with this answer."""
         self.dismiss(answer)
 
 
 _KEYS = (
-    ("tab, shift+tab", "the next table, the one before"),
+    ("tab, shift+tab", "the next table, the previous table"),
     ("↑ ↓", "another line"),
-    ("enter", "look closer: a run, the jobs of a line, one job"),
+    ("enter", "open: a run, the jobs of a line, one job"),
     ("escape", "back"),
-    ("/", "only lines with a text in them; empty shows all again"),
+    ("/", "show only lines that contain a text; an empty text shows all"),
     ("j", "the jobs themselves"),
-    ("r", "retry: the failed jobs of the line, with all attempts again"),
-    ("c", "cancel: unfinished jobs of the line are given up"),
-    ("q, Ctrl-C", "leave; the work goes on"),
+    ("r", "retry: the failed jobs of the line are pending again, with all attempts"),
+    ("c", "cancel: the unfinished jobs of the line are cancelled"),
+    ("q, Ctrl-C", "quit; the workers go on"),
 )
 _WORDS = (
-    ("seen", "when a worker was last there"),
-    ("waiting", "pending jobs of a host; ~ where only some were read"),
-    ("rate", "of a host: requests a second, learned from its answers"),
-    ("again", "jobs that failed so and wait for another attempt"),
+    ("seen", "when a worker was last present"),
+    ("waiting", "pending jobs of a host; ~ if only some were read"),
+    ("rate", "of a host: requests per second, learned from its responses"),
+    ("again", "jobs that failed like this and wait for a retry"),
 )
 
 
 class Help(ModalScreen[None]):
-    """Which keys there are."""
+    """The help: the keys, and the words on the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,question_mark,enter", "dismiss", "back")]
 
     def compose(self) -> ComposeResult:
-        """The keys, and the words on the screen that are not plain."""
+        """Yield the keys, and the words on the screen that need an explanation."""
         with VerticalScroll(id="dialog", classes="wide"):
             for title, pairs in (("Keys", _KEYS), ("Words", _WORDS)):
                 yield Static(Text(title, style="bold"))
@@ -71,7 +71,7 @@ class Help(ModalScreen[None]):
 
 
 def _listed(pairs: Iterable[tuple[str, str]]) -> Table:
-    """Names, and beside them what they mean, which is wrapped under itself."""
+    """Return a table of names and meanings."""
     listed = Table.grid(padding=(0, 2, 0, 0))
     listed.add_column(width=16, style="cyan")
     listed.add_column()

@@ -1,4 +1,4 @@
-"""The first lines of the screen: what is looked at, how far it is, and when it will be done."""
+"""The first lines of the screen: the name of the run or queue, its progress, and the time left."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class HeaderBar(Widget):
         self._board: QueueFigures | None = None
 
     def show(self, board: QueueFigures) -> None:
-        """It stands so."""
+        """Show these figures."""
         self._board = board
         self.refresh()
 
     def render(self) -> Text:
-        """The lines, as wide as the screen."""
+        """Return the lines, as wide as the screen."""
         width = self.size.width
         name = "all runs" if self._run is None else f"run {self._run}" if self._run else "jobs without a run"
         lines = [_spread(Text(one_line(name, width), style="bold"), Text(one_line(self._where, width), "dim"), width)]
@@ -50,11 +50,11 @@ def _bar(board: QueueFigures, width: int) -> Text:
         facts.append(rate(board.per_second))
     facts.append(_left(board))
     right = "  ".join(fact for fact in facts if fact)
-    room = max(width - len(right) - 2, 8)
-    filled = room * done // count.total
-    failed = min(-(-room * count.failed // count.total), filled)
+    cells = max(width - len(right) - 2, 8)
+    filled = cells * done // count.total
+    failed = min(-(-cells * count.failed // count.total), filled)
     bar = Text("━" * (filled - failed), style="green" if not count.remaining else "cyan")
-    bar.append("━" * failed, style="red").append("┄" * (room - filled), style="dim")
+    bar.append("━" * failed, style="red").append("┄" * (cells - filled), style="dim")
     return bar.append(f"  {right}", style="bold")
 
 
@@ -88,10 +88,10 @@ def _hint(board: QueueFigures) -> Text:
 
 
 def _spread(left: Text, right: Text, width: int) -> Text:
-    """One at each end of the line; the right one gives way."""
-    room = width - left.cell_len - 2
-    if room < 10:
+    """Return a line with one text at each end; the right one is truncated, or left out, if the line is too short."""
+    available = width - left.cell_len - 2
+    if available < 10:
         return left
     right = right.copy()
-    right.truncate(room, overflow="ellipsis")
+    right.truncate(available, overflow="ellipsis")
     return Text.assemble(left, " " * (width - left.cell_len - right.cell_len), right)

@@ -1,4 +1,4 @@
-"""The third screen: everything about one job, and what the logs say of it."""
+"""The third screen: all details of one job, and its log lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from longshore.ui.words import duration, moment, one_line, printable
 _LOGS_SHARE, _LOGS_EVERY = 20, 3.0
 _TRACEBACK = 15
 _LONGEST = 4000
-"""Letters of a payload or a result."""
+"""The most characters of a payload or a result that are shown."""
 
 
 class JobView(View):
@@ -39,13 +39,13 @@ class JobView(View):
         self._text = ""
 
     def body(self) -> Iterable[Widget]:
-        """The title, and a text to scroll in."""
+        """Yield the title, and a text that scrolls."""
         yield Static(Text(f"job {self._job_id}", style="bold"), id="title")
         with VerticalScroll(id="detail"):
             yield Static(id="text")
 
     async def look(self) -> None:
-        """Read it again, and show it."""
+        """Read the job and its logs, and show them."""
         self._detail = await detail_of(self.top.queue, self._job_id)
         clock = self.top.clock
         began = clock.monotonic()
@@ -56,12 +56,12 @@ class JobView(View):
         self._show()
 
     def filtered(self, text: str) -> None:
-        """Only lines with it."""
+        """Show only lines that contain the text."""
         self._text = text.lower()
         self._show()
 
     def target(self) -> Target | None:
-        """This job."""
+        """Return this job."""
         return Target(Selection(ids=frozenset({self._job_id})), f"job {self._job_id}")
 
     def _show(self) -> None:
@@ -70,20 +70,20 @@ class JobView(View):
         row = row_of(self._detail.job)
         title = Text.assemble((f"job {row.id}", "bold"), "  ", (one_line(row.what, 200), "dim"), no_wrap=True)
         self.query_one("#title", Static).update(title)
-        lines = list(_told(self._detail, self._logs).split("\n"))
+        lines = list(_text(self._detail, self._logs).split("\n"))
         if self._text:
             lines = [line for line in lines if self._text in line.plain.lower()]
-            lines = lines or [Text("No line has that text in it.", style="dim")]
+            lines = lines or [Text("No line contains this text.", style="dim")]
         self.query_one("#text", Static).update(Group(*map(_hanging, lines)))
 
 
 def _hanging(line: Text) -> Padding:
-    """What is too long for the screen goes on under where the line begins."""
+    """Return a line whose wrapped part has the same indent as its beginning."""
     indent = len(line.plain) - len(line.plain.lstrip(" "))
     return Padding(line[indent:], (0, 0, 0, indent))
 
 
-def _told(detail: Detail, logs: Iterable[LogPart]) -> Text:
+def _text(detail: Detail, logs: Iterable[LogPart]) -> Text:
     job = detail.job
     text = Text()
     for name, value in _facts(job).items():

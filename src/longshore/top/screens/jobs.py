@@ -1,4 +1,4 @@
-"""The second screen: jobs to choose one from."""
+"""The second screen: a list of jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longshore.top.screens.view import Target, View
 from longshore.ui.words import one_line
 
 _EVERY, _SHARE = 3.0, 20
-"""They are read again every so many seconds at most, and for this part of the time at most."""
+"""The jobs are read at most every `_EVERY` seconds, and for at most one part in `_SHARE` of the time."""
 _COLUMNS = (
     PaneColumn("id", 12, right=True, both_ends=True),
     PaneColumn("kind", 10),
@@ -30,7 +30,7 @@ STYLES = {State.FAILED: "red", State.COMPLETED: "green", State.CLAIMED: "cyan", 
 
 
 class JobsView(View):
-    """Some jobs: those of a run, a worker, a host, or a kind of failure."""
+    """The jobs of a run, a worker, a host or a kind of failure."""
 
     def __init__(self, wanted: Wanted) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class JobsView(View):
         self._again_at = float("-inf")
 
     def body(self) -> Iterable[Widget]:
-        """The title and the table."""
+        """Yield the title and the table."""
         yield Static(self._title("looking…"), id="title")
         yield Pane(_COLUMNS, id="jobs", empty="no such jobs")
 
     async def look(self) -> None:
-        """Read them again, if it is time."""
+        """Read the jobs again if that is due, and show them."""
         clock = self.top.clock
         began = clock.monotonic()
         if began < self._again_at:
@@ -53,31 +53,31 @@ class JobsView(View):
         found = await find(self.top.queue, self._wanted, text)
         ended = clock.monotonic()
         self._again_at = ended + max(_EVERY, _SHARE * (ended - began)) if text == self._text else float("-inf")
-        self.query_one("#title", Static).update(self._title(_said(found)))
+        self.query_one("#title", Static).update(self._title(_summary(found)))
         self.query_one(Pane).show([_line(row) for row in found.rows])
 
     def filtered(self, text: str) -> None:
-        """Search the queue for it."""
+        """Search the queue for jobs that contain the text."""
         if text != self._text:
             self._text = text
             self._again_at = float("-inf")
             self.top.hurry()
 
     def target(self) -> Target | None:
-        """The job that is chosen."""
+        """Return the selected job."""
         chosen = self.query_one(Pane).chosen
         return None if chosen is None else Target(Selection(ids=frozenset({chosen})), f"job {chosen}")
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Everything about it."""
+        """Show the details of the selected job."""
         if event.row_key.value:
             self.top.show(JobView(event.row_key.value))
 
-    def _title(self, said: str) -> Text:
-        return Text.assemble((one_line(self._wanted.title, 50), "bold"), "  ", (said, "dim"), no_wrap=True)
+    def _title(self, summary: str) -> Text:
+        return Text.assemble((one_line(self._wanted.title, 50), "bold"), "  ", (summary, "dim"), no_wrap=True)
 
 
-def _said(found: FoundJobs) -> str:
+def _summary(found: FoundJobs) -> str:
     if not found.more:
         return f"{len(found.rows):,}"
     if found.rows:

@@ -1,4 +1,4 @@
-"""A table that keeps its cursor on what it was on, while its lines come, change and go."""
+"""A table whose cursor stays on the same line while lines are added, changed and removed."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from textual.widgets import DataTable
 from longshore.ui.words import one_line
 
 _NARROWEST = 13
-"""What a column that takes what is left has at least, if it needs as much."""
+"""The least width that a flexible column gets, if it needs that much."""
 
 
 @dataclass(frozen=True)
 class PaneColumn:
-    """One column."""
+    """One column of a table."""
 
     name: str
     width: int | None = None
-    """At most so wide, and no wider than what stands in it; None takes what the others leave, and several share it."""
+    """The greatest width; the column is no wider than its contents. None shares the width that the others leave."""
     right: bool = False
     optional: bool = False
-    """Left out as long as nothing stands in it."""
+    """Hidden while all its cells are empty."""
     both_ends: bool = False
-    """Where it is too narrow, the middle is left out rather than the end."""
+    """If a text is too long, its middle is left out, not its end."""
 
 
 @dataclass(frozen=True)
 class PaneRow:
-    """One line: a name that stays, and a cell for each column."""
+    """One line: a stable key, and a cell for each column."""
 
     key: str
     cells: tuple[Text, ...]
 
     def contains(self, text: str) -> bool:
-        """Whether the text occurs in a cell."""
+        """Return whether a cell contains the text."""
         return any(text in cell.plain.lower() for cell in self.cells)
 
 
 def cell(text: str, style: str = "") -> Text:
-    """Text of others, or of ours, as it may stand in a cell: one line, no orders to the terminal."""
+    """Return any text as a cell: on one line, without control characters."""
     return Text(one_line(text, 500), style=style, no_wrap=True)
 
 
 class Pane(DataTable[Text]):
-    """Lines to choose from."""
+    """A table with a line cursor and a filter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "look", key_display="enter")]
 
@@ -67,25 +67,25 @@ class Pane(DataTable[Text]):
 
     @property
     def chosen(self) -> str | None:
-        """The key of the line the cursor is on; None where there is none."""
+        """The key of the line under the cursor; None if there is no line."""
         if not self._shown or not 0 <= self.cursor_row < len(self._shown):
             return None
         return self._shown[self.cursor_row].key
 
     def show(self, lines: Sequence[PaneRow], title: str = "") -> None:
-        """The lines are these now."""
+        """Show these lines."""
         self.border_title = title or None
         self._lines = tuple(lines)
         self._known = True
         self._fill()
 
     def filter(self, text: str) -> None:
-        """Only lines in which this text occurs."""
+        """Show only lines that contain this text."""
         self._text = text.lower()
         self._fill()
 
     def on_resize(self, event: Resize) -> None:
-        """Lay the columns out anew."""
+        """Lay out the columns for the new size."""
         del event
         self._widest.clear()
         self._fill()
@@ -134,28 +134,28 @@ class Pane(DataTable[Text]):
         return [_fitted(line.cells[index], self._all_columns[index], width) for index, width in self._laid_out]
 
     def _layout(self, lines: Sequence[PaneRow]) -> tuple[tuple[int, int], ...]:
-        """The columns that are shown, by their place, and how wide each is without the space behind it."""
+        """Return the index and the width of each visible column, without the space after it."""
         for index, column in enumerate(self._all_columns):
             longest = max((line.cells[index].cell_len for line in lines), default=0)
             if longest or not column.optional:
-                # They grow and do not shrink again, so that nothing jumps about.
+                # Columns only grow, so that the layout does not jump.
                 self._widest[index] = max(len(column.name), longest, self._widest.get(index, 0))
         shown = [(index, column) for index, column in enumerate(self._all_columns) if index in self._widest]
         widths = {index: min(self._widest[index], column.width) for index, column in shown if column.width is not None}
-        room = self.scrollable_content_region.width - len(shown) - sum(widths.values())
+        available = self.scrollable_content_region.width - len(shown) - sum(widths.values())
         sharing = sorted((index for index, _ in shown if index not in widths), key=self._widest.__getitem__)
-        for place, index in enumerate(sharing):
-            # Those that need little get it, as long as enough is left for the others, and an even share at least.
-            left = len(sharing) - place
-            kept = sum(min(self._widest[other], _NARROWEST) for other in sharing[place + 1 :])
-            most = room if left == 1 else min(self._widest[index], max(room - kept, room // left))
+        for position, index in enumerate(sharing):
+            # A column gets the width it needs if enough is left for the others, and at least an equal share.
+            left = len(sharing) - position
+            reserved = sum(min(self._widest[other], _NARROWEST) for other in sharing[position + 1 :])
+            most = available if left == 1 else min(self._widest[index], max(available - reserved, available // left))
             widths[index] = max(most, 1)
-            room -= widths[index]
+            available -= widths[index]
         return tuple((index, widths[index]) for index, _ in shown)
 
 
 def _fitted(text: Text, column: PaneColumn, width: int) -> Text:
-    """The text in so many letters, and a space."""
+    """Return the text truncated or padded to `width` cells, and a space."""
     fitted = text.copy()
     if column.both_ends and text.cell_len > width:
         begin = (width - 1) // 2

@@ -1,4 +1,4 @@
-"""Throughput over time, as a picture of blocks."""
+"""A plot of the throughput over time."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LABEL = len("59.9/min ")
 
 
 class Plot(Widget):
-    """Jobs a second, the oldest left and now at the right."""
+    """Jobs per second over time, the oldest at the left."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
         self._spans: tuple[ThroughputSpan, ...] = ()
 
     def show(self, spans: tuple[ThroughputSpan, ...]) -> None:
-        """The past is this now."""
+        """Show these spans."""
         self._spans = spans
         self.refresh()
 
     def render(self) -> Text:
-        """The picture, as large as there is room."""
+        """Return the plot in the size of the widget."""
         width, height = self.size.width - _LABEL, self.size.height - 1
         if width < 10 or height < 1:
             return Text()
         back, columns = columns_of(self._spans, width)
         if not back:
-            return Text("How fast it goes is known in a moment.", style="dim")
+            return Text("The throughput is shown in a moment.", style="dim")
         most = max((value for value in columns if value is not None), default=0.0)
         picture = Text(no_wrap=True)
         for line in range(height, 0, -1):
@@ -46,7 +46,7 @@ class Plot(Widget):
 
 
 def _block(value: float | None, most: float, line: int, height: int) -> str:
-    """What stands in this line, counted from below, of a column."""
+    """Return the character of a column in this line, counted from below."""
     if not value or not most:
         return "▁" if value is not None and line == 1 else " "
     eighths = max(round(value / most * height * 8), 1) - (line - 1) * 8

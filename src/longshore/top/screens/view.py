@@ -1,4 +1,4 @@
-"""What every screen has: figures that are looked at again, a line for troubles, a filter, retry and cancel."""
+"""The base of every screen: periodic reading, a line for errors, a filter, retry and cancel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Target:
-    """Jobs that a person means: how the queue selects them, and what they are called."""
+    """The jobs that the user selected: their selection on the queue, and their name."""
 
     def __init__(self, selection: Selection, name: str) -> None:
         self.selection = selection
@@ -46,56 +46,56 @@ class View(Screen[None]):
 
     @property
     def top(self) -> Top:
-        """The program."""
+        """The application."""
         return cast("Top", self.app)
 
     def body(self) -> Iterable[Widget]:
-        """What is between the title and the last lines."""
+        """Yield the widgets above the filter and the footer."""
         raise NotImplementedError
 
     async def look(self) -> None:
-        """Ask the queue, and show what it says. Raises what the queue raises."""
+        """Read the queue and show the result. Raises the queue's errors."""
         raise NotImplementedError
 
     def target(self) -> Target | None:
-        """The jobs that retry and cancel would change; None where nothing is chosen."""
+        """Return the jobs that retry and cancel would change; None if nothing is selected."""
         raise NotImplementedError
 
     def filtered(self, text: str) -> None:
-        """Only what has this text in it is wanted now."""
+        """Apply a filter: show only lines that contain this text."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        """The body, and below it the filter, troubles and keys."""
+        """Yield the body, and below it the filter, the error line and the keys."""
         yield from self.body()
-        yield Input(placeholder="only lines with this text; enter keeps it, escape drops it", id="filter")
+        yield Input(placeholder="only lines with this text; enter keeps it, escape removes it", id="filter")
         yield Static(id="trouble")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Ask for figures as soon as there is a place for them."""
+        """Read the figures as soon as the screen is laid out."""
         self.call_after_refresh(self.top.hurry)
 
     def trouble(self, text: str) -> None:
-        """Say what is wrong, or with an empty text that nothing is."""
+        """Show an error, or hide the line if the text is empty."""
         line = self.query_one("#trouble", Static)
         line.update(Text(printable(text), no_wrap=False))
         line.display = bool(text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There is a way back from all but the first screen, and from a filter."""
+        """Enable `back` on all screens but the first, and while a filter is open."""
         del parameters
         return action != "back" or self.top.deeper or bool(self.query_one("#filter", Input).display)
 
     def action_filter(self) -> None:
-        """Begin to write a filter."""
+        """Open the filter."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
         self.refresh_bindings()
 
     def action_back(self) -> None:
-        """Drop the filter; without one, leave this screen for the one before."""
+        """Remove the filter; without one, return to the previous screen."""
         field = self.query_one("#filter", Input)
         if field.display:
             field.value = ""
@@ -108,24 +108,24 @@ class View(Screen[None]):
             self.top.hurry()
 
     def refocus(self) -> None:
-        """Give the keys back to the body."""
+        """Focus the body."""
         self.focus_next("Pane, VerticalScroll")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow while it is written."""
+        """Apply the filter while the user types."""
         self.filtered(event.value.strip())
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stands; an empty one is none."""
+        """Keep the filter; hide the field if it is empty."""
         event.input.display = bool(event.value.strip())
         self.refocus()
         self.refresh_bindings()
 
     def action_change(self, verb: str) -> None:
-        """Retry or cancel what is chosen, after a question."""
+        """Retry or cancel the selected jobs, after a question."""
         target = self.target()
         if target is None:
-            self.notify(f"There is nothing to {verb} here: choose a run, a kind of failure or a job.", markup=False)
+            self.notify(f"There is nothing to {verb} here: select a run, a kind of failure or a job.", markup=False)
             return
         self.top.in_background(self._change(BulkChange(verb), target))
 

@@ -1,13 +1,13 @@
--- The layout: what is written often is narrow, and what is wide is written once.
+-- The layout: tables that are written often are narrow, and wide rows are written once.
 --
---   job      what was submitted; written once, and again only when an attempt did not complete
---   ready    one narrow row for each job that can be claimed now; deleted by the claim
---   delayed  the same for jobs whose time has not come, so that no claim ever steps over them
---   batch    one row for each claim of which something is still held: the jobs, and the epoch of each
---   worker   one row for each live incarnation: its deadline is the deadline of all it holds
---   done     one row for each finished job, with its result
---   attempt  one row for each attempt that failed or expired
---   tally    what each transaction changed in the counts; folded into `lane_count` now and then
+--   job      the submitted jobs; written once, and again only when an attempt did not complete
+--   ready    one narrow row per job that can be claimed now; deleted by the claim
+--   delayed  the same for jobs that are not due yet, so that no claim ever scans them
+--   batch    one row per claim that still holds jobs: the jobs, and the epoch of each
+--   worker   one row per live incarnation: its deadline is the deadline of all its leases
+--   done     one row per finished job, with its result
+--   attempt  one row per attempt that failed or expired
+--   tally    the change of the counters by each transaction; `fold` adds them to `lane_count` from time to time
 --
 -- A job is in exactly one of ready, delayed, the array of one batch, and done.
 -- There are no foreign keys on the hot tables: each would cost a lookup and a lock for every job.
@@ -32,15 +32,15 @@ create table job (
   lane          int not null,
   priority      int not null,
   max_attempts  int not null,
-  attempts      int not null default 0,  -- without the attempt that completed it
-  epoch         int not null default 0,  -- without the claim that holds it now or completed it
+  attempts      int not null default 0,  -- does not count the attempt that completed it
+  epoch         int not null default 0,  -- does not count the claim that holds it now or completed it
   submitted_at  timestamptz not null default clock_timestamp(),
   not_before    timestamptz,
   digest        bytea not null,
   key           text collate "C" not null,
   host          text collate "C" not null,
   payload       json not null,
-  -- The first half of the key's SHA-256 stands for the key: a third of the index, whatever the key's length.
+  -- The first half of the key's SHA-256 replaces the key: a third of the index size, for keys of any length.
   constraint job_by_key unique (family, digest)
 ) with (fillfactor = 95);
 
@@ -48,10 +48,10 @@ create table ready (
   family    int not null,
   lane      int not null,
   priority  int not null,
-  epoch     int not null,  -- the one the next claim will have
+  epoch     int not null,  -- the epoch of the next claim
   job       bigint not null
 ) with (
-  -- Rows live for moments. Vacuum often and without pause; never analyze, for every plan here is pinned.
+  -- Rows are short-lived. Vacuum often and without pause; never analyze, because every plan on this table is pinned.
   autovacuum_vacuum_scale_factor = 0.02,
   autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_insert_scale_factor = 0.05,
@@ -79,8 +79,8 @@ create table worker (
 
 create table batch (
   id      bigint generated always as identity primary key,
-  -- The one foreign key that matters: a claim locks its worker's row, so that a reaper can never remove the worker
-  -- of a batch that is just being made.
+  -- The only foreign key: a claim locks its worker's row, so that a reaper cannot delete the worker while the claim
+  -- inserts a batch.
   worker  int not null references worker,
   jobs    bigint[] not null,
   epochs  int[] not null,
@@ -129,7 +129,7 @@ create table tally (
   cancelled  int[] not null
 ) with (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.2, autovacuum_vacuum_cost_delay = 0);
 
--- Every job with the state it is in. What is neither held nor done is pending.
+-- Every job with its state. A job that is neither in a batch nor done is pending.
 create view known as
 select
   j.id, f.run, f.kind, l.partition, j.key, j.payload, j.priority, j.host, j.max_attempts, j.submitted_at,

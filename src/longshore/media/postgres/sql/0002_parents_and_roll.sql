@@ -1,13 +1,13 @@
--- Where a follow-on job came from, and what a live worker says of itself.
+-- The parent of a follow-on job, and the description of a live worker.
 
 alter table job
   add column parent   json,  -- the kind and key of the job whose settlement submitted this one
   add column depth    int not null default 0,
-  add column failure  json;  -- of a job that was taken over with its last failure and without its history
+  add column failure  json;  -- of a job that was transferred with its last failure but without its history
 
-alter table worker add column about json;  -- null where the worker is not on the roll
+alter table worker add column about json;  -- null if the worker is not registered as present
 
--- Functions whose arguments or columns change; they are written anew right after this. A new schema has none yet.
+-- Functions whose arguments or columns change; they are created again right after this. A new schema has none yet.
 drop function if exists claim(text, text, float8, int, text, text[], text[], int[], int[], bigint[]);
 drop function if exists renew(text, text, float8);
 drop function if exists add_jobs(int[], int[], int[], text[], json[], int[], text[], float8[], int[]);

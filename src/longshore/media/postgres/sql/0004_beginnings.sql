@@ -1,3 +1,3 @@
--- Where a family begins: every job of it has a greater id. So who looks for a run's jobs steps over none that were
--- submitted before it. 0 where nobody took note.
+-- A lower bound of a family's job ids: each of its jobs has a greater id. So a search for a run's jobs skips all jobs
+-- that were submitted before it. 0 if unknown.
 alter table family add column since bigint not null default 0;

@@ -1,4 +1,4 @@
--- Bring jobs whose time has come to where claims look. Returns how many.
+-- Move due jobs from `delayed` to `ready`. Returns how many.
 create or replace function promote(at timestamptz) returns bigint language sql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
@@ -14,8 +14,8 @@ as $$
   select count(*) from moved
 $$;
 
--- The families that may have something for this run and these kinds. Without a run it hops from one family with
--- ready jobs to the next, so that the runs that are over cost nothing.
+-- Return the families that may have jobs of this run and these kinds. Without a run it steps from one family with
+-- ready jobs to the next, so that finished runs cost nothing.
 create or replace function families_wanted(wanted_run text, wanted_kinds text[]) returns int[] language plpgsql
 set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -36,7 +36,8 @@ begin
 end
 $$;
 
--- The lanes of these families and partitions. Each is looked up by its whole name; a join would search by family alone.
+-- Return the lanes of these families and partitions. Each is looked up by its full name; a join would search by family
+-- only.
 create or replace function lanes_wanted(families int[], wanted_partitions text[]) returns int[] language plpgsql
 set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
@@ -47,8 +48,8 @@ begin
 end
 $$;
 
--- How many pages of what waits this session has read, as far as its statistics were not handed in yet: of use before and
--- after something in one transaction.
+-- Return how many pages of `ready` this session has read, according to the statistics that it has not reported yet.
+-- Only the difference of two calls in one transaction is meaningful.
 create or replace function pages_read() returns bigint language plpgsql
 as $$
 begin
@@ -57,13 +58,13 @@ begin
 end
 $$;
 
--- Take up to `wanted` jobs for a worker: pick and lock, delete from ready, write down who holds them.
+-- Claim up to `wanted` jobs for a worker: choose and lock them, delete them from `ready`, and insert a batch.
 --
--- Without a partition filter the lines picked from are families, with one they are lanes; each has an index in exactly
--- the order of the claim, so that neither the backlog nor other people's partitions are ever stepped over.
--- `unwanted` are the numbers of hosts to pass over, sorted; `behind` is the host behind which the turns begin, and `turn`
--- the one that had the last. `mark_…`, where given, are the only places to look at, each from a job on.
--- `looked` is how long the looking took, in seconds, and `pages`, where they are `counted`, how many it read.
+-- Without a partition filter the searched lines are families, with one they are lanes; each has an index in exactly the
+-- order of the claim, so that a claim skips over neither the backlog nor the jobs of other partitions.
+-- `unwanted` are the numbers of excluded hosts, sorted; `behind` is the host after which the turns begin, and `turn`
+-- the host that had the last turn. `mark_…`, if given, are the only strands to search, each from a job on.
+-- `looked` is the duration of the search in seconds, and `pages`, if `counted`, the number of pages it read.
 create or replace function claim(
   worker_incarnation text, worker_label text, lease float8, wanted int,
   wanted_run text, wanted_kinds text[], wanted_partitions text[],
@@ -90,8 +91,8 @@ begin
   if not found then
     insert into worker as w (incarnation, label, deadline) values (worker_incarnation, worker_label, until)
       on conflict (incarnation) do update set deadline = excluded.deadline returning * into holder;
-  -- A busy worker claims hundreds of times a second. Its row is written when that moves the deadline by more than a
-  -- fiftieth, or the versions of one row would pile up for as long as somebody holds an old snapshot.
+  -- A busy worker claims hundreds of times a second. Its row is written only when that moves the deadline by more than
+  -- a fiftieth of the lease; otherwise dead versions of the row would accumulate while any old snapshot is open.
   elsif abs(extract(epoch from holder.deadline - until)) > lease / 50 then
     update worker w set deadline = until where w.id = holder.id;
   end if;
@@ -125,7 +126,7 @@ begin
     pages := pages_read() - pages;
   end if;
 
-  -- The rows are locked, so their addresses hold.
+  -- The rows are locked, so their addresses stay valid.
   delete from ready r where r.ctid = any (got.addresses);
   insert into batch as b (worker, jobs, epochs, lanes) values (holder.id, got.jobs, got.epochs, got.lanes)
     returning b.id into made;
@@ -142,7 +143,7 @@ begin
 end
 $$;
 
--- Whether something can be claimed now, and if not, in how many seconds the next delayed job is due.
+-- Return whether a job can be claimed now, and if not, in how many seconds the next delayed job is due.
 create or replace function claimable(
   wanted_run text, wanted_kinds text[], wanted_partitions text[], unwanted bigint[],
   out ready_now bool, out due_in float8
@@ -163,7 +164,7 @@ begin
   else
     ready_now := any_by_lane(lanes_wanted(lines, wanted_partitions), unwanted);
   end if;
-  -- The next of all: whoever wakes for a job it does not want looks again and sleeps on.
+  -- The next of all delayed jobs: a process that wakes up for a job it does not want reads again and sleeps on.
   select date_part('epoch', d.due - at) into due_in from delayed d where d.due > at order by d.due limit 1;
 end
 $$;

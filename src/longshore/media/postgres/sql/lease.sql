@@ -1,5 +1,5 @@
--- Extend all leases of a worker in one write, and say what it holds. `words`, where given, are what it says of itself,
--- and put it on the roll.
+-- Extend all leases of a worker in one write, and return the jobs that it holds. `words`, if given, is the worker's
+-- description, and registers it as present.
 create or replace function renew(worker_incarnation text, worker_label text, lease float8, words json)
 returns table (job bigint, epoch int) language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
@@ -17,14 +17,14 @@ begin
 end
 $$;
 
--- Take a worker off the roll; its leases stay.
+-- Remove a worker from the registry; it keeps its leases.
 create or replace function sign_out(worker_incarnation text) returns void language sql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
   update worker set about = null where incarnation = worker_incarnation
 $$;
 
--- The workers on the roll that are alive.
+-- Return the registered workers that are alive.
 create or replace function present() returns table (label text, incarnation text, about json) language sql stable
 set search_path from current set jit = off
 as $$
@@ -32,7 +32,7 @@ as $$
   order by w.label, w.incarnation
 $$;
 
--- Bring back what silent workers held. A worker that claims or renews at this moment has its row locked and is alive.
+-- Take back the jobs of silent workers. A worker that claims or renews at this moment has its row locked and is alive.
 create or replace function reap(out returned int, out failed int) language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
@@ -59,7 +59,7 @@ begin
       failed := failed + ended.failed;
       delete from batch where id = b.id;
     end loop;
-    -- A batch that somebody is settling at this moment is left, and its worker with it.
+    -- A batch that another transaction is settling at this moment is kept, and so is its worker.
     select exists (select from batch where worker = w.id) into held_on;
     if not held_on then
       delete from worker where id = w.id;

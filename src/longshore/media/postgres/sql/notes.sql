@@ -1,4 +1,4 @@
--- What lies on a shelf, by name: all of it, or what has one of these names; and what time it is.
+-- Return the entries of a namespace (`shelf`), ordered by name: all, or only those with these names; and the time.
 create or replace function read_notes(
   wanted_shelf text, wanted_names text[], out at float8, out names text[], out versions text[], out contents json[]
 ) language plpgsql
@@ -16,8 +16,8 @@ begin
 end
 $$;
 
--- Write notes, each where its version is the one that is there: '' for none. A null takes the note away.
--- Returns the new versions in the order given, '' for what was taken away and null where another was faster.
+-- Compare-and-swap entries: write each one whose version is the stored one ('' if there is none). A null value deletes
+-- it. Returns the new versions in the given order: '' for a deleted entry, null if the stored version was another one.
 create or replace function write_notes(on_shelf text, names text[], versions text[], contents json[])
 returns text[] language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan set enable_seqscan = off
@@ -27,7 +27,7 @@ declare
   given record;
   made text;
 begin
-  -- By name, so that two who write the same notes never wait for each other in a circle.
+  -- Ordered by name, so that two transactions that write the same entries cannot deadlock.
   for given in
     select u.* from unnest(names, versions, contents) with ordinality u (name, version, value, position) order by 1
   loop

@@ -1,4 +1,4 @@
--- Note finished jobs that began to count or ceased to: `cancelled` and `failed` are what is added to each lane.
+-- Record in `tally` how the number of finished jobs changed: `cancelled` and `failed` are added to each lane.
 create or replace function note(
   lane_ids int[], remaining_each int, completed_each int[], failed_each int[], cancelled_each int[]
 ) returns void language sql
@@ -16,7 +16,7 @@ as $$
     having count(*) > 0
 $$;
 
--- Failed and cancelled jobs among these become pending, with all their attempts. Returns how many.
+-- Make the failed and cancelled jobs among these pending again, with no attempt used. Returns how many.
 create or replace function retry_jobs(ids bigint[]) returns int language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
@@ -42,7 +42,7 @@ begin
 end
 $$;
 
--- Pending and claimed jobs among these become cancelled. Returns how many.
+-- Cancel the pending and claimed jobs among these. Returns how many.
 create or replace function cancel_jobs(ids bigint[]) returns int language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$
@@ -53,7 +53,7 @@ declare
   taken bigint[];
   total int := 0;
 begin
-  -- A job may be claimed, or given back, while we look: so look for waiting ones before and after.
+  -- A job may be claimed or given back during this function, so pending jobs are searched both before and after.
   for round in 1..2 loop
     with waiting as (
       delete from ready r using job j
@@ -111,7 +111,7 @@ begin
 end
 $$;
 
--- Finished jobs among these are removed with all that belongs to them. Returns how many.
+-- Delete the finished jobs among these with all their rows. Returns how many.
 create or replace function prune_jobs(ids bigint[]) returns int language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
 as $$

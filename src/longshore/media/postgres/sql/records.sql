@@ -1,8 +1,7 @@
--- The records that handlers emitted: a row for each job, so that what a later attempt found takes the place of what an
--- earlier one did, whole. The view `record` shows what counts, a row for each record.
+-- The records that handlers emitted: one row per job, so that the records of a later attempt replace those of an
+-- earlier one as a whole. The view `record` shows the valid records, one row per record.
 --
--- As json and in columns of its own, never looked into here: jsonb, and every operator, refuses \u0000, which pages do
--- contain.
+-- Stored as json and never parsed here: jsonb and all JSON operators refuse \u0000, which pages do contain.
 create table if not exists emitted (
     run text not null,
     kind text not null,
@@ -18,10 +17,10 @@ create table if not exists emitted (
     primary key (run, kind, key, job)
 );
 
--- Serves the marks, and the question which attempts have none.
+-- Serves the marking of attempts as settled, and the search for unsettled attempts.
 create index if not exists emitted_unsettled on emitted (job) where not settled;
 
--- Of a job that was removed and submitted again, the later one counts.
+-- If a job was pruned and submitted again, only the records of the later job are valid.
 create or replace view record as
 select e.run, e.kind as job_kind, e.key, e.epoch, (r.n - 1)::int as n, r.kind, r.data
 from emitted e, unnest(e.kinds, e.data) with ordinality as r (kind, data, n)
@@ -31,9 +30,9 @@ where e.settled
         where l.run = e.run and l.kind = e.kind and l.key = e.key and l.settled and l.written_at > e.written_at
     );
 
--- Keep the records of attempts, and mark others as settled; all or nothing, and safe to repeat. An attempt older than
--- the one that is there changes nothing. The records of all attempts come in one row; `lasts` says where each one's end.
--- A mark may be for an attempt of the same call.
+-- Write the records of attempts, and mark attempts as settled; atomic and safe to repeat. An attempt older than the
+-- stored one changes nothing. The records of all attempts come in one array; `lasts` has the last position of each.
+-- An attempt may be written and marked in the same call.
 create or replace function keep_records(
     runs text[], kinds_ text[], keys text[], jobs text[], epochs bigint[], revisions int[], rejected_ json[], lasts int[],
     record_kinds text[], record_data json[], settled_jobs text[], settled_epochs bigint[]
@@ -47,7 +46,7 @@ begin
         from unnest(runs, kinds_, keys, jobs, epochs, revisions, rejected_, lasts)
             with ordinality as u (run, kind, key, job, epoch, revision, rejected, last, n)
     ) a
-    -- In one order for all, so that two who write the same jobs wait for one another instead of both.
+    -- Always in the same order, so that two transactions that write the same jobs cannot deadlock.
     order by a.run, a.kind, a.key, a.job
     on conflict (run, kind, key, job) do update set
         epoch = excluded.epoch,

@@ -1,12 +1,13 @@
--- Which jobs are selected, and what they are.
+-- Find the selected jobs, and read them.
 --
--- Each state is looked for where its jobs are: pending ones in ready and delayed, claimed ones in the batches, finished
--- ones in done. So what is asked for is found at once, whatever lies in front of it. Statements are put together from
--- what is asked. Their arguments are always $1 the families, $2 the lanes, $3 the pattern of an error, $4 an age in
--- seconds, $5 the id behind which to look, $6 the size of the page, and $7 what the statement says.
+-- Each state is searched in its own tables: pending jobs in ready and delayed, claimed jobs in the batches, finished
+-- jobs in done. So no search skips over jobs in other states. Statements are assembled from the conditions of the
+-- selection. Their arguments are always $1 the families, $2 the lanes, $3 the pattern of an error, $4 an age in
+-- seconds, $5 the id after which the page begins, $6 the size of the page, and $7 an argument that depends on the
+-- statement.
 
--- The jobs that wait, of these families and lanes (null is all), oldest first: the first `most` of them behind `after`.
--- There is no index by age alone, for it would cost every submission: this reads all that waits, from end to end.
+-- Return pending jobs of these families and lanes (null is all), oldest first: the first `most` of them after `after`.
+-- No index orders them by age alone (each submission would pay for it), so this reads all pending jobs.
 create or replace function waiting_ids(families int[], lanes int[], after bigint, most int) returns setof bigint
 language sql stable
 set search_path from current set jit = off set enable_indexscan = off set enable_bitmapscan = off
@@ -17,8 +18,8 @@ as $$
   order by w.job limit most
 $$;
 
--- A page of what is pending. Mostly it is near: so it is looked for among the next ids first, and only what is missing then
--- among all that waits. `narrow` and `checks` are conditions on a job j.
+-- Return a page of pending jobs. Usually they are near, so the next ids are searched first, and all pending jobs only
+-- if the page is not full then. `narrow` and `checks` are conditions on a job j.
 create or replace function pending_ids(
   narrow text, checks text, families int[], lanes int[], error_like text, older_than float8, after bigint, page int
 ) returns bigint[] language plpgsql stable
@@ -47,7 +48,7 @@ begin
 end
 $$;
 
--- The ids of a page of the jobs selected, oldest first.
+-- Return the ids of a page of the selected jobs, oldest first.
 create or replace function selected_ids(
   wanted_run text, ids bigint[], wanted_kinds text[], wanted_partitions text[], states text[], error_like text,
   older_than float8, after bigint, page int
@@ -55,7 +56,7 @@ create or replace function selected_ids(
 set search_path from current set jit = off set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
 as $$
 declare
-  small constant int := 1000;  -- a run of so many jobs is looked through whole, wherever they lie
+  small constant int := 1000;  -- a run with at most this many jobs is read completely
   families int[];              -- null is all
   lanes int[];                 -- the same
   start bigint := after;
@@ -71,7 +72,7 @@ begin
       where (wanted_run is null or f.run = wanted_run) and (wanted_kinds is null or f.kind = any (wanted_kinds)));
     start := greatest(after, (select min(f.since) from family f where f.id = any (families)));
     narrow := ' and j.family = any ($1)';
-    -- Asked for without their ids, which an index alone can say.
+    -- Without a list of ids, an index alone can answer this.
     if ids is null and not exists (
       select from unnest(families) f (id)
       cross join lateral (select from job j where j.family = f.id order by j.digest limit small + 1) s
@@ -95,7 +96,7 @@ begin
       where lower(k.failure ->> 'error_type') ~ $3 or lower(k.failure ->> 'message') ~ $3
         or lower(coalesce(k.failure ->> 'exception', '')) ~ $3
         or lower(regexp_replace(coalesce(k.failure ->> 'exception', ''), '^.*\.', '')) ~ $3)$c$;
-    -- What was completed has no failure any more.
+    -- A completed job has no failure.
     states := array_remove(coalesce(states, '{pending,claimed,failed,cancelled}'), 'completed');
   end if;
   of_done := checks;
@@ -139,7 +140,7 @@ begin
 end
 $$;
 
--- A page of the jobs selected, oldest first.
+-- Return a page of the selected jobs, oldest first.
 create or replace function selected(
   wanted_run text, ids bigint[], wanted_kinds text[], wanted_partitions text[], states text[], error_like text,
   older_than float8, after bigint, page int
@@ -147,7 +148,7 @@ create or replace function selected(
 set search_path from current set jit = off
 as $$
 begin
-  -- Planned anew for the ids that were found.
+  -- Planned again for the ids that were found.
   return query execute 'select k.* from known k where k.id = any ($1) order by k.id'
     using array(select selected_ids(
       wanted_run, ids, wanted_kinds, wanted_partitions, states, error_like, older_than, after, page));

@@ -1,6 +1,6 @@
--- Write down attempts that did not complete their jobs: history, the job's own row, and where it stands from now on.
--- The caller has the batch locked and takes the jobs out of it. `verdicts`: true is a failed attempt, false a job that is
--- given back. Returns how many went back to pending and how many failed for good.
+-- Write attempts that did not complete their jobs: the history, the job's row, and its new state. The caller has locked
+-- the batch and removes the jobs from it. `verdicts`: true is a failed attempt, false a job that is given back. Returns
+-- how many jobs are pending again and how many failed finally.
 create or replace function end_attempts(
   jobs bigint[], epochs int[], worker_label text, verdicts bool[], failures json[], retryables bool[], delays float8[],
   limits int[], durations float8[], out returned int, out failed int
@@ -52,10 +52,10 @@ begin
 end
 $$;
 
--- Settle. `batches` are the batches the jobs are believed to be in; for the workers in `incarnations` all of theirs are
--- looked through. A settlement is accepted when its job is held at its epoch: then, and only then, all of it is written.
--- `c_…` are completed jobs, `o_…` all others, `f_…` the follow-on jobs, each with the position of its parent among the
--- completed, its name, and the depth of the job itself. Returns the positions that were accepted, of each kind.
+-- Settle. `batches` are the expected batches of the jobs; of the workers in `incarnations`, all batches are searched. A
+-- settlement is accepted if its job is held at its epoch: then, and only then, all of it is written. `c_…` are
+-- completed jobs, `o_…` all others, `f_…` the follow-on jobs, each with the position of its parent among the completed
+-- jobs, the parent's name, and its own depth. Returns the accepted positions of the completed and of the other jobs.
 create or replace function settle(
   batches bigint[], incarnations text[],
   c_jobs bigint[], c_epochs int[], c_results json[], c_seconds float8[],
@@ -65,7 +65,7 @@ create or replace function settle(
   f_priorities int[], f_hosts text[], f_not_befores float8[], f_limits int[], f_names json[], f_depths int[],
   out completed int[], out others int[]
 ) language plpgsql
--- Every join here is between two arrays of unknown length, which a nested loop would walk in their product.
+-- Every join here is between two arrays of unknown length; a nested loop would read their whole product.
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_nestloop = off
 as $$

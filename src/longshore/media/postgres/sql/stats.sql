@@ -1,4 +1,4 @@
--- Fold what transactions noted in `tally` into `lane_count`. One at a time; whoever finds another at it leaves it be.
+-- Add the rows of `tally` to `lane_count` and delete them. If another transaction is doing this, return at once.
 create or replace function fold() returns void language plpgsql
 set search_path from current set jit = off
 as $$
@@ -6,7 +6,7 @@ begin
   if not pg_try_advisory_xact_lock(hashtextextended('longshore fold ' || current_schema(), 0)) then
     return;
   end if;
-  -- A fold writes each lane that was noted. Where there are very many lanes it pays only after many notes of each.
+  -- A fold writes each lane in `tally`. If there are very many lanes, it pays only after many rows per lane.
   if (select coalesce(sum(cardinality(t.lanes)), 0) from tally t)
      < least(10 * (select count(*) from lane_count), 200000) then
     return;
@@ -25,7 +25,7 @@ begin
 end
 $$;
 
--- How many jobs stand where. What is held is counted from the batches; the rest of what remains is pending.
+-- Return the number of jobs in each state. Claimed jobs are counted in the batches; the remaining jobs are pending.
 create or replace function stats(wanted_run text) returns table (
   run text, kind text, partition text, pending bigint, claimed bigint, completed bigint, failed bigint, cancelled bigint
 ) language sql
@@ -50,7 +50,7 @@ as $$
   order by f.run, f.kind, l.partition
 $$;
 
--- The names of lanes.
+-- Return the names of lanes.
 create or replace function lane_names(lanes int[]) returns table (lane int, run text, kind text, partition text)
 language sql stable
 set search_path from current set jit = off
@@ -58,7 +58,7 @@ as $$
   select l.id, f.run, f.kind, l.partition from lane l join family f on f.id = l.family where l.id = any (lanes)
 $$;
 
--- The attempts of a job that failed or expired, oldest first.
+-- Return the attempts of a job that failed or expired, oldest first.
 create or replace function history(wanted bigint) returns table (
   epoch int, worker text, ended_at float8, seconds float8, failure json
 ) language sql stable

@@ -1,12 +1,12 @@
--- The lanes of these runs, kinds and partitions, in the order asked for; null for one that is not there.
+-- Return the lanes of these runs, kinds and partitions, in the given order; null for one that does not exist.
 create or replace function lanes_known(
   runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
 ) language plpgsql
--- Planning anew for each call would take ten times as long as the look itself.
+-- Planning for each call would take ten times as long as the lookup itself.
 set search_path from current set jit = off set enable_seqscan = off set plan_cache_mode = force_generic_plan
 as $$
 begin
-  -- Each name is looked up by itself. A join would search the lanes by family alone, and filter thousands.
+  -- Each name is looked up separately. A join would search the lanes by family only, and filter thousands.
   select array_agg(n.family order by n.position),
          array_agg((select l.id from lane l where l.family = n.family and l.partition = n.partition) order by n.position)
     into families, lanes
@@ -17,7 +17,7 @@ begin
 end
 $$;
 
--- The same, and those that are not there yet are made.
+-- Return the same, and create the lanes that do not exist.
 create or replace function lanes_of(
   runs text[], kinds text[], partitions text[], out families int[], out lanes int[]
 ) language plpgsql
@@ -28,8 +28,8 @@ begin
   if array_position(lanes, null) is null then
     return;
   end if;
-  -- Sorted, so that two submitters that make the same lanes never wait for each other in a circle.
-  -- The ids of their jobs are taken after this, whoever submits them.
+  -- Sorted, so that two transactions that create the same lanes cannot deadlock.
+  -- The ids of a new family's jobs are always taken after this, in every transaction.
   insert into family (run, kind, since)
     select distinct u.run, u.kind, coalesce(pg_sequence_last_value(pg_get_serial_sequence('job', 'id')::regclass), 0)
     from unnest(runs, kinds, families) u (run, kind, family)
@@ -47,8 +47,8 @@ begin
 end
 $$;
 
--- Insert jobs, put them where claims or their time will find them, and note them. Returns how many were new.
--- Keys that are there already, or come twice, are passed over. `parents` and `depths` are null for jobs from outside.
+-- Insert jobs, add them to `ready` or `delayed`, and count them in `tally`. Returns how many were new. Known and
+-- repeated keys are skipped. `parents` and `depths` are null for jobs that are not follow-on jobs.
 create or replace function add_jobs(
   family_ids int[], lane_ids int[], which int[], keys text[], payloads json[], priorities int[], hosts text[],
   not_befores float8[], limits int[], parents json[], depths int[]
@@ -87,7 +87,7 @@ begin
 end
 $$;
 
--- Add jobs; `which` says which of the runs, kinds and partitions each belongs to. Returns how many were new.
+-- Add jobs; `which` is the position of each job's run, kind and partition. Returns how many were new.
 create or replace function submit(
   runs text[], kinds text[], partitions text[],
   which int[], keys text[], payloads json[], priorities int[], hosts text[], not_befores float8[], limits int[]
@@ -102,8 +102,8 @@ begin
 end
 $$;
 
--- The first step of a submission by COPY: lanes and ids for so many jobs. No ids where the first key is there already:
--- then the rest most likely is too, and `submit` is the better way.
+-- The first step of a submission by COPY: return the lanes, and an id for each job. No ids if the first key is known:
+-- then the other keys probably are, too, and `submit` is faster.
 create or replace function reserve(
   runs text[], kinds text[], partitions text[], jobs int, first_lane int, first_digest bytea,
   out families int[], out lanes int[], out ids bigint[]
@@ -111,7 +111,7 @@ create or replace function reserve(
 set search_path from current set jit = off set enable_seqscan = off
 as $$
 declare
-  numbers constant regclass := pg_get_serial_sequence('job', 'id');  -- found once, not for each job
+  numbers constant regclass := pg_get_serial_sequence('job', 'id');  -- looked up once, not for each job
 begin
   select l.families, l.lanes into families, lanes from lanes_of(runs, kinds, partitions) l;
   if not exists (select from job j where j.family = families[first_lane] and j.digest = first_digest) then
@@ -120,7 +120,7 @@ begin
 end
 $$;
 
--- The last step: note how many jobs came to each lane.
+-- The last step: count the new jobs of each lane in `tally`.
 create or replace function note_added(lane_ids int[], added int[]) returns void language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 as $$

@@ -1,4 +1,4 @@
--- Take jobs over from another queue as they are. No two of them have one name; those whose name is known are passed over.
+-- Add jobs of another queue with their state. No two of them have the same name; jobs with a known name are skipped.
 -- `h_…` are their attempts, each with the position of its job. Returns how many were new.
 create or replace function take_over(
   runs text[], kinds text[], partitions text[],
@@ -25,7 +25,7 @@ begin
       u (which, key, payload, priority, host, not_before, max_attempts, parent, depth, epoch, attempts,
          submitted_at, state, settled_at, seconds, worker, result, failure, position)
   ), added as (
-    -- The claim and the attempt that completed a job are kept by its row in `done`.
+    -- The claim and the attempt that completed a job are counted by its row in `done`.
     insert into job as j (family, lane, priority, max_attempts, attempts, epoch, submitted_at, not_before, digest, key,
                           host, payload, parent, depth, failure)
       select g.family, l.lanes[g.which], g.priority, g.max_attempts,

@@ -1,5 +1,5 @@
 -- name: read
--- In the order of the list: the joins go from the left to the right.
+-- CROSS JOIN fixes the join order, so the rows come in the order of the list.
 SELECT job.priority, job.id, content.key, content.host, content.payload,
        job.epoch, job.attempts, job.max_attempts, job.submitted_at,
        content.parent_kind, content.parent_key, content.depth

@@ -5,17 +5,17 @@ SET ready = ready + ?, delayed = delayed + ?, claimed = claimed + ?,
 WHERE id = ?
 
 -- name: mix_hosts
--- Before jobs of another host, or of several, become ready in a lane that is not empty.
+-- Run before jobs of another host, or of several hosts, become ready in a lane that is not empty.
 UPDATE lane SET host = NULL WHERE id = :lane AND ready > 0 AND host IS NOT :host AND host IS NOT NULL
 
 -- name: lower_head
--- Before jobs become ready in a lane: its head is at most the first of them.
+-- Run before jobs become ready in a lane: lowers its head to the first of them if needed.
 UPDATE lane
 SET head_priority = :priority, head_job = :job, host = CASE WHEN ready = 0 THEN :host ELSE host END
 WHERE id = :lane AND (ready = 0 OR (head_priority, head_job) > (:priority, :job))
 
 -- name: set_head
--- After a claim has looked into a lane and knows better.
+-- Run after a claim opened a lane and found that its head is higher than stored.
 UPDATE lane SET head_priority = ?, head_job = ? WHERE id = ?
 
 -- name: stats

@@ -1,5 +1,5 @@
 -- name: condition
--- What a `Selection` means; every parameter that is NULL lets everything through.
+-- The condition of a `Selection`; a parameter that is NULL filters nothing.
 (:run IS NULL OR lane.run = :run)
 AND (:kinds IS NULL OR lane.kind IN (SELECT value FROM json_each(:kinds)))
 AND (:partitions IS NULL OR lane.partition IN (SELECT value FROM json_each(:partitions)))
@@ -31,14 +31,14 @@ WHERE {which} AND {condition}
 ORDER BY job.id LIMIT :limit
 
 -- name: extent
--- Where the lanes meant begin, and what they have in each state.
+-- The first job number of the selected lanes, and their number of jobs in each state.
 SELECT min(first_job), sum(ready), sum(delayed), sum(claimed), sum(completed), sum(failed), sum(cancelled)
 FROM lane
 WHERE (:run IS NULL OR run = :run)
 AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
 AND (:partitions IS NULL OR partition IN (SELECT value FROM json_each(:partitions)))
 
--- Each state is looked for where its jobs are, so that nothing that lies in front of them is stepped over.
+-- One statement per state, each on the index of that state, so that it skips over no jobs in other states.
 
 -- name: near
 SELECT job.id
@@ -47,7 +47,7 @@ WHERE job.id > :after AND job.id <= :reach AND {condition}
 ORDER BY job.id LIMIT :limit
 
 -- name: ready
--- There is no index by age alone, for it would cost every submission: this reads all that is ready in the lanes meant.
+-- No index orders ready jobs by age alone (each submission would pay for it), so this reads all of them in the lanes.
 SELECT job.id
 FROM lane CROSS JOIN job INDEXED BY job_claim ON job.lane = lane.id AND job.state = 0
 WHERE job.id > :reach AND {condition}

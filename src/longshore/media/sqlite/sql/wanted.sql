@@ -1,5 +1,5 @@
 -- name: wanted
--- Which lanes a `Want` means, of those with something ready; every parameter that is NULL lets everything through.
+-- The lanes with ready jobs that match a `Want`; a parameter that is NULL filters nothing.
 ready > 0
 AND (:run IS NULL OR run = :run)
 AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
@@ -23,7 +23,7 @@ WHERE {wanted} AND head_priority = :priority AND host = :host
 ORDER BY head_job, id LIMIT :size OFFSET :read
 
 -- name: hosts
--- Steps from host to host, however many lanes each has.
+-- Steps from host to host; the cost does not depend on the number of lanes of a host.
 WITH RECURSIVE step (host) AS (
   SELECT (SELECT host FROM lane WHERE {wanted} AND head_priority = :priority AND host > :after ORDER BY host LIMIT 1)
   UNION ALL

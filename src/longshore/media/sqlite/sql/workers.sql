@@ -1,5 +1,5 @@
 -- name: keep
--- Inserts as well as extends: a worker that was reaped while it was about to claim is known again before it holds.
+-- Inserts or extends: a worker that was reaped just before its claim gets a row again before it holds a job.
 INSERT INTO worker (label, incarnation, deadline, lease) VALUES (?, ?, ?, ?)
 ON CONFLICT (label, incarnation) DO UPDATE SET deadline = excluded.deadline, lease = excluded.lease
 RETURNING id
@@ -11,14 +11,14 @@ SELECT id, epoch FROM job WHERE state = 2 AND holder = ?
 SELECT EXISTS (SELECT 1 FROM worker WHERE deadline < :now OR deadline > :now + lease + :slack)
 
 -- name: bring_near
--- A deadline farther off than its lease is long was reckoned before the clock was set back: one lease more, from now.
+-- A deadline more than one lease ahead was written before the clock was set back: replace it by one lease from now.
 UPDATE worker SET deadline = :now + lease WHERE deadline > :now + lease + :slack
 
 -- name: silent
 SELECT id, label FROM worker WHERE deadline < ?
 
 -- name: lost
--- What a silent worker held, by lane and by whether an attempt is left.
+-- The jobs that a silent worker held, by lane and by whether an attempt is left.
 SELECT lane, attempts + 1 < max_attempts AS again, count(*), min(priority), min(id), min(host), max(host)
 FROM job WHERE state = 2 AND holder = ?
 GROUP BY lane, again
@@ -49,5 +49,5 @@ WHERE worker.deadline >= ?
 ORDER BY worker.label, worker.incarnation
 
 -- name: forget
--- A trigger takes the worker off the roll.
+-- A trigger deletes the worker's row in `roll`.
 DELETE FROM worker WHERE id = ?

@@ -4,7 +4,7 @@
 -- States, in `job.state` and, in this order, as columns of `lane`:
 --   0 ready, 1 delayed (both are "pending"), 2 claimed, 3 completed, 4 failed, 5 cancelled
 
--- One row for each (run, kind, partition): what stands where, and a lower bound of its first ready job.
+-- One row per (run, kind, partition): the number of jobs in each state, and a lower bound of its first ready job.
 CREATE TABLE lane (
   id            INTEGER PRIMARY KEY,
   run           TEXT    NOT NULL,
@@ -56,7 +56,7 @@ CREATE TABLE settlement (
   result     BLOB
 );
 
--- The history: at most one failure for each claim of a job.
+-- The history: at most one failure per claim of a job.
 CREATE TABLE failure (
   job      INTEGER NOT NULL,
   epoch    INTEGER NOT NULL,
@@ -67,7 +67,7 @@ CREATE TABLE failure (
   PRIMARY KEY (job, epoch)
 ) WITHOUT ROWID;
 
--- One row for each live incarnation; every claim and renewal writes it, a reap removes it together with its holdings.
+-- One row per live incarnation; every claim and renewal writes it, a reap deletes it and returns its jobs.
 CREATE TABLE worker (
   id          INTEGER PRIMARY KEY,
   label       TEXT NOT NULL,
@@ -76,6 +76,6 @@ CREATE TABLE worker (
   UNIQUE (label, incarnation)
 );
 
--- Job ids are never used twice, not even after a prune: a late settlement must not meet a stranger.
+-- Job ids are never reused, not even after a prune: a late settlement must not change another job.
 CREATE TABLE sequence (next_job INTEGER NOT NULL);
 INSERT INTO sequence (next_job) VALUES (1);

@@ -1,6 +1,5 @@
--- No job of a lane has a lower number: who looks for a run's jobs steps over none that came before it. 0 where nobody
--- took note.
+-- A lower bound of the lane's job numbers, so that a search for a run's jobs skips all older jobs. 0 if unknown.
 ALTER TABLE lane ADD COLUMN first_job INTEGER NOT NULL DEFAULT 0;
 
--- What failed or was cancelled is mostly rare among what was completed.
+-- For failed and cancelled jobs, which are usually rare among completed ones.
 CREATE INDEX job_not_completed ON job (id) WHERE state > 3;
