@@ -79,10 +79,10 @@ def test_a_fleet_whose_file_was_removed_still_has_the_folder(tmp_path: Path) -> 
 HOLD = """
 import pathlib, sys
 from longshore.errors import UsageError
-from longshore.fleet.supervise.control import Control
+from longshore.fleet.supervise.control import FleetControl
 sys.stdin.readline()
 try:
-    with Control(pathlib.Path(sys.argv[1])).held("r", 1):
+    with FleetControl(pathlib.Path(sys.argv[1])).held("r", 1):
         print("held", flush=True)
         sys.stdin.readline()
 except UsageError:

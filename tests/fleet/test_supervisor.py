@@ -398,7 +398,7 @@ async def test_a_name_is_used_once_at_a_time_and_only_while_the_fleet_runs(tmp_p
         fleet.add(command(tmp_path, "pass", name="worker 2"))
     running = asyncio.create_task(fleet.run())
     await appeared(ready)
-    with pytest.raises(ValueError, match="there already"):
+    with pytest.raises(ValueError, match="already exists"):
         fleet.add(start)
     fleet.stop()
     await running

@@ -15,7 +15,7 @@ LOOK_SECONDS = 1.0
 
 
 class HostCapacity(Protocol):
-    """What is known about how many jobs each host takes. Both methods are called before every claim."""
+    """The source of the capacity of hosts. Both methods are called before every claim."""
 
     def closed_hosts(self) -> frozenset[str]:
         """Return the hosts that take no requests for now."""

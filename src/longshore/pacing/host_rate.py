@@ -74,7 +74,7 @@ REFUSALS = frozenset({403, 429, 503})
 
 
 class RatePolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What the user decides about the rate of requests to a host."""
+    """The user's limits for the rate of requests to a host."""
 
     first: float = 1.0
     """Requests a second to a host that is not known yet."""
@@ -124,7 +124,7 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
 
 
 class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a host; all processes that ask it share it. The field names are the stored format.
+    """The learned state of a host, shared by all processes that ask it. The field names are the stored format.
 
     Instants are seconds since 1970 by the clock that the processes share.
     """

@@ -1,4 +1,4 @@
-"""Import the handler file in a separate process, where it may hang, print or crash without harm to the checks.
+"""Import the handler file in a separate process: it may hang, print or crash without harm to the checks.
 
     python -m longshore.fleet.checks.load_handlers FILE
 

@@ -41,8 +41,8 @@ def spread(partitions: Collection[str], onto: Mapping[int, Sequence[str]]) -> Sh
     shares = {number: list(onto[number]) for number in sorted(onto)}
     level, extra = _level([len(share) for share in shares.values()], len(partitions))
     placed: set[str] = set()
-    # Each pair of partition and worker has a fixed rank (rendezvous hashing), so that most of these partitions stay
-    # where they are when a worker joins or leaves.
+    # Each pair of partition and worker has a fixed rank (rendezvous hashing), so that most of these partitions keep
+    # their worker when another worker joins or leaves.
     for _, partition, number in sorted((_rank(p, number), p, number) for p in partitions for number in shares):
         missing = level - len(shares[number])
         if partition in placed or missing < 0 or (missing == 0 and not extra):

@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 
 class PartitionMode(StrEnum):
-    """What a worker does when its own partitions have no job to claim."""
+    """The behaviour of a worker when its own partitions have no job to claim."""
 
     HELP = "help"
     """It claims from the partition with the most pending jobs."""

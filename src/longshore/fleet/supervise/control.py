@@ -90,7 +90,7 @@ class FleetControl:
         return UsageError(f"{what}\n`longshore stop` drains it{process}; a second fleet needs another folder.")
 
     def requested(self) -> Stop:
-        """Return what the fleet has been asked to do so far."""
+        """Return the last stop request to the fleet."""
         try:
             return Stop[self._request.read_text(encoding="ascii").strip()]
         except (OSError, KeyError, UnicodeDecodeError):
