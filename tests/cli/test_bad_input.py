@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from longshore.cli import main
-from longshore.fleet.checks import CheckPlan, CheckVerdict, run_checks
+from longshore.fleet.checks import CheckPlan, CheckVerdict
+from longshore.fleet.checks.run_checks import run_checks
 
 from .conftest import SMALLEST
 

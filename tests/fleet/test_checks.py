@@ -14,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding, run_checks
+from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding
 from longshore.fleet.checks.machine import clock_finding
+from longshore.fleet.checks.run_checks import run_checks
 from longshore.job import new_job
 from longshore.media import open_queue
 from longshore.settings import TABLE

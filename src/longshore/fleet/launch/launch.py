@@ -16,8 +16,9 @@ from typing import Any, cast
 
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
-from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding, run_checks
+from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding
 from longshore.fleet.checks.load_handlers import load_apart
+from longshore.fleet.checks.run_checks import run_checks
 from longshore.fleet.launch.worker_command import fleet_name
 from longshore.fleet.partitions.assignment import assign
 from longshore.fleet.partitions.assignment_table import AssignmentTable, listed_partitions, read_table

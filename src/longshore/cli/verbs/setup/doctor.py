@@ -93,7 +93,8 @@ class _Ended:
 
 
 async def _examined(plan: CheckPlan, report: str | None, *, json: bool) -> _Ended:
-    from longshore.fleet.checks import CheckVerdict, run_checks
+    from longshore.fleet.checks import CheckVerdict
+    from longshore.fleet.checks.run_checks import run_checks
     from longshore.ui.findings import show_findings
     from longshore.ui.output import write_json
 
