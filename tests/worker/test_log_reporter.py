@@ -133,7 +133,7 @@ def test_an_error_nobody_foresaw_is_named_with_its_class_place_and_traceback(
     for entry in (first, folded):
         assert entry["error_type"] == "unknown"
         assert entry["error"].startswith("JSONDecodeError: Expecting property name")
-        assert entry["at"].endswith(f"test_reporter.py:{traceback.tb_lineno}")  # not the library's innermost line
+        assert entry["at"].endswith(f"test_log_reporter.py:{traceback.tb_lineno}")  # not the library's innermost line
         assert entry["exception"].startswith("Traceback")
     assert folded["jobs"] == 30
 

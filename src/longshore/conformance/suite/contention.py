@@ -45,7 +45,7 @@ class ContentionTests(Processes):
         keys = [f"{n}" for n in range(JOBS)]
         await shared.submit([job(key, partition=f"{int(key) % 5}", priority=int(key) % 3) for key in keys])
         arguments = [(url, f"w{n}", "10", "60") for n in range(PROCESSES)]
-        async with children("contender", *arguments) as workers:
+        async with children("contending_process", *arguments) as workers:
             async with asyncio.timeout(PATIENCE):
                 said = await asyncio.gather(*(worker.end() for worker in workers))
             assert [worker.exit_code for worker in workers] == [0] * PROCESSES
@@ -63,7 +63,7 @@ class ContentionTests(Processes):
         await shared.submit([job(key, max_attempts=1000) for key in keys])
         arguments = [(url, f"w{n}", "10", "1") for n in range(PROCESSES)]
         chance = random.Random(7)
-        async with children("contender", *arguments) as workers:
+        async with children("contending_process", *arguments) as workers:
             for doomed in workers[:5]:
                 for _ in range(chance.randint(5, 60)):
                     await doomed.line()

@@ -50,7 +50,7 @@ async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
         await asyncio.sleep(seconds)
         return await victim.kill()
 
-    async with children("victim", *((url, operation, run) for run in _runs())) as victims:
+    async with children("killed_process", *((url, operation, run) for run in _runs())) as victims:
         deaths = [death(victim, chance.randint(1, 20), chance.uniform(0, 0.01)) for victim in victims]
         return dict(zip(_runs(), await asyncio.gather(*deaths), strict=True))
 
