@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError, UsageError
+from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding, run_checks
 from longshore.fleet.checks.load_handlers import load_apart
@@ -133,13 +134,13 @@ def _among_others(launch: Launch, present: Sequence[PresentWorker], lined_up: Ca
 
     own, others, taken = fleet_name(launch), 0, set[int]()
     for each in present:
-        fleet, sharing = each.about.get("fleet", {}), each.about.get("membership", {})
+        info = each.info
         # Workers of this fleet that are still on the roll had another life: they come back under their numbers.
-        if fleet.get("name") == own or (sharing or each.about).get("run", "") != launch.order.run:
+        if (info.fleet is not None and info.fleet.name == own) or info.working_on != launch.order.run:
             continue
         others += 1
-        if sharing.get("number") is not None:
-            taken.add(sharing["number"])
+        if info.membership is not None and info.membership.number is not None:
+            taken.add(info.membership.number)
     return replace(launch, others=others, lineup=lined_up(taken=taken))
 
 
@@ -158,10 +159,11 @@ async def _look(order: LaunchOptions) -> _Look:
     done = Selection(run=order.run, states=frozenset({State.COMPLETED}))
     try:
         async with asyncio.timeout(_PATIENCE), opened_existing(resolve(order.said)) as queue:
+            registry = find(queue, WorkerRegistry)
             return _Look(
                 tuple(await queue.stats(order.run)),
                 tuple(job.seconds for job in await queue.jobs(done, limit=_SAMPLE) if job.seconds is not None),
-                tuple(await cast("WorkerRegistry", queue).present()) if queue.traits.keeps_roll else (),
+                () if registry is None else tuple(await registry.present_workers()),
             )
     except NotFoundError:
         return _Look()

@@ -35,7 +35,7 @@ class BatchedWrites:
     async def _write_all(self) -> None:
         while batch := self._next():
             try:
-                versions = await self._queue.note(self._shelf, [note for note, _ in batch.values()])
+                versions = await self._queue.swap_entries(self._shelf, [note for note, _ in batch.values()])
             except asyncio.CancelledError:
                 for _, answer in batch.values():
                     answer.cancel()

@@ -17,6 +17,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, QueueUnavailableError
+from longshore.extensions.find import find
 from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.shared_state import ABSENT, UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.pacing.batched_writes import AT_ONCE, BatchedWrites
@@ -35,8 +36,9 @@ _ROLL_SECONDS = 30.0
 
 def rate_store_for(queue: Queue, clock: Clock) -> RateStore:
     """Where the workers of this queue keep what they know of hosts."""
-    if queue.traits.keeps_notes and queue.traits.quick_notes:
-        return SharedRateStore(cast(SharedState, queue))
+    state = find(queue, SharedState)
+    if state is not None and queue.traits.quick_shared_state:
+        return SharedRateStore(state)
     return MachineRateStore(cache_file(), clock)
 
 
@@ -48,9 +50,9 @@ class SharedRateStore:
         self._gathered = BatchedWrites(queue, PACE)
 
     async def read(self, name: str) -> StoredRate:
-        shelf = await self._queue.notes(PACE, frozenset({name}))
-        note = shelf.get(name)
-        return StoredRate(shelf.now, note.version, _standing(note.value))
+        read = await self._queue.read_entries(PACE, frozenset({name}))
+        note = read.get(name)
+        return StoredRate(read.now, note.version, _standing(note.value))
 
     async def write(self, name: str, version: str, standing: HostRate) -> str | None:
         return await self._gathered.write(StateEntry(name, version, msgspec.to_builtins(standing)))
@@ -64,28 +66,28 @@ class SharedRateStore:
         await update_entry(self._queue, CLOSED, host, close, busy)
 
     async def closures(self) -> tuple[float, dict[str, float]]:
-        shelf = await self._queue.notes(CLOSED)
-        over = [msgspec.structs.replace(note, value=None) for note in shelf.notes if note.value["until"] <= shelf.now]
+        read = await self._queue.read_entries(CLOSED)
+        over = [msgspec.structs.replace(note, value=None) for note in read.entries if note.value["until"] <= read.now]
         if over:
-            await self._queue.note(CLOSED, over)
-        return shelf.now, {note.name: note.value["until"] for note in shelf.notes if note.value["until"] > shelf.now}
+            await self._queue.swap_entries(CLOSED, over)
+        return read.now, {note.name: note.value["until"] for note in read.entries if note.value["until"] > read.now}
 
     async def all(self) -> tuple[float, dict[str, HostRate]]:
-        shelf = await self._queue.notes(PACE)
-        return shelf.now, {note.name: known for note in shelf.notes if (known := _standing(note.value)) is not None}
+        read = await self._queue.read_entries(PACE)
+        return read.now, {note.name: known for note in read.entries if (known := _standing(note.value)) is not None}
 
     async def forget(self) -> int:
-        looked = await self._queue.notes(FORGOTTEN, frozenset({PACE}))
+        looked = await self._queue.read_entries(FORGOTTEN, frozenset({PACE}))
         last = looked.get(PACE)
         if last.value is not None and 0 <= looked.now - last.value["at"] < FORGET_SECONDS:
             return 0
-        if (await self._queue.note(FORGOTTEN, [StateEntry(PACE, last.version, {"at": looked.now})]))[0] is None:
+        if (await self._queue.swap_entries(FORGOTTEN, [StateEntry(PACE, last.version, {"at": looked.now})]))[0] is None:
             return 0  # another does it
-        shelf = await self._queue.notes(PACE)
-        old = [StateEntry(note.name, note.version, None) for note in shelf.notes if _is_old(note.value, shelf.now)]
+        read = await self._queue.read_entries(PACE)
+        old = [StateEntry(note.name, note.version, None) for note in read.entries if _is_old(note.value, read.now)]
         gone = 0
         for begin in range(0, len(old), AT_ONCE):
-            answers = await self._queue.note(PACE, old[begin : begin + AT_ONCE])
+            answers = await self._queue.swap_entries(PACE, old[begin : begin + AT_ONCE])
             gone += sum(answer is not None for answer in answers)
         return gone
 
@@ -206,10 +208,11 @@ class MachineCount:
         import structlog
 
         log = structlog.get_logger()
-        while self._queue.traits.keeps_roll:
+        registry = find(self._queue, WorkerRegistry)
+        while registry is not None:
             try:
-                present = await cast(WorkerRegistry, self._queue).present()
-                self._number = max(len({each.about["machine"] for each in present if "machine" in each.about}), 1)
+                machines = {each.info.machine for each in await registry.present_workers()} - {None}
+                self._number = max(len(machines), 1)
             except LongshoreError as error:
                 log.debug("Which machines are at work could not be read", error=str(error))
             await self._clock.sleep(_ROLL_SECONDS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import FleetInfo, MembershipInfo, PresentWorker
 from longshore.job import Job
-from longshore.runs.watch.active_workers import number_said
 from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
@@ -72,26 +70,18 @@ def _seen(present: Iterable[PresentWorker], claimed: Iterable[Job]) -> dict[str,
 
 
 def _on_roll(each: PresentWorker) -> WorkerRow:
-    about = each.about
-    fleet, membership = _mapping(about.get("fleet")), _mapping(about.get("membership"))
-    number = fleet.get("number", membership.get("number"))
-    partitions = membership.get("partitions", about.get("partitions"))
-    known = {"fleet", "membership", "partitions", "busy", "of", "run"}
+    info = each.info
+    fleet, membership = info.fleet or FleetInfo(), info.membership or MembershipInfo(partitions=info.partitions or ())
+    says: tuple[str, ...] = () if info.machine is None else (f"machine {info.machine}",)
+    if info.kinds is not None:
+        says += (f"kinds {msgspec.json.encode(info.kinds).decode()}",)
     return WorkerRow(
         label=each.worker.label,
         on_roll=True,
-        fleet=str(fleet.get("name", "")),
-        number=number if isinstance(number, int) else None,
-        partitions=tuple(map(str, partitions)) if isinstance(partitions, list | tuple) else (),
-        says=tuple(f"{word} {_said(value)}"[:_LONGEST] for word, value in about.items() if word not in known),
-        busy=number_said(each, "busy"),
-        slots=number_said(each, "of"),
+        fleet=fleet.name,
+        number=membership.number if fleet.number is None else fleet.number,
+        partitions=membership.partitions,
+        says=tuple(words[:_LONGEST] for words in says),
+        busy=info.busy,
+        slots=info.slots,
     )
-
-
-def _mapping(said: object) -> Mapping[str, Any]:
-    return said if isinstance(said, Mapping) else {}
-
-
-def _said(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -238,14 +238,14 @@ async def test_odd_names_never_leave_the_folder(queue: Queue, folder: Path) -> N
 
 
 async def test_what_was_set_aside_is_counted_until_someone_removes_it(queue: DirectoryQueue, folder: Path) -> None:
-    assert (await queue.set_aside()).count == 0
+    assert (await queue.rejected()).count == 0
     cut_off(only(folder / "pending", "*.json", "b"))
     (only(folder / "pending", "*.json", "a").parent / "notes.txt").write_text("mine")
     await claim(queue)
-    found = await queue.set_aside()
+    found = await queue.rejected()
     assert (found.count, found.where) == (2, str(folder / "rejected"))
     shutil.rmtree(folder / "rejected")
-    assert (await queue.set_aside()).count == 0
+    assert (await queue.rejected()).count == 0
 
 
 async def test_whoever_sets_something_aside_logs_its_name_and_the_reason_once(

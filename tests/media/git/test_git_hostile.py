@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import SystemClock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
@@ -180,9 +180,9 @@ async def test_a_heartbeat_whose_words_are_none_is_nobody_and_stops_nobody(
     path = f"workers/{branch_files.stem_of(worker)}.json"
     fields = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":60,"beat":7'.encode()
     put(tmp_path / "remote.git", path, b'{%s,"about":%s}' % (fields, about[1]))
-    assert await queue.present() == []
-    await queue.sign_in(worker, timedelta(seconds=60), {"n": 1})
-    assert await queue.present() == [PresentWorker(worker, {"n": 1})]
+    assert await queue.present_workers() == []
+    await queue.register(worker, timedelta(seconds=60), WorkerInfo(slots=1))
+    assert await queue.present_workers() == [PresentWorker(worker, WorkerInfo(slots=1))]
     await still_works(queue)
 
 
@@ -201,7 +201,7 @@ async def test_a_heartbeat_with_a_number_of_any_size_goes_on(queue: GitQueue, tm
 async def test_words_under_the_name_of_another_are_nobodys(queue: GitQueue, tmp_path: Path) -> None:
     content = b'{"label":"anna","incarnation":"anna/1","lease_seconds":60,"beat":7,"about":{}}'
     put(tmp_path / "remote.git", f"workers/{branch_files.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
-    assert await queue.present() == []
+    assert await queue.present_workers() == []
     await still_works(queue)
 
 

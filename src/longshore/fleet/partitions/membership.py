@@ -1,7 +1,8 @@
 """Membership: a worker's place among the workers of its run, and the partitions that follow from it.
 
 Authority: the presence of workers (`longshore.extensions.presence`). Each member writes its number there, and everyone
-    derives from the numbers who has which partitions. Nobody hands them out, and workers on several machines need not know of one another.
+    derives from the numbers who has which partitions. Nobody hands them out, and workers on several machines need not
+    know of one another.
 Heartbeat: every third of a lease. A member that came or went is noticed with the next one.
 Numbers: a worker of a fleet has its number in the fleet, if no other label has it; anyone else the lowest one free. Two
     that took one number at the same moment are told apart by their labels, by everyone alike. A worker that was started
@@ -31,14 +32,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
-from typing import Any, cast
 
 import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import QueueUnavailableError, UsageError
-from longshore.extensions.presence import WorkerRegistry
+from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import require
+from longshore.extensions.presence import MembershipInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import Assigns, assign
 from longshore.lease import Lease, Want, WorkerId
 from longshore.queue import Queue
@@ -75,32 +76,21 @@ class Partitioning:
     """How partitions are shared out: `assign`, or a fixed table's."""
     known: frozenset[str] = frozenset()
     """Partitions that are shared out whether there are jobs of them yet or not."""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """What else the worker says of itself on the roll."""
+    info: WorkerInfo = field(default_factory=WorkerInfo)
+    """The other information that the worker publishes about itself."""
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> Membership:
         """Be a member from now on. `UsageError` on a queue that does not know which workers are alive."""
-        if not queue.traits.keeps_roll:
-            raise UsageError(
-                f"A {queue.traits.name} queue does not know which workers are alive, so they cannot share out "
-                "partitions. Give each worker its own with --partitions."
-            )
-        return Membership(self, want, cast(WorkerRegistry, queue), clock, busy)
-
-
-class _Words(msgspec.Struct, frozen=True):
-    """What a member says on the roll."""
-
-    run: str | None
-    number: int | None
-    """None for one that has retired."""
-    partitions: tuple[str, ...]
-    """In strict mode: what it has or is about to take."""
+        lacking = (
+            "does not know which workers are alive, so they cannot share out partitions. "
+            "Give each worker its own with --partitions."
+        )
+        return Membership(self, want, queue, require(queue, WorkerRegistry, lacking), clock, busy)
 
 
 class _Member(msgspec.Struct, frozen=True):
     worker: WorkerId
-    words: _Words
+    words: MembershipInfo
 
 
 class Membership:
@@ -114,13 +104,15 @@ class Membership:
         self,
         plan: Partitioning,
         want: Want,
-        queue: WorkerRegistry,
+        queue: Queue,
+        registry: WorkerRegistry,
         clock: Clock,
         busy: Callable[[], frozenset[str]],
     ) -> None:
         self._plan = plan
         self._want = want
         self._queue = queue
+        self._registry = registry
         self._clock = clock
         self._busy = busy
         self._strict = plan.mode is PartitionMode.STRICT
@@ -192,7 +184,7 @@ class Membership:
 
     async def close(self) -> None:
         """Be off the roll."""
-        await self._queue.sign_out(self._want.worker)
+        await self._registry.deregister(self._want.worker)
 
     # Claiming
 
@@ -239,7 +231,7 @@ class Membership:
         if self._strict:
             await self._change_hands(due, others)
         else:
-            await self._sign_in(frozenset())
+            await self._register(frozenset())
             self._own = due
         self._beat_at = began
         if self.reach != reach:
@@ -248,9 +240,9 @@ class Membership:
     async def _others(self) -> list[_Member]:
         """Who is on the roll for the same run, besides this worker."""
         members = [
-            _Member(each.worker, msgspec.convert(each.about["membership"], _Words))
-            for each in await self._queue.present()
-            if each.worker != self._want.worker and "membership" in each.about
+            _Member(each.worker, each.info.membership)
+            for each in await self._registry.present_workers()
+            if each.worker != self._want.worker and each.info.membership is not None
         ]
         return [member for member in members if member.words.run == self._want.run]
 
@@ -292,14 +284,14 @@ class Membership:
         hoped_for = due - had - before
         # From here on nothing is claimed from what is given up, but what is in hand of it is still this worker's.
         self._own = staying
-        await self._sign_in(staying | hoped_for | self._busy() - _NO_PARTITION)
+        await self._register(staying | hoped_for | self._busy() - _NO_PARTITION)
         if hoped_for:
             self._own = staying | (hoped_for - _declared(await self._others()))
 
-    async def _sign_in(self, declared: frozenset[str]) -> None:
-        words = _Words(self._want.run, self._number, tuple(sorted(declared)))
-        about = {**self._plan.about, "membership": msgspec.to_builtins(words)}
-        await self._queue.sign_in(self._want.worker, self._want.lease, about)
+    async def _register(self, declared: frozenset[str]) -> None:
+        words = MembershipInfo(run=self._want.run, number=self._number, partitions=tuple(sorted(declared)))
+        info = msgspec.structs.replace(self._plan.info, membership=words)
+        await self._registry.register(self._want.worker, self._want.lease, info)
 
 
 def _declared(members: Iterable[_Member]) -> frozenset[str]:

@@ -27,7 +27,7 @@ class NewNotes:
 
     def __init__(self, shelf: str, notes: Sequence[StateEntry]) -> None:
         self._shelf = shelf
-        self._notes = [(note, None if note.value is None else encode(note.value, "A note")) for note in notes]
+        self._notes = [(note, None if note.value is None else encode(note.value, "A shared entry")) for note in notes]
 
     def write(self, db: sqlite3.Connection) -> list[str | None]:
         """Write each whose version is the one that is there; the answer is its new version, or None."""

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 
 from longshore.errors import CrashedError, Failure
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, worker_info
 from longshore.lease import Held, WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, sole
 from longshore.media.sqlite.statements import statements
@@ -75,6 +75,6 @@ def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
 def present(db: sqlite3.Connection, now: float) -> list[PresentWorker]:
     """Those on the roll whose time is not over, by label."""
     return [
-        PresentWorker(WorkerId(label, incarnation), _decode(about))
+        PresentWorker(WorkerId(label, incarnation), worker_info(_decode(about)))
         for label, incarnation, about in db.execute(_SQL["present"], (now,))
     ]

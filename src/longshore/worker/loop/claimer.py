@@ -18,7 +18,7 @@ from longshore.clock import Clock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.lease import Lease, Want
 from longshore.pacing.claim_filter import LOOK_SECONDS, ClaimFilter
-from longshore.queue import Count, Queue
+from longshore.queue import Count
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.worker.config import WorkerConfig
@@ -31,6 +31,7 @@ from longshore.worker.loop.start_gate import Gatekeeper
 from longshore.worker.loop.stop_conditions import MaxIdle, MaxWork, RunFinished, Snapshot, StopCondition
 from longshore.worker.status.counters import WorkerCounters
 from longshore.worker.status.log_reporter import LogReporter
+from longshore.wrappers.paused import PausableQueue
 
 T = TypeVar("T")
 
@@ -72,7 +73,7 @@ class Claimer:
         config: WorkerConfig,
         kinds: frozenset[str],
         conditions: Sequence[StopCondition],
-        queue: Queue,
+        queue: PausableQueue,
         tempo: JobSpacing,
         hand: HeldLeases,
         settler: Settler,

@@ -7,12 +7,12 @@ or sign in again a worker that has just left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.lease import WorkerId
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import worker_of
@@ -55,7 +55,7 @@ class WorkerInfoFiles:
             # A file under another's name is nobody's word.
             if words is None or worker_of(words.label, words.incarnation) != folder or self._workers.silent(folder):
                 continue
-            found.append(PresentWorker(WorkerId(words.label, words.incarnation), words.about))
+            found.append(PresentWorker(WorkerId(words.label, words.incarnation), worker_info(words.about)))
         return sorted(found, key=lambda each: (each.worker.label, each.worker.incarnation))
 
     def clear(self) -> None:
@@ -80,6 +80,7 @@ class WorkerInfoFiles:
         return self._journal.path(f"roll/{folder}.json")
 
 
-def words_of(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
+def words_of(worker: WorkerId, info: WorkerInfo) -> bytes:
     """What is written of a worker. Raises where it could not be read back."""
-    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "What a worker says of itself")
+    words = {"label": worker.label, "incarnation": worker.incarnation, "about": info}
+    return encode(words, "The info of a worker")

@@ -37,7 +37,7 @@ class EntryFiles:
         self._journal = journal
         self._notes = notes
         self._folders = [note_of(shelf, note.name) for note in notes]
-        self._contents = [encode(EntryFile(shelf, note.name, note.value), "A note") for note in notes]
+        self._contents = [encode(EntryFile(shelf, note.name, note.value), "A shared entry") for note in notes]
         self._staged: dict[int, str] = {}
 
     def decide(self, draft: PendingChange, head: JournalHead) -> list[str | None]:

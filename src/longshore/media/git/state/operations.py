@@ -7,7 +7,7 @@ what the caller gave (a payload JSON cannot say) fails when the operation is mad
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from longshore.errors import CrashedError, Failure, UsageError
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, NewJob, State, number_of
@@ -123,10 +124,10 @@ class SignIn(Operation[list[Held]]):
 
     verb = "renew"
 
-    def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
+    def __init__(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> None:
         self._worker = worker
         self._seconds = lease_seconds(lease)
-        self._about: dict[str, Any] = _small(dict(about), "What a worker says of itself")
+        self._about: dict[str, Any] = _small(info, "The info of a worker")
 
     def apply(self, ledger: BranchState, now: float) -> list[Held]:
         del now
@@ -295,7 +296,7 @@ class WriteNotes(Operation[list[str | None]]):
 
     def __init__(self, shelf: str, notes: Sequence[StateEntry]) -> None:
         self._shelf = shelf
-        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A note")) for note in notes]
+        self._notes = [msgspec.structs.replace(note, value=_small(note.value, "A shared entry")) for note in notes]
 
     def apply(self, ledger: BranchState, now: float) -> list[str | None]:
         del now
