@@ -16,6 +16,7 @@ from typing import NamedTuple, cast
 import psutil
 
 from benchmarks.measure import SPAWN
+from longshore.extensions.find import require
 from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
 from longshore.pacing.store_shared import PACE
@@ -115,9 +116,9 @@ def _watched(worker: subprocess.Popen[bytes]) -> list[tuple[float, float, float]
 async def _outcome(folder: Path) -> tuple[int, int]:
     queue = await open_queue(f"sqlite:///{folder}/.longshore/queue.db")
     completed = sum(count.completed for count in await queue.stats("crawl"))
-    notes = await cast(SharedState, queue).notes(PACE)
+    known = await require(queue, SharedState, "lacks it").read_entries(PACE)
     await queue.close()
-    return completed, len(notes.notes)
+    return completed, len(known.entries)
 
 
 def _serve(there: Connection) -> None:

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import web
 
 from benchmarks.measure import SPAWN, scratch
+from longshore.extensions.find import require
 from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
 from longshore.pacing.limiter import LearnedLimiter
@@ -77,7 +78,7 @@ def fetch(port: int, queue_url: str | None, first_page: int, go: Event, seconds:
 
 async def _fetch(port: int, queue_url: str | None, first_page: int, go: Event, seconds: float) -> list[int]:
     queue = None if queue_url is None else await open_queue(queue_url)
-    shelf: RateStore = LocalRateStore() if queue is None else SharedRateStore(cast(SharedState, queue))
+    shelf: RateStore = LocalRateStore() if queue is None else SharedRateStore(require(queue, SharedState, "lacks it"))
     pace = LearnedLimiter(shelf)
     host = f"127.0.0.1:{port}"
     pages = iter(range(first_page, first_page + 10**6))

@@ -1,24 +1,31 @@
-"""The contract: what every medium promises, whatever it is made of.
+"""The contract: the promises that every medium keeps, whatever it stores jobs in.
 
-The promise
-    1. A submitted job is never lost, whatever dies.
-    2. It may be executed more than once; it is settled exactly once. A stale epoch changes nothing: not the job, not
-       its result, not its follow-on jobs. Those become visible together with the settlement, or not at all.
-    3. Submitting the same (run, kind, key) again is a no-op that is counted.
+The promises
+    1. A submitted job is never lost, whichever process dies.
+    2. A job may be executed more than once; it is settled exactly once. A settlement with a stale epoch changes
+       nothing: not the job, not its result, not its follow-on jobs. The result and the follow-on jobs become visible
+       together with the settlement, or not at all.
+    3. Submitting the same (run, kind, key) again changes nothing and is counted as a duplicate.
     4. Nothing is locked while a handler runs. No worker waits for another.
-    5. Leases are judged by one clock: the medium's own, or, where machines share none, the observer's monotonic clock.
-    6. Recovery needs no hand: whoever calls `reap` brings back what dead workers held.
+    5. One clock judges leases: the medium's own clock or, if the machines share none, the observer's monotonic clock.
+    6. Recovery needs no person: every call of `reap`, by any process, brings back the jobs that dead workers held.
 
-Every method is all or nothing: a process that dies in the middle of one leaves the queue as if the call had never been
-made, or as if it had been made whole. `retry`, `cancel` and `prune` are so for each job: over very many they may work
-in parts, and calling again does the rest. Every method may raise `QueueUnavailableError`, after which the caller does
-not know which of the two happened and may call again: `submit` and `settle` are safe to repeat by construction, and
-what a lost `claim` took comes to light in `renew`.
+Death in the middle
+    Every method is all or nothing: a process that dies in the middle of a call leaves the queue as if the call had
+    never been made, or as if it had been made completely. `retry`, `cancel` and `prune` promise this for each job: over
+    very many jobs they may work in parts, and another call does the rest.
 
-A value that not every medium could keep (text with lone surrogates, JSON that cannot be read back, a number or instant
-out of bounds; see `stored`) is refused by a `UsageError` that names it, as it is made or before anything is written.
+No answer
+    Every method may raise `QueueUnavailableError`. The caller then does not know which of the two happened, and may
+    call again: `submit` and `settle` are safe to repeat, and `renew` reports the leases of a claim without an answer.
 
-A medium stays bare: retry, tracing and metrics wrap a queue from outside. A difference between media is a trait.
+Refusal
+    A value that not every medium could store (text with lone surrogates, JSON that cannot be read back, a number or
+    instant out of bounds; see `stored`) is refused with a `UsageError` that names it, when it is made or before
+    anything is written.
+
+A medium stays bare: retry, tracing and metrics wrap a queue from outside (see `wrappers`). Each difference between
+media is a trait. Capabilities beyond the contract are extensions (see `extensions`).
 """
 
 from __future__ import annotations
@@ -38,47 +45,47 @@ from longshore.stored import BIGGEST, check_duration, check_texts, check_whole
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
-    """How media differ. The conformance suite, the worker and the command line ask these, never the medium's name."""
+    """How a medium differs from others. The suite, the worker and the commands ask for traits, never for its name."""
 
     name: str
     spans_processes: bool
-    """Several processes may open the same URL and share the queue."""
+    """Several processes can open the same URL and share the queue."""
     spans_machines: bool
-    """Several machines may."""
+    """Several machines can share the queue."""
     wakes: bool
-    """`wait` returns soon after work appears, rather than only after its timeout."""
+    """`wait` returns soon after work appears, instead of only after its timeout."""
     takes_over: bool = False
-    """Jobs of another queue can be brought in as they are; see `transfer`."""
-    keeps_roll: bool = False
-    """It knows which workers are alive; see `roll`."""
+    """It can add jobs of another queue with their state and history; see `extensions.transfer`."""
+    tracks_presence: bool = False
+    """It knows which workers are alive; see `extensions.presence`."""
     archives: bool = False
-    """Completed jobs can be packed away; see `archive`."""
-    counts_races: bool = False
-    """It knows how many claims were lost to faster workers; see `races`."""
-    keeps_notes: bool = False
-    """It has shelves for small notes that all who share the queue read and write; see `notes`."""
-    quick_notes: bool = False
-    """A note is read or written within milliseconds, so that what changes many times a second can be one."""
-    sets_aside: bool = False
-    """What lies in the place of a job and is none is put elsewhere, for a person to look at; see `rejects`."""
+    """It can pack completed jobs into an archive; see `extensions.archive`."""
+    counts_lost_claims: bool = False
+    """It knows how many claims were lost to faster workers; see `extensions.claim_stats`."""
+    shares_state: bool = False
+    """It keeps small entries that everything sharing the queue reads and writes; see `extensions.shared_state`."""
+    quick_shared_state: bool = False
+    """An entry is read or written within milliseconds, so that values which change many times a second can be one."""
+    keeps_rejected: bool = False
+    """It moves files in the place of its jobs that are not jobs away, for a person; see `extensions.rejected`."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
-    """What a submission did. `new + duplicates` is the number of jobs given."""
+    """The result of a submission. `new + duplicates` is the number of jobs given."""
 
     new: int
     duplicates: int
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """What a reap did: jobs that went back to pending, and jobs that had no attempt left and failed."""
+    """The result of a reap: jobs that went back to pending, and jobs that had no attempt left and failed."""
 
     returned: int = 0
     failed: int = 0
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs of one run, kind and partition stand where. One of a job's states holds it, so the sum is all."""
+    """The number of jobs of one run, kind and partition in each state. A job has one state, so the sum is all jobs."""
 
     run: str = ""
     kind: str = ""
@@ -91,7 +98,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def remaining(self) -> int:
-        """What is not finished yet."""
+        """The number of jobs that are not finished."""
         return self.pending + self.claimed
 
     @property
@@ -100,7 +107,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs are meant. Every condition that is given must hold; none given means all."""
+    """The jobs for which every given condition holds; all jobs if none is given."""
 
     run: str | None = None
     ids: frozenset[str] | None = None
@@ -108,19 +115,19 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     partitions: frozenset[str] | None = None
     states: frozenset[State] | None = None
     error: str | None = None
-    """A shell pattern (`Timeout*`), compared without case to the last failure's type, its exception's name (with and
-    without its module) and its message."""
+    """A shell pattern (`Timeout*`), compared without regard to case with the type of the last failure, the name of its
+    exception (with and without its module) and its message."""
     older_than: timedelta | None = None
-    """Submitted, or where finished settled, at least this long ago by the medium's clock."""
+    """A finished job was settled, any other job submitted, at least this long ago by the medium's clock."""
 
     def __post_init__(self) -> None:
         names = (*(self.ids or ()), *(self.kinds or ()), *(self.partitions or ()))
-        check_texts((self.run or "", self.error or "", *names), "What a selection asks for")
+        check_texts((self.run or "", self.error or "", *names), "The texts of a selection")
         if self.older_than is not None:
             check_duration(self.older_than, "The age of a selection")
 
     def matches_error(self, failure: Failure | None) -> bool:
-        """Whether a job whose last failure is this one is meant, as far as `error` says."""
+        """Return whether `error` selects a job whose last failure is this one."""
         if self.error is None or failure is None:
             return self.error is None
         names = (failure.error_type, failure.exception, failure.exception_name, failure.message)
@@ -128,95 +135,101 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Queue(Protocol):
-    """Jobs, and who holds them. Batch forms only: a list of one is a batch."""
+    """Jobs, and the workers that hold them. Every method takes a batch: a list of one is a batch."""
 
     traits: Traits
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
-        """Add jobs. Anyone may call it.
+        """Add jobs. Every process may call it.
 
-        Jobs whose (run, kind, key) is already known, finished or not, or that repeat within the batch, are left out and
-        counted as duplicates; the job that is there is not changed. Age is the order of submission.
+        A job whose (run, kind, key) the queue knows already, finished or not, or that repeats one of the batch, is left
+        out and counted as a duplicate; the existing job is not changed. The age of jobs is the order of submission.
+        Repeating a call whose answer was lost is safe: its jobs are duplicates then.
         """
 
     async def claim(self, want: Want) -> list[Lease]:
-        """Take up to `want.limit` pending jobs that match. Only a live worker calls it.
+        """Take up to `want.limit` pending jobs that match `want`. Only a live worker calls it.
 
-        Order: priority, lower first; among equals hosts take turns, so that a host with a million jobs does not keep
-        one with ten waiting; of one host, age. Where the turns begin is open. Jobs with `not_before` in the future and
-        jobs of `want.without_hosts` are passed over, and it costs nothing to pass over many. No two callers ever get
-        the same claim of a job; callers never wait for one another longer than a short transaction. Each claim raises
-        the job's epoch. Claiming counts as a renewal of everything the worker holds. An empty list means that
-        nothing can be claimed now.
+        Order: lower priority first; among equal priorities the hosts take turns, so that a host with a million jobs
+        does not delay one with ten; within a host, oldest first. Which host begins is not specified. Jobs whose
+        `not_before` is in the future and jobs of `want.without_hosts` are skipped, and skipping many costs nothing. No
+        two callers ever get the same claim of a job, and callers never wait for each other longer than a short
+        transaction. Each claim raises the job's epoch, and renews all leases of the worker. An empty list means that
+        nothing can be claimed now. If the answer is lost, the jobs are claimed: `renew` reports them.
         """
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        """Extend all leases of a worker by the lease length from now, and say what it holds.
+        """Extend all leases of a worker to `lease` from now, and return what it holds. Only that worker calls it.
 
-        One write, however many leases. What the worker believes to hold and is not in the answer is lost (expired and
-        reaped, or cancelled): it must stop working on it. What is in the answer and the worker knows nothing of was
-        claimed in a call whose answer got lost: it should be given back.
+        It is one write, whatever the number of leases. A lease that the worker knows and the answer lacks is lost
+        (expired and reaped, or cancelled): the worker must stop working on the job. A lease that the answer has and the
+        worker does not know comes from a claim whose answer was lost: the worker should release it.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """Write outcomes, each guarded by its lease. Only the holder calls it.
+        """Write outcomes, each guarded by its lease. Only the holder of the leases calls it.
 
-        The answer says for each, in order, whether it was accepted. It is refused when the job is not claimed, or not
-        at this epoch: then nothing of it is written. Accepted ones move the job (see `outcome`), count the attempt
-        where one counts, keep the failure in the job's history, and submit the follow-on jobs, with the settled one as
-        their parent, into the job's own run, all at once. Settling the same thing again is refused, so repeating a call
+        Return for each settlement, in order, whether it was accepted. A settlement is refused, and nothing of it is
+        written, if the job is not claimed or has another epoch. An accepted one moves the job (see `outcome`), counts
+        the attempt if the outcome counts one, adds a failure to the job's history, and submits the follow-on jobs into
+        the run of the job, with the job as their parent: all at once. Settling again is refused, so repeating a call
         whose answer was lost is safe.
         """
 
     async def reap(self) -> Reaped:
-        """Bring back what is held by workers that have not renewed for a lease length. Anyone may call it, at any time.
+        """Take back the jobs of workers that have not renewed for a lease length. Every process may call it, anytime.
 
-        Each such job counts one attempt, with a failure of type `crash` in its history that names the worker. It goes
-        back to pending, or to failed if that was its last attempt.
+        Each of these jobs counts one attempt, with a failure of type `crash` in its history that names the worker. It
+        goes back to pending, or to failed if that was its last attempt.
         """
 
     async def stats(self, run: str | None = None) -> list[Count]:
-        """How many jobs stand where, for each run, kind and partition; ordered. Costs nothing near O(jobs)."""
+        """Return the number of jobs in each state for each run, kind and partition, ordered. Every process may call it.
+
+        It must cost far less than reading all jobs.
+        """
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
-        """A page of the jobs selected, oldest first. `after` is the id of the last job of the page before.
+        """Return a page of the selected jobs, oldest first. Every process may call it.
 
-        Raises `UsageError` for an `after` that was never an id, and for a negative limit.
+        `after` is the id of the last job of the page before. Raise `UsageError` if `after` was never an id, or if
+        `limit` is negative.
         """
 
     async def history(self, job_id: str) -> list[Attempt]:
-        """The failed and expired attempts of a job, oldest first; empty for a job that is not there."""
+        """Return the failed and expired attempts of a job, oldest first; an empty list for an unknown job."""
 
     async def retry(self, selection: Selection) -> int:
-        """Give failed and cancelled jobs that are selected all their attempts again: pending, now. Returns how many.
+        """Make the selected failed and cancelled jobs pending now, with all their attempts. Return how many.
 
-        Jobs in other states are passed over. The epoch and the history are kept.
+        Every process may call it, for a person. Jobs in other states are skipped. Epoch and history are kept.
         """
 
     async def cancel(self, selection: Selection) -> int:
-        """Cancel pending and claimed jobs that are selected. Returns how many.
+        """Cancel the selected pending and claimed jobs. Return how many. Every process may call it, for a person.
 
-        A worker that holds one learns of it when it next renews; what it settles is refused.
+        A worker that holds one learns of it with its next renewal; its settlement is refused.
         """
 
     async def prune(self, selection: Selection) -> int:
-        """Remove finished jobs that are selected, with their results and history. Returns how many.
+        """Remove the selected finished jobs with their results and history. Return how many.
 
-        Pending and claimed jobs are never removed. A key that was pruned may be submitted anew.
+        Every process may call it, for a person. Pending and claimed jobs are never removed. A pruned key may be
+        submitted again.
         """
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
-        """Return True as soon as there may be something to claim, or False after the timeout.
+        """Return True as soon as there may be a job to claim, or False after `timeout`. Only a live worker calls it.
 
-        A hint: work may have gone to another by the time the caller claims. A waiting worker costs next to nothing.
+        It is a hint: another worker may have taken the job before the caller claims. Waiting costs next to nothing.
         """
 
     async def close(self) -> None:
-        """Let go of files and connections. Leases stay as they are. Closing twice is harmless."""
+        """Close files and connections. Leases stay as they are. Closing twice is harmless."""
 
 
 def page_start(after: str, limit: int) -> int:
-    """The number that a page begins behind, for `jobs` of media that number theirs. Raises `UsageError` as it says."""
+    """Return the number of the job `after`, for media that number their jobs. Raise `UsageError` as `jobs` does."""
     check_whole(limit, 0, BIGGEST, "The size of a page")
     if after and not number_of(after):
         raise UsageError(f"A page cannot begin after {ascii(after)[:50]}: that is no id of a job")
@@ -224,7 +237,7 @@ def page_start(after: str, limit: int) -> int:
 
 
 async def each_job(queue: Queue, selection: Selection, *, page: int = 1000) -> AsyncIterator[Job]:
-    """Every job selected, oldest first, read page by page so that memory stays bounded."""
+    """Yield the selected jobs, oldest first, read page by page so that memory stays bounded."""
     after = ""
     while found := await queue.jobs(selection, after=after, limit=page):
         for job in found:
@@ -233,7 +246,7 @@ async def each_job(queue: Queue, selection: Selection, *, page: int = 1000) -> A
 
 
 def totals(counts: Sequence[Count]) -> Count:
-    """The sum over all."""
+    """Return the sum of all counts."""
     return Count(
         pending=sum(c.pending for c in counts),
         claimed=sum(c.claimed for c in counts),

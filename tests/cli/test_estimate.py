@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 from tests.waiting import wait_until
 
 from longshore.cli.verbs.inspect import estimate as verb
+from longshore.extensions.presence import WorkerInfo
 from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media import open_queue
@@ -35,7 +37,7 @@ def fill(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], No
         worker = WorkerId.new("w")
         leases = await queue.claim(Want(worker=worker, limit=completed))
         await queue.settle([Settlement(lease, Completed(), 2.0) for lease in leases])
-        await queue.sign_in(worker, DEFAULT_LEASE, {"run": "r", "busy": 4, "of": 4})
+        await queue.register(worker, DEFAULT_LEASE, WorkerInfo(run="r", busy=4, slots=4))
         await queue.close()
 
     return lambda jobs, completed: asyncio.run(put(jobs, completed))
@@ -96,8 +98,8 @@ def test_a_kind_that_no_worker_takes_is_named_in_place_of_a_time(
         queue = await open_queue("sqlite:///.longshore/queue.db")
         assert isinstance(queue, SqliteQueue)
         await queue.submit([new_job("detail", {"n": 1}, run="r")])
-        [there] = await queue.present()
-        await queue.sign_in(there.worker, DEFAULT_LEASE, {**there.about, "kinds": ["page"]})
+        [there] = await queue.present_workers()
+        await queue.register(there.worker, DEFAULT_LEASE, msgspec.structs.replace(there.info, kinds=("page",)))
         await queue.close()
 
     asyncio.run(others())

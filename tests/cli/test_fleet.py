@@ -13,19 +13,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.services.postgres import free_port
 from tests.waiting import wait_until
 
+from longshore.extensions.find import require
+from longshore.extensions.presence import FleetInfo, MembershipInfo, WorkerInfo, WorkerRegistry
 from longshore.lease import WorkerId
 from longshore.media import open_queue
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
 
-    from longshore.extensions.presence import WorkerRegistry
 
 TARGETS = """import asyncio, os
 from longshore import handler
@@ -117,31 +118,29 @@ def test_the_time_is_estimated_from_what_is_done_and_says_so(states: Shell) -> N
     assert "3 × 2 at once" in said
 
 
-def sign_in(shell: Shell, *abouts: dict[str, Any]) -> None:
-    """Workers that say this of themselves are on the roll."""
+def register(shell: Shell, *infos: WorkerInfo) -> None:
+    """Register workers that publish this about themselves."""
 
-    async def signed_in() -> None:
+    async def registered() -> None:
         queue = await open_queue(f"sqlite:///{shell.folder}/.longshore/queue.db")
-        for number, about in enumerate(abouts):
+        for number, info in enumerate(infos):
             worker = WorkerId(f"elsewhere-{number}", "once")
-            await cast("WorkerRegistry", queue).sign_in(worker, timedelta(hours=1), about)
+            await require(queue, WorkerRegistry, "lacks it").register(worker, timedelta(hours=1), info)
         await queue.close()
 
-    asyncio.run(signed_in())
+    asyncio.run(registered())
 
 
-def member(number: int, *, run: str = "r", fleet: str = "elsewhere") -> dict[str, Any]:
-    """What a worker that shares the partitions of a run says of itself."""
-    return {
-        "fleet": {"name": fleet, "number": number},
-        "membership": {"run": run, "number": number, "partitions": ()},
-    }
+def member(number: int, *, run: str = "r", fleet: str = "elsewhere") -> WorkerInfo:
+    """Return what a worker that shares the partitions of a run publishes."""
+    membership = MembershipInfo(run=run, number=number)
+    return WorkerInfo(fleet=FleetInfo(name=fleet, number=number), membership=membership)
 
 
 def test_workers_of_other_machines_have_their_share_and_count_in_the_estimate(states: Shell) -> None:
     submit(states, [{"payload": {"n": n, "seconds": 0.2}, "partition": "CA"} for n in range(5)])
     finished(states, "--workers", "1", "--partitions", "CA")
-    sign_in(states, member(0), member(1), member(2), member(3, run="another"))
+    register(states, member(0), member(1), member(2), member(3, run="another"))
     said = fleet(states, "--workers", "1", "--dry-run", "--concurrency", "2").stdout
     assert "3 other workers are on this run; they share the partitions" in said
     [row] = [line.split() for line in said.splitlines() if line.split()[:1] == ["0"]]
@@ -150,7 +149,7 @@ def test_workers_of_other_machines_have_their_share_and_count_in_the_estimate(st
 
 
 def test_workers_of_the_same_fleet_in_an_earlier_life_are_no_others(states: Shell) -> None:
-    sign_in(states, member(0, fleet="mine"), member(1, fleet="mine"))
+    register(states, member(0, fleet="mine"), member(1, fleet="mine"))
     said = fleet(states, "--workers", "2", "--dry-run", LONGSHORE_WORKER_ID="mine").stdout
     assert "other" not in said.replace("helps the others", "")
     assert ["0", "CA,", "NV", "2", "6"] in [line.split() for line in said.splitlines()]
@@ -159,7 +158,7 @@ def test_workers_of_the_same_fleet_in_an_earlier_life_are_no_others(states: Shel
 def test_workers_that_share_no_partitions_are_counted_too(shell: Shell) -> None:
     shell.write("targets.py", TARGETS)
     submit(shell, [{"payload": {"n": n}} for n in range(3)])
-    sign_in(shell, {"fleet": {"name": "elsewhere", "number": 0}, "run": "r"})
+    register(shell, WorkerInfo(fleet=FleetInfo(name="elsewhere", number=0), run="r"))
     said = fleet(shell, "--workers", "1", "--dry-run").stdout
     assert "1 other worker is on this run\n" in said
     assert "1; no partitions, so it takes whatever is next" in said

@@ -9,13 +9,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from tests.services.postgres import PostgresServer
 
 from longshore.errors import Failure
-from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.find import require
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.handlers.handler import handler
 from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
@@ -48,7 +49,7 @@ async def held(queue: Queue, worker: WorkerId, *, on_roll: bool) -> None:
     """Four jobs: one that failed once, and all of them claimed by the worker but the last."""
     await queue.submit([new_job("page", {"number": number}, run="r", partition=str(number)) for number in range(4)])
     if on_roll:
-        await cast("WorkerRegistry", queue).sign_in(worker, LEASE, {})
+        await require(queue, WorkerRegistry, "lacks it").register(worker, LEASE, WorkerInfo())
     (first,) = await queue.claim(Want(worker=worker, limit=1, lease=LEASE))
     await queue.settle([Settlement(first, Failed(Failure("timeout", "too slow", retryable=True)))])
     assert len(await queue.claim(Want(worker=worker, limit=3, lease=LEASE))) == 3
@@ -91,7 +92,7 @@ async def test_of_two_workers_with_one_label_the_right_one_loses_its_jobs(tmp_pa
     one, two = WorkerId.new("w"), WorkerId.new("w")
     await queue.submit([new_job("page", {"number": number}, run=f"r{number % 2}") for number in range(10)])
     for number, worker in enumerate((one, two)):
-        await cast("WorkerRegistry", queue).sign_in(worker, LEASE, {})
+        await require(queue, WorkerRegistry, "lacks it").register(worker, LEASE, WorkerInfo())
         await queue.claim(Want(worker=worker, limit=10, lease=LEASE, run=f"r{number}"))
     assert await release(queue, Selection(run="r1")) == ReleaseResult(untouched=5)
     assert (len(await queue.renew(one, LEASE)), await queue.renew(two, LEASE)) == (5, [])

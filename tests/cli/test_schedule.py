@@ -8,15 +8,14 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
 from tests.waiting import wait_until
 
-from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
-from longshore.runs.schedules.schedule import put, schedule_of
+from longshore.runs.schedules.schedule import keeping, put, schedule_of
 from longshore.runs.schedules.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -127,11 +126,12 @@ def make_due(folder: Path, name: str) -> None:
     """As if the schedule had been made an hour ago, and been due half an hour ago."""
 
     async def change() -> None:
-        queue = cast("SharedState", await open_queue(f"sqlite:///{folder}/.longshore/queue.db"))
-        now, there = await schedule_of(queue, name)
+        queue = await open_queue(f"sqlite:///{folder}/.longshore/queue.db")
+        state = keeping(queue)
+        now, there = await schedule_of(state, name)
         minute = datetime.fromtimestamp(now - 1800, UTC).minute
         due = msgspec.structs.replace(there.schedule, made=now - 3600, when=Timetable(f"{minute} * * * *"))
-        assert await put(queue, there.note, due)
+        assert await put(state, there.note, due)
         await queue.close()
 
     asyncio.run(change())

@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import psutil
 import pytest
 
+from longshore.extensions.find import require
 from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
 from longshore.runs.control.growth_limits import GrowthLimits, limits_of
@@ -309,7 +310,7 @@ for wrong in (
 async def limits_kept(scene: Shell, run: str) -> GrowthLimits:
     queue = await open_queue(f"sqlite:///{scene.folder}/.longshore/queue.db")
     try:
-        return await limits_of(cast("SharedState", queue), run)
+        return await limits_of(require(queue, SharedState, "lacks it"), run)
     finally:
         await queue.close()
 

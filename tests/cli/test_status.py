@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from longshore.errors import Failure
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
@@ -46,7 +47,7 @@ def _fill(here: Path) -> None:
         await queue.settle([Settlement(lease, each, 0.5) for lease, each in zip(leases, outcomes, strict=True)])
         leases = await queue.claim(Want(worker=bob, limit=2, kinds=frozenset({"doc"})))
         await queue.settle([Settlement(lease, Completed(), 1.5) for lease in leases])
-        await queue.sign_in(ann, DEFAULT_LEASE, {"run": "r", "busy": 2, "of": 4})
+        await queue.register(ann, DEFAULT_LEASE, WorkerInfo(run="r", busy=2, slots=4))
         await queue.close()
 
     asyncio.run(put())
@@ -109,9 +110,9 @@ def test_a_closed_host_is_said_in_a_line(says: Says) -> None:
     async def close() -> None:
         queue = await open_queue("sqlite:///.longshore/queue.db")
         assert isinstance(queue, SqliteQueue)
-        now = (await queue.notes("pace", frozenset())).now
+        now = (await queue.read_entries("pace", frozenset())).now
         standing = HostRate(rate=5.0, grown_at=now, closed_until=now + 3600, why="429")
-        await queue.note("pace", [StateEntry("b.org", ABSENT, msgspec.to_builtins(standing))])
+        await queue.swap_entries("pace", [StateEntry("b.org", ABSENT, msgspec.to_builtins(standing))])
         await queue.close()
 
     asyncio.run(close())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from longshore.errors import QueueUnavailableError, UsageError
+from longshore.extensions.presence import MembershipInfo, WorkerInfo
 from longshore.fleet.partitions.assignment import assign
 from longshore.fleet.partitions.assignment_table import AssignmentTable
 from longshore.fleet.partitions.membership import PartitionMode
@@ -93,7 +94,7 @@ async def test_partitions_are_those_the_run_has_jobs_of_where_none_are_named(sce
 
 async def test_workers_of_another_run_and_workers_that_are_no_members_do_not_count(scene: Scene) -> None:
     scene.come("elsewhere", run="another")
-    await scene.queue.sign_in(WorkerId.new("looker"), LEASE, {"says": "hello"})
+    await scene.queue.register(WorkerId.new("looker"), LEASE, WorkerInfo(machine="hello"))
     one = scene.come("one")
     await scene.beat(2)
     assert one.own == ABCDEF
@@ -143,9 +144,9 @@ async def test_a_worker_started_again_under_its_label_has_its_number_again(scene
 
 
 async def test_two_that_took_one_number_are_told_apart_by_everyone_alike(scene: Scene) -> None:
-    about = {"membership": {"run": "r", "number": 0, "partitions": []}}
-    await scene.queue.sign_in(WorkerId.new("b"), LEASE, about)
-    await scene.queue.sign_in(WorkerId.new("a"), LEASE, about)
+    info = WorkerInfo(membership=MembershipInfo(run="r", number=0))
+    await scene.queue.register(WorkerId.new("b"), LEASE, info)
+    await scene.queue.register(WorkerId.new("a"), LEASE, info)
     watcher = scene.come("c")
     await watcher.beat()
     assert watcher.number == 1
@@ -265,14 +266,14 @@ async def test_a_limit_holds_for_helpers_too(scene: Scene) -> None:
 async def test_the_heartbeat_goes_on_by_itself_also_after_an_outage(scene: Scene) -> None:
     one = scene.come("one")
     keeping = asyncio.ensure_future(one.keep())
-    present, failures = scene.queue.present, iter([True, False])
+    present, failures = scene.queue.present_workers, iter([True, False])
 
     async def flaky() -> Any:
         if next(failures, False):
             raise QueueUnavailableError("gone for a moment")
         return await present()
 
-    scene.queue.present = flaky  # type: ignore[method-assign]
+    scene.queue.present_workers = flaky  # type: ignore[method-assign]
     for expected in (None, 0):
         for _ in range(10):
             await asyncio.sleep(0)

@@ -147,15 +147,15 @@ def _elsewhere() -> Generator[None, None, None]:
 class InterruptedQueue(MemoryQueue):
     """Before and after each call others may have their turn, as on a real network."""
 
-    async def present(self) -> Any:
+    async def present_workers(self) -> Any:
         await _elsewhere()
-        answer = await super().present()
+        answer = await super().present_workers()
         await _elsewhere()
         return answer
 
-    async def sign_in(self, *arguments: Any) -> Any:
+    async def register(self, *arguments: Any) -> Any:
         await _elsewhere()
-        answer = await super().sign_in(*arguments)
+        answer = await super().register(*arguments)
         await _elsewhere()
         return answer
 

@@ -9,6 +9,7 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import UsageError
+from longshore.extensions.presence import FleetInfo, WorkerInfo
 from longshore.fleet.partitions.membership import Partitioning, PartitionMode
 from longshore.fleet.supervise.allowed_partitions import write_limits
 from longshore.fleet.supervise.worker_slot import Attendance, WorkerSlot
@@ -32,11 +33,11 @@ async def test_without_partitions_a_worker_is_on_the_roll_and_looks_everywhere()
     assert isinstance(scoping, Attendance)
     scope = scoping.join(want(3), queue, clock, frozenset)
     await scope.keep()
-    [there] = await queue.present()
-    assert there.about == {"fleet": {"name": "f", "number": 3}, "run": "r"}
+    [there] = await queue.present_workers()
+    assert there.info == WorkerInfo(fleet=FleetInfo(name="f", number=3), run="r")
     assert scope.reach is None
     await scope.close()
-    assert await queue.present() == []
+    assert await queue.present_workers() == []
 
 
 async def test_with_partitions_it_shares_those_it_knows_before_there_are_jobs() -> None:
@@ -48,8 +49,8 @@ async def test_with_partitions_it_shares_those_it_knows_before_there_are_jobs() 
     await scope.beat()
     assert len(scope.own) == 1
     assert scope.own < {"A", "B", "C"}
-    [there] = await queue.present()
-    assert there.about["fleet"] == {"name": "f", "number": 1}
+    [there] = await queue.present_workers()
+    assert there.info.fleet == FleetInfo(name="f", number=1)
 
 
 async def test_a_table_says_what_is_its_own(tmp_path: Path) -> None:

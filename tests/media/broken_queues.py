@@ -107,13 +107,13 @@ class TakesOverWhatIsThere(MemoryQueue):
 class KeepsTheDeadOnTheRoll(MemoryQueue):
     """Who signed in once is alive until somebody reaps."""
 
-    async def present(self) -> list[PresentWorker]:
-        return [PresentWorker(worker, self._about[worker]) for worker in sorted(self._about, key=lambda w: w.label)]
+    async def present_workers(self) -> list[PresentWorker]:
+        return [PresentWorker(worker, self._info[worker]) for worker in sorted(self._info, key=lambda w: w.label)]
 
 
 class SigningOutGivesUp(MemoryQueue):
     """Who leaves the roll loses what it holds."""
 
-    async def sign_out(self, worker: WorkerId) -> None:
-        await super().sign_out(worker)
+    async def deregister(self, worker: WorkerId) -> None:
+        await super().deregister(worker)
         self._holders = {job_id: holder for job_id, holder in self._holders.items() if holder != worker}

@@ -27,14 +27,14 @@ class CountingQueue(MemoryQueue):
         self.go_on = asyncio.Event()
         self.go_on.set()
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        self.sizes.append(len(notes))
-        assert len({note.name for note in notes}) == len(notes)
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        self.sizes.append(len(entries))
+        assert len({entry.name for entry in entries}) == len(entries)
         self.entered.set()
         await self.go_on.wait()
         if self.error is not None:
             raise self.error
-        return await super().note(shelf, notes)
+        return await super().swap_entries(namespace, entries)
 
 
 def of(host: int, version: str = ABSENT) -> StateEntry:
@@ -46,7 +46,7 @@ async def test_what_is_written_at_once_goes_in_one_call_and_each_gets_its_own_ve
     notes = BatchedWrites(queue, NAMESPACE)
     versions = await asyncio.gather(*(notes.write(of(host)) for host in range(100)))
     assert queue.sizes == [100]
-    kept = {note.name: note.version for note in (await queue.notes(NAMESPACE)).notes}
+    kept = {note.name: note.version for note in (await queue.read_entries(NAMESPACE)).entries}
     assert [kept[f"{host}.test"] for host in range(100)] == versions
 
 
@@ -66,7 +66,7 @@ async def test_what_comes_meanwhile_goes_in_the_next_call() -> None:
 async def test_only_who_was_too_late_is_told_so() -> None:
     queue = CountingQueue()
     notes = BatchedWrites(queue, NAMESPACE)
-    await queue.note(NAMESPACE, [of(1)])
+    await queue.swap_entries(NAMESPACE, [of(1)])
     first, late, again = await asyncio.gather(notes.write(of(0)), notes.write(of(1)), notes.write(of(0)))
     assert first
     assert late is None

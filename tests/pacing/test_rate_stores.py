@@ -14,6 +14,7 @@ from tests.scrape.limited_site import JumpingClock, TokenBucket, ask_for_ever
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import StateEntry
 from longshore.lease import WorkerId
 from longshore.media.memory import MemoryQueue
@@ -141,7 +142,7 @@ async def test_a_worker_forgets_hosts(clock: JumpingClock) -> None:
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
     await pace.close()
-    assert (await queue.notes(PACE)).notes == ()
+    assert (await queue.read_entries(PACE)).entries == ()
 
 
 async def test_two_processes_share_a_limit_through_it(store: RateStore, clock: JumpingClock) -> None:
@@ -164,12 +165,12 @@ async def test_closures_that_are_over_are_taken_off_the_notes(clock: ManualClock
     await store.close_host("a.org", clock.now() + 5)
     clock.advance(10)
     await store.closures()
-    assert (await queue.notes(CLOSED)).notes == ()
+    assert (await queue.read_entries(CLOSED)).entries == ()
 
 
 async def test_a_note_that_cannot_be_read_is_learned_anew(clock: ManualClock) -> None:
     queue = MemoryQueue(clock)
-    await queue.note(PACE, [StateEntry("a.org", "", {"rate": "quick"})])
+    await queue.swap_entries(PACE, [StateEntry("a.org", "", {"rate": "quick"})])
     store = SharedRateStore(queue)
     kept = await store.read("a.org")
     assert kept.host_rate is None
@@ -188,7 +189,7 @@ async def test_the_queue_is_used_where_it_is_quick_and_else_a_file(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     queue = MemoryQueue(clock)
     assert isinstance(rate_store_for(queue, clock), SharedRateStore)
-    queue.traits = msgspec.structs.replace(queue.traits, quick_notes=False)
+    queue.traits = msgspec.structs.replace(queue.traits, quick_shared_state=False)
     assert isinstance(rate_store_for(queue, clock), MachineRateStore)
     assert cache_file() == tmp_path / "longshore" / "pace.db"
 
@@ -198,8 +199,8 @@ async def test_machines_are_counted_on_the_roll(clock: JumpingClock) -> None:
     machines = MachineCount(queue, clock)
     assert machines() == 1
     for number, machine in enumerate(["ash", "ash", "oak"]):
-        await queue.sign_in(WorkerId.new(f"w{number}"), timedelta(minutes=5), {"machine": machine})
-    await queue.sign_in(WorkerId.new("silent"), timedelta(minutes=5), {})
+        await queue.register(WorkerId.new(f"w{number}"), timedelta(minutes=5), WorkerInfo(machine=machine))
+    await queue.register(WorkerId.new("silent"), timedelta(minutes=5), WorkerInfo())
     keeping = asyncio.ensure_future(machines.keep())
     await clock.run(1)
     keeping.cancel()

@@ -36,6 +36,17 @@ class Mortal:
         self._step = step
         self.traits = queue.traits
 
+    # Extensions are found by the methods of the class.
+
+    async def take_over(self, *given: Any) -> Any:
+        return await self.__getattr__("take_over")(*given)
+
+    async def read_entries(self, *given: Any) -> Any:
+        return await self.__getattr__("read_entries")(*given)
+
+    async def swap_entries(self, *given: Any) -> Any:
+        return await self.__getattr__("swap_entries")(*given)
+
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         call = getattr(self._queue, name)
 

@@ -20,6 +20,7 @@ import msgspec
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import Job, new_job
 from longshore.lease import Lease, Want, WorkerId
@@ -111,12 +112,13 @@ class Simulation:
 
     async def _resize(self, number: int) -> None:
         while len(self.crew) > number:
-            await self.queue.sign_out(self.crew.pop())
+            await self.queue.deregister(self.crew.pop())
         while len(self.crew) < number:
             worker = WorkerId.new(f"w{next(self.names)}")
             self.crew.append(worker)
-            about = {"run": RUN, "busy": 0, "of": self.scenario.concurrency} if self.scenario.says else {"run": RUN}
-            await self.queue.sign_in(worker, FOREVER, about)
+            says = WorkerInfo(run=RUN, busy=0, slots=self.scenario.concurrency)
+            info = says if self.scenario.says else WorkerInfo(run=RUN)
+            await self.queue.register(worker, FOREVER, info)
 
     async def _claim(self) -> None:
         now = self.clock.monotonic()
@@ -160,13 +162,13 @@ class Simulation:
         return Completed(jobs=tuple(more))
 
     async def _pace(self) -> None:
-        now = (await self.queue.notes("pace", frozenset())).now
+        now = (await self.queue.read_entries("pace", frozenset())).now
         for host, (_, rate) in self.scenario.hosts.items():
             since, until = self.scenario.closed.get(host, (0.0, 0.0))
             left = until - self.clock.monotonic() if since <= self.clock.monotonic() < until else 0.0
             standing = HostRate(rate=rate, ceiling=rate, since=0.0, grown_at=0.0, closed_until=left and now + left)
-            version = (await self.queue.notes("pace", frozenset({host}))).get(host).version
-            await self.queue.note("pace", [StateEntry(host, version or ABSENT, msgspec.to_builtins(standing))])
+            version = (await self.queue.read_entries("pace", frozenset({host}))).get(host).version
+            await self.queue.swap_entries("pace", [StateEntry(host, version or ABSENT, msgspec.to_builtins(standing))])
 
 
 def lognormal(median: float, spread: float) -> Callable[[random.Random], float]:

@@ -220,7 +220,7 @@ VICTIM = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from longshore.media import open_queue
-from longshore.runs import collecting
+from longshore.runs.collect import collector as collecting
 from longshore.runs.collect.collected_file import Collected
 from longshore.runs.collect.collector import Collector
 
@@ -379,7 +379,7 @@ async def test_what_was_collected_is_packed_past_a_number_or_an_age(tmp_path: Pa
     await queue.submit([new_job("page", {}, run="other", key="o")])
     [lease] = await queue.claim(Want(worker=NOBODY, run="other"))
     await queue.settle([Settlement(lease, Completed(1))])
-    archivist = Archivist(queue, ("r",), ArchiveBounds(age=timedelta(days=30), number=2), clock)
+    archivist = Archivist(queue, queue, ("r",), ArchiveBounds(age=timedelta(days=30), number=2), clock)
 
     async def month_jobs() -> int:
         return sum(month.jobs for month in await archivist.archived())

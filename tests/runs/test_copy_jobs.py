@@ -184,7 +184,7 @@ async def test_killed_at_any_call_and_done_again_every_job_is_there_once(what: s
         await submit(source, *"abcdefg")
         await settle(source, Completed("A"), Completed("B"), Failed(msgspec.structs.replace(BROKEN, retryable=False)))
         died = await killed(what, number, here, there, "none")
-        left = await dying.DOINGS[what](source, taking_over(target), tmp_path)
+        left = await dying.DOINGS[what](source, target, tmp_path)
         after = await by_key(target)
         assert {key: (job.state, job.result, job.attempts) for key, job in after.items()} == {
             "a": (State.COMPLETED, "A", 1),

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from longshore.clock import ManualClock
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
@@ -44,7 +45,7 @@ async def claim(queue: MemoryQueue, number: int, kind: str = "page") -> list[Lea
 
 async def begun(queue: MemoryQueue, clock: ManualClock, *, host: str = "", kind: str = "page", jobs: int = 40) -> None:
     """A run in the middle: one worker, two at once, two seconds a job, ten jobs done."""
-    await queue.sign_in(WORKER, LEASE, {"run": "r", "busy": 0, "of": 2})
+    await queue.register(WORKER, LEASE, WorkerInfo(run="r", busy=0, slots=2))
     await queue.submit([new_job(kind, {"n": n}, run="r", host=host) for n in range(jobs)])
     for _ in range(5):
         leases = await claim(queue, 2, kind)
@@ -54,11 +55,11 @@ async def begun(queue: MemoryQueue, clock: ManualClock, *, host: str = "", kind:
 
 async def stand(queue: MemoryQueue, host: str, *, closed_for: float = 0.0, rate: float = 1000.0) -> None:
     """What is known of a host: how many it lets through, and for how long it is closed."""
-    shelf = await queue.notes("pace", frozenset({host}))
+    shelf = await queue.read_entries("pace", frozenset({host}))
     until = shelf.now + closed_for if closed_for else 0.0
     standing = HostRate(rate=rate, since=0.0, grown_at=0.0, pressed=False, closed_until=until)
     note = StateEntry(host, shelf.get(host).version or ABSENT, msgspec.to_builtins(standing))
-    assert (await queue.note("pace", [note]))[0] is not None
+    assert (await queue.swap_entries("pace", [note]))[0] is not None
 
 
 async def test_a_host_that_is_closed_is_waited_for_though_its_rate_holds_nobody_back(

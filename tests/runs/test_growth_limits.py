@@ -196,7 +196,7 @@ async def test_what_cannot_be_counted_now_is_counted_later(monkeypatch: pytest.M
         raise QueueUnavailableError("not now")
 
     with monkeypatch.context() as patch:
-        patch.setattr(queue, "note", unavailable)
+        patch.setattr(queue, "swap_entries", unavailable)
         await limited.tell()
     await limited.tell()
     await limited.tell()

@@ -21,7 +21,6 @@ from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, 
 from longshore.queue import Queue, Selection, totals
 from longshore.runs.transfer import copy_jobs, offline_merge
 from longshore.runs.transfer import offline_checkout as bundles
-from longshore.runs.transfer.copy_jobs import taking_over
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, make_ready, take_away
 from longshore.runs.transfer.offline_merge import Merge
 
@@ -435,7 +434,7 @@ async def test_killed_while_merging_and_done_again_all_is_settled_once(tmp_path:
         )
         source, bundle = await open_queue(here), await open_queue(there)
         await source.submit([new_job("page", {}, run="r", key=key) for key in "abcde"])
-        await dying.take(source, taking_over(bundle), sheet)
+        await dying.take(source, bundle, sheet)
         await settle(bundle, "a", Completed("A", (child("x"), child("y"))))
         await settle(bundle, "x", Completed("X", (child("z"),)))
         await settle(bundle, "b", Failed(FOR_GOOD))

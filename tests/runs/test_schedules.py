@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,7 +14,7 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import InputFileError, NotFoundError, QueueUnavailableError, UsageError
-from longshore.extensions.shared_state import SharedState, StateEntry
+from longshore.extensions.shared_state import StateEntry
 from longshore.job import NewJob
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
@@ -30,6 +29,7 @@ from longshore.runs.schedules.schedule import (
     FromScraper,
     Schedule,
     define,
+    keeping,
     kept,
     put,
     remove,
@@ -215,7 +215,7 @@ async def test_what_a_worker_began_and_left_is_finished_by_another(
 class SlowNotes(MemoryQueue):
     """A queue whose notes are looked at once a minute."""
 
-    traits = msgspec.structs.replace(MemoryQueue.traits, quick_notes=False)
+    traits = msgspec.structs.replace(MemoryQueue.traits, quick_shared_state=False)
 
 
 @pytest.mark.parametrize(("medium", "missed"), [(MemoryQueue, 0), (SlowNotes, 1)])
@@ -425,7 +425,7 @@ async def test_a_schedule_that_is_removed_starts_nothing(queue: MemoryQueue, clo
 
 
 async def test_a_note_of_a_newer_version_spoils_nothing(queue: MemoryQueue, clock: ManualClock) -> None:
-    await queue.note(SHELF, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
+    await queue.swap_entries(SHELF, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
     await Triggering(queue, clock, "a").look()
@@ -468,12 +468,13 @@ asyncio.run(main())
 @pytest.mark.parametrize("scheme", ["sqlite", "dir"])
 async def test_two_processes_that_race_start_one_run(tmp_path: Path, scheme: str) -> None:
     url = f"sqlite:///{tmp_path / 'queue.db'}" if scheme == "sqlite" else f"dir://{tmp_path / 'queue'}"
-    queue = cast("SharedState", await open_queue(url))
+    queue = await open_queue(url)
+    state = keeping(queue)
     # Due half an hour ago, so that no other time comes while the two run.
-    minute = datetime.fromtimestamp((await queue.notes(SHELF)).now - 1800, UTC).minute
-    await define(queue, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=a_list(50), kind="page"))
-    now, there = await schedule_of(queue, "often")
-    assert await put(queue, there.note, msgspec.structs.replace(there.schedule, made=now - 3600))
+    minute = datetime.fromtimestamp((await state.read_entries(SHELF)).now - 1800, UTC).minute
+    await define(state, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=a_list(50), kind="page"))
+    now, there = await schedule_of(state, "often")
+    assert await put(state, there.note, msgspec.structs.replace(there.schedule, made=now - 3600))
     pipe = asyncio.subprocess.PIPE
     racers = [
         await asyncio.create_subprocess_exec(
@@ -489,6 +490,6 @@ async def test_two_processes_that_race_start_one_run(tmp_path: Path, scheme: str
         said += out.decode() + err.decode()
     assert [racer.returncode for racer in racers] == [0, 0], said
     assert said.count("is due: submitting run") == 1
-    _, there = await schedule_of(queue, "often")
+    _, there = await schedule_of(state, "often")
     assert [(count.run, count.total) for count in await queue.stats()] == [(there.schedule.last_run, 50)]
     await queue.close()

@@ -11,17 +11,16 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import pytest
 from tests.services.postgres import PostgresServer
 
 from longshore.clock import SystemClock
-from longshore.extensions.shared_state import SharedState
 from longshore.media import open_queue
+from longshore.queue import Queue
 from longshore.runs.schedules import trigger
-from longshore.runs.schedules.schedule import SHELF, FromList, Schedule, define, put, run_id, schedule_of
+from longshore.runs.schedules.schedule import SHELF, FromList, Schedule, define, keeping, put, run_id, schedule_of
 from longshore.runs.schedules.timetable import Timetable
 from longshore.runs.schedules.trigger import Triggering
 from longshore.runs.submit.input_files import InputEntry
@@ -35,7 +34,7 @@ import asyncio, sys
 from dying import Mortal
 from longshore.clock import SystemClock
 from longshore.media import open_queue
-from longshore.runs import triggering
+from longshore.runs.schedules import trigger as triggering
 
 async def main(url, who, step):
     triggering.BATCH = 2
@@ -72,16 +71,17 @@ def init_git(url: str) -> None:
     subprocess.run(["git", "init", "--quiet", "--bare", url.removeprefix("git+file://")], check=True)
 
 
-async def due(url: str) -> tuple[SharedState, str]:
+async def due(url: str) -> tuple[Queue, str]:
     """A queue with a schedule whose time was half an hour ago, and the id of the run that it is to have."""
     if url.startswith("git"):
         init_git(url)
-    queue = cast("SharedState", await open_queue(url))
-    minute = datetime.fromtimestamp((await queue.notes(SHELF)).now - 1800, UTC).minute
+    queue = await open_queue(url)
+    state = keeping(queue)
+    minute = datetime.fromtimestamp((await state.read_entries(SHELF)).now - 1800, UTC).minute
     what = FromList(tuple(InputEntry(payload={"number": number}) for number in range(JOBS)))
-    await define(queue, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=what, kind="page"))
-    now, there = await schedule_of(queue, "often")
-    assert await put(queue, there.note, msgspec.structs.replace(there.schedule, made=now - 3600))
+    await define(state, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=what, kind="page"))
+    now, there = await schedule_of(state, "often")
+    assert await put(state, there.note, msgspec.structs.replace(there.schedule, made=now - 3600))
     instant = msgspec.structs.replace(there.schedule, made=now - 3600).due(now)
     assert instant is not None
     return queue, run_id("often", instant)
@@ -104,14 +104,14 @@ async def look(urls: list[str], steps: list[int]) -> list[int]:
     return [each.returncode or 0 for each in lookers]
 
 
-async def had_one_run(queue: SharedState, run: str) -> None:
-    schedule = (await schedule_of(queue, "often"))[1].schedule
+async def had_one_run(queue: Queue, run: str) -> None:
+    schedule = (await schedule_of(keeping(queue), "often"))[1].schedule
     assert (schedule.last_run, schedule.last_jobs, schedule.begun, schedule.trouble) == (run, JOBS, None, "")
     assert [(count.run, count.total) for count in await queue.stats()] == [(run, JOBS)]
 
 
 @pytest.fixture
-def heir(monkeypatch: pytest.MonkeyPatch) -> Callable[[SharedState], Triggering]:
+def heir(monkeypatch: pytest.MonkeyPatch) -> Callable[[Queue], Triggering]:
     """Makes one who comes later, when everybody has been silent for long."""
     monkeypatch.setattr(trigger, "SILENT_SECONDS", 0.0)
     return lambda queue: Triggering(queue, SystemClock(), "heir")
@@ -122,7 +122,7 @@ LAST_STEP = 14
 
 
 async def test_kill_9_before_and_after_every_call_leaves_one_run(
-    place: str, heir: Callable[[SharedState], Triggering], long: bool
+    place: str, heir: Callable[[Queue], Triggering], long: bool
 ) -> None:
     if place.startswith("git") and not long:
         pytest.skip("takes long here; --long does it")
@@ -139,7 +139,7 @@ async def test_kill_9_before_and_after_every_call_leaves_one_run(
 
 
 async def test_many_who_look_at_once_and_die_at_any_step_leave_one_run(
-    place: str, heir: Callable[[SharedState], Triggering], long: bool
+    place: str, heir: Callable[[Queue], Triggering], long: bool
 ) -> None:
     chance = random.Random(7)
     for number in range(20 if long else 1):

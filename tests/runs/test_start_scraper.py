@@ -269,8 +269,8 @@ async def test_an_id_is_not_given_again_after_its_reservation_went() -> None:
     queue, clock = MemoryQueue(), ManualClock()
     run = await new_run_id(queue, clock)
     await submit_file(queue, Generated(["https://a.org/"]), SubmissionPlan(run=run, kind="page"))
-    shelf = await queue.notes("run_ids")
-    await queue.note("run_ids", [StateEntry(note.name, note.version, None) for note in shelf.notes])
+    shelf = await queue.read_entries("run_ids")
+    await queue.swap_entries("run_ids", [StateEntry(note.name, note.version, None) for note in shelf.entries])
     assert await new_run_id(queue, clock) == f"{run}_2"
 
 
@@ -281,4 +281,4 @@ async def test_reservations_do_not_pile_up() -> None:
         await new_run_id(queue, clock)
     clock.advance(3601)
     run = await new_run_id(queue, clock)
-    assert [note.name for note in (await queue.notes("run_ids")).notes] == [run]
+    assert [note.name for note in (await queue.read_entries("run_ids")).entries] == [run]

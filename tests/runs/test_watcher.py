@@ -9,6 +9,7 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure, NotFoundError, QueueUnavailableError
+from longshore.extensions.presence import MembershipInfo, WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
@@ -68,7 +69,7 @@ async def test_who_attaches_late_knows_how_fast_it_went_before(queue: MemoryQueu
         leases = await claim(queue, 2)
         clock.advance(4.0)
         await settle(queue, leases, seconds=4.0)
-    await queue.sign_in(WORKER, LEASE, {"run": "r", "busy": 0, "of": 2})
+    await queue.register(WORKER, LEASE, WorkerInfo(run="r", busy=0, slots=2))
     look = await RunWatcher(queue, "r", clock).look()
     assert look.estimate.p50 == pytest.approx(40, rel=0.3)
 
@@ -87,7 +88,7 @@ async def test_hosts_that_hold_requests_back_are_known(queue: MemoryQueue, clock
     await submit(queue, 30, host="slow.org")
     await submit(queue, 70, host="fast.org", begin=30)
     learned = {"rate": 0.5, "ceiling": 0.5, "since": 0.0, "grown_at": 0.0, "pressed": True}
-    await queue.note(
+    await queue.swap_entries(
         "pace", [StateEntry("slow.org", ABSENT, learned), StateEntry("fast.org", ABSENT, {"rate": "nonsense"})]
     )
     look = await RunWatcher(queue, "r", clock).look()
@@ -106,19 +107,19 @@ async def test_a_run_without_workers_is_unattended_until_one_comes(queue: Memory
     await submit(queue, 4)
     watch = RunWatcher(queue, "r", clock)
     assert (await watch.look()).unattended
-    await queue.sign_in(WorkerId.new("bob"), LEASE, {"run": "another"})
+    await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(run="another"))
     assert (await watch.look()).unattended
-    await queue.sign_in(WORKER, LEASE, {"membership": {"run": "r"}})
+    await queue.register(WORKER, LEASE, WorkerInfo(membership=MembershipInfo(run="r")))
     assert not (await watch.look()).unattended
 
 
 async def test_hands_are_what_all_workers_say(queue: MemoryQueue) -> None:
     assert await active_workers(queue) == ActiveWorkers(workers=0)
-    await queue.sign_in(WORKER, LEASE, {"run": "r", "busy": 3, "of": 4})
-    await queue.sign_in(WorkerId.new("bob"), LEASE, {"busy": 1, "of": 4})
+    await queue.register(WORKER, LEASE, WorkerInfo(run="r", busy=3, slots=4))
+    await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(busy=1, slots=4))
     found = await active_workers(queue, "r")
     assert (found.workers, found.busy, found.slots, found.utilisation) == (2, 4, 8, 0.5)
-    await queue.sign_in(WorkerId.new("eve"), LEASE, {"busy": "many"})
+    await queue.register(WorkerId.new("eve"), LEASE, WorkerInfo())
     assert (await active_workers(queue, "r")).utilisation is None
 
 
@@ -127,18 +128,18 @@ async def test_a_kind_that_no_worker_takes_is_told_from_the_others(queue: Memory
     await queue.submit([new_job("detail", {"n": 1}, run="r")])
     watch = RunWatcher(queue, "r", clock)
     assert (await watch.look()).evidence.untaken == ()  # nobody is there at all, which is said in other words
-    await queue.sign_in(WORKER, LEASE, {"run": "r", "kinds": ["page"]})
+    await queue.register(WORKER, LEASE, WorkerInfo(run="r", kinds=("page",)))
     assert (await watch.look()).estimate.untaken == ("detail",)
     # One that works on another run is no help; one that does not say what it takes may be.
-    await queue.sign_in(WorkerId.new("bob"), LEASE, {"run": "s", "kinds": ["detail"]})
+    await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(run="s", kinds=("detail",)))
     assert (await watch.look()).estimate.unknown == "no worker takes kind detail"
-    await queue.sign_in(WorkerId.new("eve"), LEASE, {"kinds": "all of them"})
+    await queue.register(WorkerId.new("eve"), LEASE, WorkerInfo())
     assert (await watch.look()).evidence.untaken == ()
 
 
 async def test_a_kind_that_somebody_holds_a_job_of_is_taken(queue: MemoryQueue, clock: ManualClock) -> None:
     await submit(queue, 4)
-    await queue.sign_in(WorkerId.new("bob"), LEASE, {"run": "r", "kinds": ["detail"]})
+    await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(run="r", kinds=("detail",)))
     assert (await RunWatcher(queue, "r", clock).look()).evidence.untaken == ("page",)
     await claim(queue, 1)
     assert (await RunWatcher(queue, "r", clock).look()).evidence.untaken == ()

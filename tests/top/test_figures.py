@@ -12,6 +12,7 @@ from tests.top.top_scene import Scene
 
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import NotFoundError
+from longshore.extensions.presence import WorkerInfo
 from longshore.job import Job
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
@@ -71,8 +72,8 @@ async def test_workers_hosts_and_failures_are_those_of_the_run(scene: Scene, clo
     await scene.submit(2, run="other", host="b.org")
     await scene.fail(2)
     await scene.claim(1, run="r")
-    await scene.sign_in("mine", {"run": "r"})
-    await scene.sign_in("theirs", {"run": "other"})
+    await scene.register("mine", WorkerInfo(run="r"))
+    await scene.register("theirs", WorkerInfo(run="other"))
     board = await FiguresReader(scene.queue, "r", clock).look()
     assert [(row.label, row.held) for row in board.workers] == [("mine", 0), ("w-1", 1)]
     assert {row.host for row in board.hosts} == {"a.org"}
@@ -176,7 +177,7 @@ async def test_every_medium_gives_the_same_figures(queue: Queue) -> None:
     await scene.fail(2)
     await scene.complete(3)
     await scene.claim(1)
-    await scene.sign_in("w-1", {"run": "r"})
+    await scene.register("w-1", WorkerInfo(run="r"))
     board = await FiguresReader(queue, "r", SystemClock()).look()
     count = board.count
     assert (count.pending, count.claimed, count.completed, count.failed) == (2, 1, 3, 2)

@@ -15,6 +15,7 @@ from textual.widgets import Input, Static
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.presence import FleetInfo, WorkerInfo
 from longshore.job import State
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Count, Selection, totals
@@ -107,7 +108,7 @@ async def busy(scene: Scene) -> Scene:
     await scene.fail(3)
     await scene.complete(5)
     await scene.claim(2)
-    await scene.sign_in("vm-7", {"fleet": {"name": "vm", "number": 7}, "run": "r"})
+    await scene.register("vm-7", WorkerInfo(fleet=FleetInfo(name="vm", number=7), run="r"))
     return scene
 
 
@@ -292,7 +293,7 @@ async def test_the_cursor_stays_on_its_line_while_others_come_and_go(busy: Scene
         await seen.press("tab", "down")
         workers = seen.app.screen.query_one("#workers", Pane)
         assert workers.chosen == "w-1"
-        await busy.sign_in("a-new-one", {"run": "r"})
+        await busy.register("a-new-one", WorkerInfo(run="r"))
         await seen.look(1.0)
         assert [row[0] for row in seen.rows("workers")] == ["a-new-one", "vm-7", "w-1"]
         assert workers.chosen == "w-1"
@@ -350,7 +351,7 @@ async def test_names_of_others_cannot_give_orders_to_the_terminal_or_the_screen(
 ) -> None:
     await scene.submit(2, kind="[b]\x1b[1mk", partition="[/]")
     await scene.fail(1, "[bold]\x1b]0;title\x07 broke {}")
-    await scene.sign_in("[link]\x1b[2J", {"word": "[/nothing]"})
+    await scene.register("[link]\x1b[2J", WorkerInfo(machine="[/nothing]"))
     async with watching("r") as seen:
         assert "[b][1mk" in seen.text
         assert "\x1b" not in seen.text

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, worker_info
 from longshore.job import Job, State
 from longshore.lease import WorkerId
 from longshore.top.workers import FORGET, SeenWorkers
 
 
-def present(label: str, **about: Any) -> PresentWorker:
-    return PresentWorker(WorkerId(label, f"{label}/1"), about)
+def present(label: str, **stored: Any) -> PresentWorker:
+    return PresentWorker(WorkerId(label, f"{label}/1"), worker_info(stored))
 
 
 def held(number: int, worker: str) -> Job:
@@ -20,14 +20,14 @@ def held(number: int, worker: str) -> Job:
 
 
 def test_a_worker_is_shown_with_what_it_says_of_itself() -> None:
-    about = {
+    stored = {
         "fleet": {"name": "vm", "number": 3},
         "membership": {"run": "r", "number": 3, "partitions": ["CA", "NV"]},
         "machine": "m1",
         "busy": 2,
         "of": 8,
     }
-    [row] = SeenWorkers().note(0.0, [present("vm-3", **about)], [])
+    [row] = SeenWorkers().note(0.0, [present("vm-3", **stored)], [])
     assert (row.label, row.registered, row.fleet, row.number) == ("vm-3", True, "vm", 3)
     assert row.partitions == ("CA", "NV")
     assert row.details == ("machine m1",)
@@ -35,8 +35,8 @@ def test_a_worker_is_shown_with_what_it_says_of_itself() -> None:
 
 
 def test_a_worker_may_say_anything_of_itself() -> None:
-    about = {"fleet": "vm", "membership": [1], "partitions": {"a": 1}, "busy": "very", "of": -1, "run": None}
-    [row] = SeenWorkers().note(0.0, [present("w", **about)], [])
+    stored = {"fleet": "vm", "membership": [1], "partitions": {"a": 1}, "busy": "very", "of": -1, "run": None}
+    [row] = SeenWorkers().note(0.0, [present("w", **stored)], [])
     assert (row.fleet, row.number, row.partitions, row.busy, row.slots) == ("", None, (), None, None)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from longshore.errors import Failure
-from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.find import require
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Settlement
@@ -48,6 +48,6 @@ class Scene:
             failure = Failure("unknown", message.format(lease.job.payload["url"]), "ValueError", retryable=retryable)
             await self.settle([lease], Failed(failure, retry_in=timedelta(hours=1)))
 
-    async def sign_in(self, label: str, about: Mapping[str, Any]) -> None:
+    async def register(self, label: str, info: WorkerInfo) -> None:
         """A worker says that it is there."""
-        await cast(WorkerRegistry, self.queue).sign_in(WorkerId(label, f"{label}/1"), LEASE, about)
+        await require(self.queue, WorkerRegistry, "lacks it").register(WorkerId(label, f"{label}/1"), LEASE, info)

@@ -21,7 +21,7 @@ from longshore.worker.status.counters import WorkerReport, claim_success_rate
 class Racing(MemoryQueue):
     """A queue that counts races, and may be out of reach."""
 
-    traits = Traits(name="racing", spans_processes=False, spans_machines=False, wakes=True, counts_races=True)
+    traits = Traits(name="racing", spans_processes=False, spans_machines=False, wakes=True, counts_lost_claims=True)
 
     def __init__(self, rate: float | None) -> None:
         super().__init__()

@@ -9,6 +9,7 @@ from typing import Any
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.presence import MembershipInfo, WorkerInfo
 from longshore.fleet.partitions.membership import Partitioning, PartitionMode
 from longshore.fleet.partitions.us_states import US_STATES
 from longshore.handlers.handler import handler
@@ -58,7 +59,7 @@ async def test_ten_workers_help_with_one_full_partition(memory: MemoryQueue, run
     await memory.submit([new_job("page", {"n": n}, run="r", partition="CA") for n in TEN])
     reports = await fleet(run_worker, memory, page, PartitionMode.HELP, partitions=frozenset(US_STATES))
     assert [report.completed for report in reports] == [1] * 10
-    assert await memory.present() == []
+    assert await memory.present_workers() == []
 
 
 async def test_strict_one_worker_alone_touches_a_partition(memory: MemoryQueue, run_worker: Any) -> None:
@@ -85,9 +86,9 @@ async def test_strict_a_worker_that_waits_begins_when_it_inherits_a_partition(
         return None
 
     lease = timedelta(seconds=30)
-    gone = {"membership": {"run": "r", "number": 0, "partitions": ["CA"]}}
+    gone = WorkerInfo(membership=MembershipInfo(run="r", number=0, partitions=("CA",)))
     await queue.submit([new_job("page", {}, run="r", partition="CA")])
-    await queue.sign_in(WorkerId.new("gone"), lease, gone)
+    await queue.register(WorkerId.new("gone"), lease, gone)
     worker = run_worker(
         queue,
         page,
@@ -114,7 +115,7 @@ async def test_a_worker_whose_queue_is_gone_at_the_end_still_ends(memory: Memory
     async def gone(worker: WorkerId) -> None:
         raise QueueUnavailableError("gone")
 
-    memory.sign_out = gone  # type: ignore[method-assign]
+    memory.deregister = gone  # type: ignore[method-assign]
     await memory.submit([new_job("page", {}, run="r")])
     report = await run_worker(memory, page, run="r", scope=Partitioning())
     assert (report.completed, report.exit_code) == (1, 0)

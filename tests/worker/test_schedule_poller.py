@@ -77,11 +77,11 @@ async def test_user_code_that_breaks_does_not_stop_the_worker() -> None:
     assert await looked(Looks(KeyError("x"), 1.0), 2) == ["A run of a schedule could not be started"]
 
 
-@pytest.mark.parametrize("keeps_notes", [True, False])
-async def test_without_schedules_there_is_nothing_to_do(keeps_notes: bool) -> None:
+@pytest.mark.parametrize("shares_state", [True, False])
+async def test_without_schedules_there_is_nothing_to_do(shares_state: bool) -> None:
     queue = MemoryQueue()
     looks = Looks()
-    if not keeps_notes:
+    if not shares_state:
         queue.traits = Traits(name="plain", spans_processes=False, spans_machines=False, wakes=False)
-    await SchedulePoller(None if keeps_notes else looks.make, queue, ManualClock(), "me").run()
+    await SchedulePoller(None if shares_state else looks.make, queue, ManualClock(), "me").run()
     assert looks.at == []

@@ -12,9 +12,10 @@ import sys
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
 from longshore.errors import Failure
+from longshore.extensions.find import require
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
@@ -67,7 +68,7 @@ async def _submit(queue: Queue, run: str) -> None:
 
 async def _take_over(queue: Queue, run: str) -> None:
     for number in count():
-        await cast("TakesOver", queue).take_over(carried(run, number))
+        await require(queue, TakesOver, "lacks it").take_over(carried(run, number))
         _say(str(number))
 
 

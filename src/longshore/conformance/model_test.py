@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
@@ -17,7 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from longshore.clock import ManualClock
 from longshore.conformance.harness import Harness, NewHarness
 from longshore.errors import Failure
-from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.find import require
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId
@@ -106,7 +107,7 @@ wants = st.builds(
     partitions=_rarely(_some_of(PARTITIONS)),
     without_hosts=st.sampled_from([frozenset[str](), frozenset[str](), frozenset({"y.test"}), frozenset({"x.test"})]),
 )
-about = st.dictionaries(st.sampled_from(["state", "held"]), st.integers(0, 3), max_size=2)
+infos = st.builds(WorkerInfo, slots=_rarely(st.integers(0, 3)), busy=_rarely(st.integers(0, 3)))
 
 
 @st.composite
@@ -164,7 +165,7 @@ class Comparison(RuleBasedStateMachine):
     @precondition(lambda self: self._medium.traits.takes_over)
     @rule(batch=st.lists(carried(), min_size=1, max_size=3))
     def take_over(self, batch: list[Carried]) -> None:
-        self._both(lambda queue: cast("TakesOver", queue).take_over(batch))
+        self._both(lambda queue: require(queue, TakesOver, "lacks it").take_over(batch))
 
     @rule(want=wants)
     def claim(self, want: Want) -> None:
@@ -179,17 +180,19 @@ class Comparison(RuleBasedStateMachine):
         assert self._named(self._medium, ours) == self._named(self._reference, reference)
         self._look()
 
-    @precondition(lambda self: self._medium.traits.keeps_roll)
-    @rule(worker=st.sampled_from(WORKERS), about=about)
-    def sign_in(self, worker: WorkerId, about: dict[str, int]) -> None:
-        ours, reference = self._each(lambda queue: cast("WorkerRegistry", queue).sign_in(worker, LEASE, about))
+    @precondition(lambda self: self._medium.traits.tracks_presence)
+    @rule(worker=st.sampled_from(WORKERS), info=infos)
+    def register(self, worker: WorkerId, info: WorkerInfo) -> None:
+        ours, reference = self._each(
+            lambda queue: require(queue, WorkerRegistry, "lacks it").register(worker, LEASE, info)
+        )
         assert self._named(self._medium, ours) == self._named(self._reference, reference)
         self._look()
 
-    @precondition(lambda self: self._medium.traits.keeps_roll)
+    @precondition(lambda self: self._medium.traits.tracks_presence)
     @rule(worker=st.sampled_from(WORKERS))
-    def sign_out(self, worker: WorkerId) -> None:
-        self._both(lambda queue: cast("WorkerRegistry", queue).sign_out(worker))
+    def deregister(self, worker: WorkerId) -> None:
+        self._both(lambda queue: require(queue, WorkerRegistry, "lacks it").deregister(worker))
 
     @precondition(lambda self: self._leases)
     @rule(picks=st.lists(st.tuples(st.integers(0, 7), outcomes, st.sampled_from([None, 0.5])), min_size=1, max_size=4))
@@ -252,8 +255,8 @@ class Comparison(RuleBasedStateMachine):
     def _look(self) -> None:
         """Reap on both queues, also after every heartbeat: some media measure silence from their own last look."""
         self._both(lambda queue: queue.reap())
-        if self._medium.traits.keeps_roll:
-            self._both(lambda queue: cast("WorkerRegistry", queue).present())
+        if self._medium.traits.tracks_presence:
+            self._both(lambda queue: require(queue, WorkerRegistry, "lacks it").present_workers())
 
     def _both(self, call: Callable[[Queue], Awaitable[T]]) -> None:
         ours, reference = self._each(call)

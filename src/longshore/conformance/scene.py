@@ -13,6 +13,8 @@ import pytest_asyncio
 
 from longshore.conformance.harness import Harness, NewHarness
 from longshore.errors import Failure
+from longshore.extensions.find import TRAIT_OF, E
+from longshore.extensions.find import find as find_extension
 from longshore.job import Attempt, Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Outcome, Settlement
@@ -60,6 +62,14 @@ class Scene:
         other = await harness.open()
         yield other
         await other.close()
+
+
+def offered(queue: Queue, extension: type[E]) -> E:
+    """Return an extension of the queue under test; skip the test if its traits say that it has none."""
+    found = find_extension(queue, extension)
+    if found is None:
+        pytest.skip(f"its traits say that it does not have: {TRAIT_OF[extension]}")
+    return found
 
 
 def job(key: str, **fields: Any) -> NewJob:

@@ -1,1 +1,1 @@
-"""What a queue may offer beyond the contract: one protocol a file."""
+"""Optional protocols that a queue may offer beyond the contract, one per file; `find` tells whether a queue does."""

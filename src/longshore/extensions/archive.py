@@ -1,40 +1,41 @@
-"""The archive: completed jobs that nobody needs at hand, packed away. A medium that has one says so in its traits."""
+"""The archive: completed jobs in packed form, for media on which many completed jobs cost time or space."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from longshore.queue import Queue, Selection
+from longshore.queue import Selection
 
 
 class Month(msgspec.Struct, frozen=True, kw_only=True):
-    """What is archived of the jobs that were settled in one month."""
+    """The archived jobs that were settled in one month."""
 
     month: str
     """`2026-11`, in UTC."""
     jobs: int
     files: int
     size: int
-    """Bytes, packed as they are."""
+    """The size of the packed files in bytes."""
 
 
-class Archives(Queue, Protocol):
-    """A queue with the trait `archives`."""
+@runtime_checkable
+class Archives(Protocol):
+    """Offered by a queue with the trait `archives`."""
 
     async def archive(self, selection: Selection) -> int:
-        """Pack completed jobs that are selected into the archive. Returns how many.
+        """Pack the selected completed jobs into the archive. Return how many were packed.
 
-        A packed job is the same to everyone: counted, listed, known as a duplicate, removed by `prune`. One that is
-        packed already is passed over. All or nothing, like everything in the contract.
+        An archived job behaves as before: it is counted and listed, counts as a duplicate, and `prune` removes it. Jobs
+        that are archived already are skipped. All or nothing, like every method of the contract.
         """
 
     async def archived(self) -> list[Month]:
-        """What is in the archive, oldest month first."""
+        """Return the contents of the archive, oldest month first."""
 
     async def forget_history(self) -> None:
-        """Let go of how the queue came to stand as it stands, so that it takes the room of what it holds.
+        """Delete the history of the queue's own storage, so that it only takes the space of its present contents.
 
-        No job, result or attempt is touched. Safe while workers run: they follow by themselves.
+        No job, result or attempt is changed. Safe while workers run: they switch to the new storage by themselves.
         """

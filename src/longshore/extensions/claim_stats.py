@@ -1,14 +1,13 @@
-"""Lost races: claims that another worker was faster at. A medium on which they cost something counts them."""
+"""Lost claims: how often another worker was faster. Counted by media on which a lost claim costs something."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from longshore.queue import Queue
+from typing import Protocol, runtime_checkable
 
 
-class ClaimStats(Queue, Protocol):
-    """A queue with the trait `counts_races`."""
+@runtime_checkable
+class ClaimStats(Protocol):
+    """Offered by a queue with the trait `counts_lost_claims`."""
 
     async def claim_success_rate(self) -> float:
-        """The share of all claims ever tried on this queue that nobody else was faster at; 1 if none was tried."""
+        """Return the share of all claims ever tried on this queue that were not lost; 1 if none was tried."""

@@ -1,46 +1,112 @@
-"""The roll: which workers are alive, and what each says of itself. A medium that keeps one says so in its traits.
+"""Presence: which workers are alive, and what each of them writes about itself.
 
-The roll and the leases have one deadline: a worker that renews is present, and one whose leases have expired is not.
+Presence and leases have the same deadline: a worker that renews its leases is present, and a worker whose leases have
+expired is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Protocol
+from typing import Annotated, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from longshore.lease import Held, WorkerId
-from longshore.queue import Queue
 from longshore.stored import Json
+
+_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class FleetInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The fleet of a worker, and the worker's number in it."""
+
+    name: str = ""
+    number: int | None = None
+
+
+class MembershipInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a worker among those that share the partitions of a run; see `fleet.partitions.membership`."""
+
+    run: str | UnsetType | None = UNSET
+    """The run it works on; None for every run."""
+    number: int | None = None
+    """None for a worker that has retired."""
+    partitions: tuple[str, ...] = ()
+    """In strict mode: the partitions that it has or is about to take."""
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The information that a worker publishes about itself. Every field is optional; the field names are stored."""
+
+    machine: str | None = None
+    """The name of its machine."""
+    slots: _Number | None = msgspec.field(default=None, name="of")
+    """How many attempts it may have in flight."""
+    busy: _Number | None = None
+    """How many attempts it has in flight."""
+    kinds: tuple[str, ...] | None = None
+    """The kinds of jobs it takes; None if it does not say."""
+    fleet: FleetInfo | None = None
+    membership: MembershipInfo | None = None
+    partitions: tuple[str, ...] | None = None
+    """The partitions it is limited to; a member lists its partitions in `membership`."""
+    run: str | UnsetType | None = UNSET
+    """The run it works on; None for every run. A member writes it into `membership` instead."""
+
+    @property
+    def working_on(self) -> str | UnsetType | None:
+        """The run that the worker, as a member or not, says it works on; `UNSET` if it does not say."""
+        return self.run if self.membership is None else self.membership.run
+
+
+def worker_info(stored: Json) -> WorkerInfo:
+    """Return the information in `stored`, as it was read from a medium.
+
+    Keys that this version does not know, and fields whose value has another type, are ignored: another version, or
+    another program, may have written them.
+    """
+    try:
+        return msgspec.convert(stored, WorkerInfo)
+    except msgspec.ValidationError:
+        fields = stored.items() if isinstance(stored, dict) else ()
+        return msgspec.convert({key: value for key, value in fields if _is_readable(key, value)}, WorkerInfo)
+
+
+def _is_readable(key: str, value: Json) -> bool:
+    try:
+        msgspec.convert({key: value}, WorkerInfo)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 class PresentWorker(msgspec.Struct, frozen=True):
     """A worker that is alive."""
 
     worker: WorkerId
-    about: Mapping[str, Json]
-    """What it last said of itself."""
+    info: WorkerInfo
+    """The information it published last."""
 
 
-class WorkerRegistry(Queue, Protocol):
-    """A queue with the trait `keeps_roll`."""
+@runtime_checkable
+class WorkerRegistry(Protocol):
+    """Offered by a queue with the trait `tracks_presence`."""
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Json]) -> list[Held]:
-        """Everything `renew` does, and in the same write: be on the roll, with these words. Again at every heartbeat.
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        """Do what `renew` does and publish `info` in the same write. Only the worker itself calls it, repeatedly.
 
-        `about` is a JSON object of at most a few kilobytes; it replaces what the worker said before. A plain `renew` or
-        `claim` of a worker that signed in keeps it on the roll as it is; one that never signed in is not on it. A
-        worker that was reaped is off it, and must sign in again.
+        `info` is stored as a JSON object of at most a few kilobytes and replaces the worker's earlier one. A plain
+        `renew` or `claim` keeps a registered worker present with the same info, and does not register any other worker.
+        Reaping a worker deregisters it; it must register again.
         """
 
-    async def sign_out(self, worker: WorkerId) -> None:
-        """Be off the roll at once. Leases stay as they are. Harmless for a worker that is not on it."""
+    async def deregister(self, worker: WorkerId) -> None:
+        """Remove a worker from those present, at once. Its leases stay. A worker that is not registered is ignored."""
 
-    async def present(self) -> list[PresentWorker]:
-        """Who is on the roll and has renewed within its lease length, by the clock leases are judged by; by label.
+    async def present_workers(self) -> list[PresentWorker]:
+        """Return the registered workers that have renewed within their lease length, ordered by label.
 
-        On media without a clock of their own an observer counts a worker as present until it has watched it be silent
-        for a whole lease length.
+        The clock is the one that leases are judged by. On media without a clock of their own, an observer counts a
+        worker as present until it has seen no renewal of it for a whole lease length.
         """

@@ -1,4 +1,4 @@
-"""Records in a database: what a medium that can keep them promises (`longshore.media.open_records`)."""
+"""The record store: records in the database of a medium that can keep them (`longshore.media.open_records`)."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from longshore.job import Job
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One record, and where it came from. `(run, job_kind, key, n)` names it: no two are alike."""
+    """One record and its origin. `(run, job_kind, key, n)` is unique."""
 
     run: str
     job_kind: str
     key: str
-    """The job's."""
+    """The key of its job."""
     epoch: int
     n: int
-    """Its place among the records of its job, from 0."""
+    """Its position among the records of its job, from 0."""
     kind: str
-    """The record's own."""
+    """The kind of the record, not of the job."""
     data: Any
 
 
 class RecordCounts(msgspec.Struct, frozen=True):
-    """How many records were kept, by kind, and rejected, by kind and reason."""
+    """The number of records kept, by kind, and rejected, by kind and reason."""
 
     kept: dict[str, int]
     rejected: dict[str, dict[str, int]]
 
 
 class Undecided(msgspec.Struct, frozen=True):
-    """An attempt of which only the queue knows whether it counts: it does if the job is completed at this epoch."""
+    """An attempt without a mark that it was settled: its records count if the job is completed at this epoch."""
 
     run: str
     kind: str
@@ -43,7 +43,7 @@ class Undecided(msgspec.Struct, frozen=True):
 
 
 class NewRecord(Protocol):
-    """One record that was emitted: its kind, and itself as JSON."""
+    """An emitted record: its kind and its JSON."""
 
     @property
     def kind(self) -> str: ...
@@ -53,7 +53,7 @@ class NewRecord(Protocol):
 
 
 class NewRecords(Protocol):
-    """What an attempt emitted, as far as a store looks."""
+    """The records that an attempt emitted, as far as a store needs them."""
 
     @property
     def records(self) -> Sequence[NewRecord]: ...
@@ -63,31 +63,31 @@ class NewRecords(Protocol):
 
 
 class RecordStore(Protocol):
-    """The records of one queue. Each is seen when its attempt is settled; never before, never twice."""
+    """The records of one queue. A record becomes visible when its attempt is settled, never before and never twice."""
 
     def put(self, job: Job, emitted: NewRecords) -> None:
-        """Take what an attempt that completed has emitted. `job` is the job as it was claimed. Waits for nothing."""
+        """Accept the records of a completed attempt, to be written by `flush`. `job` is the job as it was claimed."""
 
     def settled(self, job_id: str, epoch: int) -> None:
-        """The queue accepted that this attempt is completed. Waits for nothing."""
+        """Mark an attempt as settled in the queue; `flush` writes the mark."""
 
     async def flush(self) -> None:
-        """Return when everything put, and every mark, is kept.
+        """Return when all records and marks are stored.
 
-        Raises `QueueUnavailableError` where it cannot be; nothing is lost by it, and the next call tries again.
+        Raise `QueueUnavailableError` if they cannot be; nothing is lost, and the next call tries again.
         """
 
     async def undecided(self) -> list[Undecided]:
-        """The attempts that nobody marked; of no use while their workers live."""
+        """Return the attempts without a mark. While their workers live, the marks may still come."""
 
     async def revising(self) -> RecordStore:
-        """The same store, for records that take the place of those that are there: those of a later parse."""
+        """Return the same store for records of a later parse, which replace the existing ones."""
 
     def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
-        """Every record of a run that counts, of one kind or of all, by the kind and key of their jobs."""
+        """Yield the records of a run that count, of one kind or of all, ordered by kind and key of their jobs."""
 
     async def tally(self, run: str) -> RecordCounts:
-        """How many records of a run count, and how many were rejected for which reason."""
+        """Return how many records of a run count, and how many were rejected for which reason."""
 
     async def close(self) -> None:
-        """Keep what is left and let go of the connections."""
+        """Store the rest and close the connections."""

@@ -1,24 +1,26 @@
-"""What a medium set aside: files in the place of its own that hold no job. They stop nobody; someone should know."""
+"""Rejected files: files in the place of a medium's own files that are not jobs.
+
+The medium moves them away so that they stop no worker. They stay until a person has looked at them.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from longshore.queue import Queue
-
 
 class RejectedFiles(msgspec.Struct, frozen=True):
-    """What lies set aside until a person looks at it and removes it."""
+    """The rejected files that are still there."""
 
     count: int
     where: str
     """The place to look into, in words that fit into a sentence."""
 
 
-class KeepsRejected(Queue, Protocol):
-    """A queue with the trait `sets_aside`."""
+@runtime_checkable
+class KeepsRejected(Protocol):
+    """Offered by a queue with the trait `keeps_rejected`."""
 
-    async def set_aside(self) -> RejectedFiles:
-        """What was set aside so far and is still there. A job that was damaged is among it, and not in the counts."""
+    async def rejected(self) -> RejectedFiles:
+        """Return the rejected files that are still there. They include damaged jobs, which `stats` does not count."""

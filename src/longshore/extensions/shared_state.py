@@ -1,63 +1,64 @@
-"""Notes: small things that everybody who shares a queue knows, and that are no jobs. A trait says who keeps them.
+"""Shared state: small entries, which are not jobs, that everything sharing a queue can read and change.
 
-A note lies on a shelf under a name: how fast a host may be asked, when a schedule last ran, whether a run is paused.
-Whoever changes one read it first, and says which version it read: where another was faster, nothing is written.
+An entry has a name within a namespace. Examples: how fast a host may be asked, when a schedule last ran, whether a run
+is paused. Entries are changed by compare-and-swap: the writer names the version it has read, and nothing is written if
+the entry has another version by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
 from longshore.errors import QueueError
-from longshore.queue import Queue
 from longshore.stored import Json, check_texts
 
 ABSENT = ""
-"""The version of a note that is not there."""
+"""The version of an entry that does not exist."""
 
 
 class StateEntry(msgspec.Struct, frozen=True):
-    """What is written under a name."""
+    """One entry of a namespace."""
 
     name: str
     version: str
-    """Given by the medium, never twice for one name; `ABSENT` for a note that is not there."""
+    """Given by the medium, never twice for the same name; `ABSENT` for an entry that does not exist."""
     value: Json
-    """JSON; None is no note."""
+    """JSON; None if the entry does not exist."""
 
     def __post_init__(self) -> None:
-        check_texts((self.name, self.version), "The name of a note")
+        check_texts((self.name, self.version), "The name of a shared entry")
 
 
 class Entries(msgspec.Struct, frozen=True):
-    """What lay on a shelf at one instant."""
+    """The entries of a namespace at one instant."""
 
     now: float
-    """That instant, in seconds since 1970, by the clock of the medium; on one without, by the machine's."""
-    notes: tuple[StateEntry, ...]
-    """By name. Those that are not there are left out."""
+    """That instant in seconds since 1970, by the medium's clock; by the machine's clock if the medium has none."""
+    entries: tuple[StateEntry, ...]
+    """Ordered by name. Entries that do not exist are left out."""
 
     def get(self, name: str) -> StateEntry:
-        """The note of this name; where there is none, one with the version `ABSENT` and no value."""
-        return next((note for note in self.notes if note.name == name), StateEntry(name, ABSENT, None))
+        """Return the entry `name`; if it does not exist, one with the version `ABSENT` and no value."""
+        return next((entry for entry in self.entries if entry.name == name), StateEntry(name, ABSENT, None))
 
 
-class SharedState(Queue, Protocol):
-    """A queue with the trait `keeps_notes`."""
+@runtime_checkable
+class SharedState(Protocol):
+    """Offered by a queue with the trait `shares_state`."""
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        """What lies on a shelf, all of it or what has one of these names, as it is at one instant."""
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        """Return the entries of a namespace, or those of them with one of these `names`, as of one instant."""
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        """Write notes, each on its own: where the version is the one that is there now, the value takes its place.
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        """Replace the value of each entry whose version is still the given one (compare-and-swap).
 
-        The answer is each note's new version, or None where another was faster: then nothing of it is written. A value
-        of None takes the note away, and its new version is `ABSENT`. No two notes of one call have the same name. A
-        call whose answer got lost is answered by reading again.
+        Return the new version of each entry in order, or None for each that another writer has changed: nothing of it
+        is written. Each entry is decided on its own. A value of None removes the entry; its new version is `ABSENT`. No
+        two entries of a call may have the same name. A caller that got no answer reads again to learn what happened.
         """
 
 
@@ -66,12 +67,12 @@ class _Unchanged(Enum):
 
 
 UNCHANGED: Final = _Unchanged.UNCHANGED
-"""What the `change` of `update_entry` returns to write nothing."""
+"""Returned by the `change` of `update_entry` to write nothing."""
 _TRIES = 100
 
 
 class Update(msgspec.Struct, frozen=True):
-    """A note before and after `update_entry`."""
+    """An entry before and after `update_entry`."""
 
     before: StateEntry
     after: StateEntry
@@ -83,25 +84,25 @@ class Update(msgspec.Struct, frozen=True):
 
 
 async def update_entry(
-    queue: SharedState,
-    shelf: str,
+    state: SharedState,
+    namespace: str,
     name: str,
     change: Callable[[StateEntry, float], Awaitable[object]],
     busy: QueueError,
 ) -> Update:
-    """Read the note `name`, ask `change` for its new value, and write that value if the note is still the same.
+    """Read the entry `name`, ask `change` for its new value, and write that value if the entry is still the same.
 
-    `change` is given the note and the time by the clock of the medium. It returns JSON, None to remove the note, or
+    `change` is given the entry and the time by the clock of the medium. It returns JSON, None to remove the entry, or
     `UNCHANGED` to leave it. It is asked again each time another writer was faster, so it must have no other effect.
-    Raises `busy` if others were faster every time.
+    Raise `busy` if other writers were faster every time.
     """
     for _ in range(_TRIES):
-        entries = await queue.notes(shelf, frozenset({name}))
+        entries = await state.read_entries(namespace, frozenset({name}))
         before = entries.get(name)
         value = await change(before, entries.now)
         if value is UNCHANGED:
             return Update(before, before)
-        (version,) = await queue.note(shelf, [StateEntry(name, before.version, value)])
+        (version,) = await state.swap_entries(namespace, [StateEntry(name, before.version, value)])
         if version is not None:
             return Update(before, StateEntry(name, version, value))
     raise busy

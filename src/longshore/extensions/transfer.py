@@ -1,22 +1,22 @@
-"""Jobs that change queues: how one medium takes over what another knew. A medium that can says so in its traits."""
+"""Transfer: adding jobs of another queue with their state, attempts and history."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from longshore.errors import UsageError
 from longshore.job import Attempt, Job
-from longshore.queue import Queue, Submitted
+from longshore.queue import Submitted
 from longshore.stored import BIGGEST, MOST, check_instant, check_payload, check_seconds, check_texts, check_whole
 
 
 class Carried(msgspec.Struct, frozen=True):
-    """A job as the queue it comes from knows it, with its history, oldest attempt first.
+    """A job of another queue with its history, oldest attempt first.
 
-    One that no medium could keep is refused with a `UsageError` as it is made; payload and result, as it is taken over.
+    Raise `UsageError` for a job that some medium could not store. Payload and result are checked by `take_over`.
     """
 
     job: Job
@@ -62,14 +62,15 @@ def _check_history(job: Job, history: tuple[Attempt, ...]) -> None:
         raise UsageError(f"the epochs of its history ({epochs}) do not rise from 1 to its own ({job.epoch})")
 
 
-class TakesOver(Queue, Protocol):
-    """A queue with the trait `takes_over`."""
+@runtime_checkable
+class TakesOver(Protocol):
+    """Offered by a queue with the trait `takes_over`."""
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         """Add jobs as they are: state, epoch, attempts, instants, result, failure, history, parent and depth included.
 
-        A job that was claimed arrives pending, for nobody holds it here; its epoch is kept, so that the next claim
-        raises it. One that was pending keeps its `not_before`. The id is this queue's own, and age is the order given.
-        Jobs whose (run, kind, key) is already known here, or that repeat within the batch, are left out and counted as
-        duplicates; the job that is there is not changed. All or nothing, like everything in the contract.
+        A claimed job arrives pending, because no worker holds it here; it keeps its epoch, so that the next claim
+        raises it. A pending job keeps its `not_before`. The jobs get ids of this queue, and their age is the order
+        given. Jobs whose (run, kind, key) this queue knows already, or that repeat within the batch, are left out and
+        counted as duplicates; the existing job is not changed. All or nothing, like every method of the contract.
         """

@@ -35,7 +35,7 @@ class BatchedWrites:
     async def _write_all(self) -> None:
         while batch := self._next_batch():
             try:
-                versions = await self._queue.note(self._namespace, [entry for entry, _ in batch.values()])
+                versions = await self._queue.swap_entries(self._namespace, [entry for entry, _ in batch.values()])
             except asyncio.CancelledError:
                 for _, result in batch.values():
                     result.cancel()

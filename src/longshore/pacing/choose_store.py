@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from longshore.clock import Clock
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState
 from longshore.pacing.store import RateStore
 from longshore.pacing.store_machine import MachineRateStore, cache_file
@@ -17,6 +16,7 @@ def rate_store_for(queue: Queue, clock: Clock) -> RateStore:
 
     The caller closes it.
     """
-    if queue.traits.keeps_notes and queue.traits.quick_notes:
-        return SharedRateStore(cast(SharedState, queue))
+    state = find(queue, SharedState)
+    if state is not None and queue.traits.quick_shared_state:
+        return SharedRateStore(state)
     return MachineRateStore(cache_file(), clock)

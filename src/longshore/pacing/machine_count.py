@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import structlog
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError
+from longshore.extensions.find import find
 from longshore.extensions.presence import WorkerRegistry
 from longshore.queue import Queue
 
@@ -30,10 +29,11 @@ class MachineCount:
 
     async def keep(self) -> None:
         """Read the number again and again, until cancelled."""
-        while self._queue.traits.keeps_roll:
+        registry = find(self._queue, WorkerRegistry)
+        while registry is not None:
             try:
-                present = await cast(WorkerRegistry, self._queue).present()
-                self._number = max(len({each.about["machine"] for each in present if "machine" in each.about}), 1)
+                machines = {each.info.machine for each in await registry.present_workers()} - {None}
+                self._number = max(len(machines), 1)
             except LongshoreError as error:
                 log.debug("The number of machines at work could not be read", error=str(error))
             await self._clock.sleep(_READ_SECONDS)

@@ -27,7 +27,7 @@ class SharedRateStore:
         self._writes = BatchedWrites(queue, PACE)
 
     async def read(self, name: str) -> StoredRate:
-        found = await self._queue.notes(PACE, frozenset({name}))
+        found = await self._queue.read_entries(PACE, frozenset({name}))
         entry = found.get(name)
         return StoredRate(found.now, entry.version, decode_rate(entry.value))
 
@@ -43,36 +43,36 @@ class SharedRateStore:
         await update_entry(self._queue, CLOSED, host, close, busy)
 
     async def closures(self) -> tuple[float, dict[str, float]]:
-        found = await self._queue.notes(CLOSED)
+        found = await self._queue.read_entries(CLOSED)
         over = [
-            msgspec.structs.replace(entry, value=None) for entry in found.notes if entry.value["until"] <= found.now
+            msgspec.structs.replace(entry, value=None) for entry in found.entries if entry.value["until"] <= found.now
         ]
         if over:
-            await self._queue.note(CLOSED, over)
+            await self._queue.swap_entries(CLOSED, over)
         return found.now, {
-            entry.name: entry.value["until"] for entry in found.notes if entry.value["until"] > found.now
+            entry.name: entry.value["until"] for entry in found.entries if entry.value["until"] > found.now
         }
 
     async def all(self) -> tuple[float, dict[str, HostRate]]:
-        found = await self._queue.notes(PACE)
+        found = await self._queue.read_entries(PACE)
         return found.now, {
-            entry.name: known for entry in found.notes if (known := decode_rate(entry.value)) is not None
+            entry.name: known for entry in found.entries if (known := decode_rate(entry.value)) is not None
         }
 
     async def forget(self) -> int:
-        looked = await self._queue.notes(FORGOTTEN, frozenset({PACE}))
+        looked = await self._queue.read_entries(FORGOTTEN, frozenset({PACE}))
         last = looked.get(PACE)
         if last.value is not None and 0 <= looked.now - last.value["at"] < FORGET_SECONDS:
             return 0
-        if (await self._queue.note(FORGOTTEN, [StateEntry(PACE, last.version, {"at": looked.now})]))[0] is None:
+        if (await self._queue.swap_entries(FORGOTTEN, [StateEntry(PACE, last.version, {"at": looked.now})]))[0] is None:
             return 0  # another worker does it
-        found = await self._queue.notes(PACE)
+        found = await self._queue.read_entries(PACE)
         old = [
-            StateEntry(entry.name, entry.version, None) for entry in found.notes if may_forget(entry.value, found.now)
+            StateEntry(entry.name, entry.version, None) for entry in found.entries if may_forget(entry.value, found.now)
         ]
         deleted = 0
         for begin in range(0, len(old), MAX_BATCH):
-            versions = await self._queue.note(PACE, old[begin : begin + MAX_BATCH])
+            versions = await self._queue.swap_entries(PACE, old[begin : begin + MAX_BATCH])
             deleted += sum(version is not None for version in versions)
         return deleted
 

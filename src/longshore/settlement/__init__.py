@@ -1,1 +1,1 @@
-"""What everything that settles jobs must do when an answer is lost or an outcome cannot be stored."""
+"""How to settle when an answer was lost or an outcome cannot be stored; used by everything that settles jobs."""

@@ -1,4 +1,4 @@
-"""What to do when a settlement could not be written at the first try. For whatever settles outcomes of attempts."""
+"""Repair of a settlement that could not be written at the first try."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _UNSTORABLE = "the outcome cannot be stored in this queue"
 async def reconsidered(queue: Queue, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> list[bool]:
     """Return which settlements of a repeated call were accepted, by this call or by one before it.
 
-    A refusal may mean that an earlier call went through and only its answer was lost. When the queue does not say, the
-    refusal stands: only the caller's count is wrong then.
+    A refusal may mean that an earlier call was written and only its answer was lost. If the queue does not answer, the
+    refusal stands: then only the caller's count is wrong.
     """
     refused = frozenset(s.lease.job.id for s, ok in zip(settlements, accepted, strict=True) if not ok)
     if not refused:
@@ -36,9 +36,9 @@ async def reconsidered(queue: Queue, settlements: Sequence[Settlement], accepted
 
 
 def unstorable(settlement: Settlement, error: Exception) -> Settlement:
-    """Return the settlement that takes the place of one that the medium cannot store: a failure that says so.
+    """Return a settlement to write instead of one that the medium cannot store: a failure that says so.
 
-    Raises `error` when the settlement is that failure already, also in its plainest form.
+    If that cannot be stored either, the next call returns it in ASCII. Raise `error` if the settlement is that already.
     """
     fault = ProcessingError(f"{_UNSTORABLE}: {error}", retryable=False)
     fault.__cause__ = error

@@ -1,4 +1,4 @@
-"""Growing waits with jitter: for a queue that is out of reach, and for work that does not come."""
+"""Backoff: growing waits with jitter, for a queue that is unavailable and for work that does not come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 class Backoff:
-    """Each wait is about twice the one before, up to a limit; a success starts over."""
+    """A series of waits. Each is about twice the one before, up to a limit; `reset` starts over."""
 
     def __init__(self, first: float, longest: float) -> None:
         self._first = first
@@ -14,11 +14,11 @@ class Backoff:
         self._wait = first
 
     def next(self) -> float:
-        """Seconds to wait now: between three quarters and all of it, so that workers do not march in step."""
+        """Return the seconds to wait now, with jitter: 75 to 100 % of the wait, so that workers do not move in step."""
         wait = self._wait
         self._wait = min(wait * 2, self._longest)
-        return wait * random.uniform(0.75, 1.0)  # noqa: S311  no secret hangs on it
+        return wait * random.uniform(0.75, 1.0)  # noqa: S311  no secret depends on it
 
     def reset(self) -> None:
-        """Start over."""
+        """Start again with the first wait."""
         self._wait = self._first

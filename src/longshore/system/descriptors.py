@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def open_binary(path: str | Path, flags: int, mode: int = 0o666) -> int:
-    """Open a file as `os.open`; line ends are never translated, which Windows does unless told otherwise."""
+    """Open a file like `os.open`, without the translation of line ends that is the default on Windows."""
     if sys.platform == "win32":
         return os.open(path, flags | os.O_BINARY, mode)
     else:
@@ -18,12 +18,12 @@ def open_binary(path: str | Path, flags: int, mode: int = 0o666) -> int:
 
 
 def open_no_follow(path: str, flags: int, mode: int = 0o666) -> int:
-    """Open a file as `open_binary`, but never what a symbolic link points to, and never wait for a pipe's other end.
+    """Open a file like `open_binary`, but follow no symbolic link and never wait for the other end of a pipe.
 
-    `OSError` with `ELOOP` for a link. Windows cannot refuse links while opening: they are looked for just before.
+    Raise `OSError` with `ELOOP` for a link. Windows cannot refuse links while opening, so it is checked just before.
     """
     if sys.platform == "win32":
-        if os.path.islink(path):  # noqa: PTH114 - called for every job: objects for paths would cost more than it
+        if os.path.islink(path):  # noqa: PTH114 - called for every job; a `Path` would cost more than the check
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         return open_binary(path, flags, mode)
     else:
@@ -41,7 +41,7 @@ def sync_folder(path: str | Path) -> None:
 
 
 def set_binary(descriptor: int) -> None:
-    """Stop Windows from translating line ends on a descriptor that was opened by another; elsewhere none does."""
+    """Stop Windows from translating line ends on a descriptor that other code opened; other systems never do."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -49,13 +49,13 @@ def set_binary(descriptor: int) -> None:
 
 
 def set_nonblocking(descriptor: int) -> None:
-    """Let a pipe that is full raise `BlockingIOError`; on Windows it stays blocking."""
+    """Make writing to a full pipe raise `BlockingIOError`; on Windows it keeps blocking."""
     if sys.platform != "win32":
         os.set_blocking(descriptor, False)
 
 
 def open_limit() -> int | None:
-    """Return how many descriptors this process may have open, `sys.maxsize` for any number; None if nothing tells."""
+    """Return how many descriptors this process may open, `sys.maxsize` for no limit; None if it is not known."""
     if sys.platform == "win32":
         return None
     else:
@@ -66,12 +66,12 @@ def open_limit() -> int | None:
 
 
 def raise_open_limit() -> None:
-    """Take as many descriptors as the system grants without asking: a crawl of many hosts keeps many connections."""
+    """Raise the limit as far as the system allows: a crawl of many hosts keeps many connections."""
     if sys.platform != "win32":
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft != hard:
-            # macOS names a limit that it does not grant; then the old one stays.
+            # macOS names a limit that it does not grant; the old one stays then.
             with contextlib.suppress(OSError, ValueError):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 PROBE_SECONDS = 0.5
-"""How long to try for a lock that others look at with `is_held`: a look takes the lock for an instant."""
+"""Seconds to try for a lock that others check with `is_held`: a check takes the lock for an instant."""
 _PAUSE = 0.01
 
 if sys.platform == "win32":
@@ -63,7 +63,7 @@ def _take(file: int, timeout: float | None) -> bool:
 
 
 class FileLock:
-    """The lock on one file: held in a `with` block, or from `acquire` to `release`. One holder never takes it twice.
+    """The lock on one file, held in a `with` block or from `acquire` to `release`. A holder must not take it twice.
 
     The file stays: if it were removed, two processes could hold locks on two files of one name.
     """

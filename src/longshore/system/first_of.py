@@ -12,9 +12,9 @@ T = TypeVar("T")
 async def first_of(awaited: Awaitable[T], *others: Awaitable[object], timeout: float | None = None) -> T | None:
     """Return the result of `awaited`, or None if one of `others` or `timeout` seconds ended first.
 
-    If `awaited` and another end at the same time, the result of `awaited` counts. An exception of what ended first is
-    raised. Everything that has not ended is cancelled, and has ended when this returns or raises, also if the caller
-    is cancelled; wrap what must go on in `asyncio.shield`. They are started in the order given.
+    If `awaited` and another end at the same time, the result of `awaited` counts. An exception of the one that ended
+    first is raised. All others are cancelled, and have ended when this returns or raises, also if the caller is
+    cancelled; wrap an awaitable that must go on in `asyncio.shield`. They are started in the order given.
     """
     first = asyncio.ensure_future(awaited)
     rest = [asyncio.ensure_future(other) for other in others]

@@ -1,4 +1,4 @@
-"""inotify: Linux tells when names appear in folders."""
+"""inotify: a notification from Linux when names appear in folders."""
 
 from __future__ import annotations
 

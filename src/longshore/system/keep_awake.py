@@ -1,4 +1,4 @@
-"""Keeps the machine from going to sleep while a worker runs, where that can be had."""
+"""Keep the machine from going to sleep while a worker runs, if the system allows it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def awake(wanted: bool, cannot: Callable[[], None]) -> Iterator[None]:
-    """Inside the block the machine stays awake; where nothing can see to that, `cannot` is called once."""
+    """Keep the machine awake inside the block if `wanted`; call `cannot` once if that is impossible."""
     if not wanted:
         yield
         return
     from wakepy import keep
 
-    # It tells its whole search as it goes; the outcome is enough.
+    # wakepy logs every method it tries; only the outcome matters here.
     logging.getLogger("wakepy").setLevel(logging.CRITICAL)
 
     with keep.running(on_fail=lambda _result: cannot()):

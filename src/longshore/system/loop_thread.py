@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines in another thread. Works from any thread, also from one that runs an event loop itself."""
+    """An event loop in another thread. Every thread may use it, also one that runs an event loop itself."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -19,11 +19,11 @@ class LoopThread:
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return what it returns."""
+        """Run a coroutine to its end and return its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
 
     def close(self) -> None:
-        """Cancel what still runs, wait for it, and end the thread. Closing twice is harmless."""
+        """Cancel the tasks that still run, wait for them, and end the thread. Closing twice is harmless."""
         if self.loop.is_closed():
             return
         self.loop.call_soon_threadsafe(self.loop.stop)

@@ -1,4 +1,4 @@
-"""Facts about this machine: what it is, what is installed, what is free. Nothing here raises for what is missing."""
+"""Facts about this machine: its system, installed programs and free resources. Nothing raises if one is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longshore.system.cache_dir import user_cache_dir
 from longshore.system.processes import usable_processors
 
 VERSION_SECONDS = 10.0
-"""What a program is given to say its version. A browser on a busy machine takes seconds."""
+"""Seconds for a program to print its version. A browser on a busy machine takes several."""
 
 _BROWSERS = (
     "chromium",
@@ -30,7 +30,7 @@ _BROWSERS = (
     "microsoft-edge",
     "firefox",
 )
-# Where they are installed on systems that do not put them on the path.
+# Where browsers are installed on systems that do not put them on the path.
 _BROWSER_FILES = {
     "darwin": (
         "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
@@ -52,7 +52,7 @@ class InstalledProgram(msgspec.Struct, frozen=True):
 
     path: str
     version: str
-    """What it says of itself; empty where it does not say."""
+    """The version that it prints; empty if it prints none."""
 
 
 class Space(msgspec.Struct, frozen=True):
@@ -73,7 +73,7 @@ class Interface(msgspec.Struct, frozen=True):
 
 
 def system() -> str:
-    """The operating system, as its makers call it."""
+    """Return the name and version of the operating system."""
     if sys.platform == "linux":
         with suppress(OSError):
             return f"{platform.freedesktop_os_release()['PRETTY_NAME']} ({platform.platform()})"
@@ -81,34 +81,34 @@ def system() -> str:
 
 
 def machine_name() -> str:
-    """What tells this machine from the others that share its work."""
+    """Return a name that distinguishes this machine from the others that share its work."""
     return f"{platform.node() or 'machine'}-{uuid.getnode():012x}"
 
 
 def python() -> str:
-    """Which Python runs this."""
+    """Return the name, version and path of this Python."""
     return f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})"
 
 
 def packages() -> dict[str, str]:
-    """The versions of Longshore and of what it stands on, where installed."""
+    """Return the versions of Longshore and of the libraries it uses, as far as they are installed."""
     found = {each.name.lower(): each.version for each in distributions() if each.name}
     return {name: found[name] for name in _OURS if name in found}
 
 
 def processors() -> int:
-    """How many processors this process may use."""
+    """Return how many processors this process may use."""
     return usable_processors()
 
 
 def memory() -> tuple[int, int]:
-    """What can still be had, and all there is, in bytes."""
+    """Return the available and the total memory in bytes."""
     now = psutil.virtual_memory()
     return int(now.available), int(now.total)
 
 
 def space(folder: Path) -> Space:
-    """The disk under a folder, or under the nearest one above that is there already."""
+    """Return the disk space of a folder, or of the nearest parent that exists."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
@@ -117,7 +117,7 @@ def space(folder: Path) -> Space:
 
 
 def interfaces() -> list[Interface]:
-    """The network interfaces with their addresses, without those of the hardware."""
+    """Return the network interfaces with their addresses, without hardware addresses."""
     addresses = psutil.net_if_addrs()
     return [
         Interface(name, stats.isup, tuple(a.address for a in addresses.get(name, ()) if a.family != psutil.AF_LINK))
@@ -126,7 +126,7 @@ def interfaces() -> list[Interface]:
 
 
 def online() -> bool:
-    """Whether an interface other than the loopback is up and has an address."""
+    """Return whether an interface other than the loopback is up and has an address."""
     return any(i.up and any(_leads_out(address) for address in i.addresses) for i in interfaces())
 
 
@@ -135,7 +135,7 @@ def _leads_out(address: str) -> bool:
 
 
 async def git() -> InstalledProgram | None:
-    """The git that would be used, or None."""
+    """Return the git that would be used, or None."""
     path = shutil.which("git")
     return (
         None
@@ -145,9 +145,9 @@ async def git() -> InstalledProgram | None:
 
 
 async def browsers() -> list[InstalledProgram]:
-    """The browsers that are installed, Playwright's own among them."""
+    """Return the installed browsers, including those that Playwright has downloaded."""
     paths = _browsers_installed()
-    # On Windows a browser that is asked for its version opens a window instead.
+    # On Windows `--version` opens a window of the browser instead.
     asks = sys.platform != "win32"
     versions = await asyncio.gather(*(said_by(path, "--version") for path in paths)) if asks else [""] * len(paths)
     own = [InstalledProgram(str(folder), folder.name) for folder in _playwright_browsers()]
@@ -157,7 +157,7 @@ async def browsers() -> list[InstalledProgram]:
 def _browsers_installed() -> list[str]:
     paths = [found for name in _BROWSERS if (found := shutil.which(name))]
     paths += [path for path in _BROWSER_FILES.get(sys.platform, ()) if Path(path).exists()]
-    # Several names often lead to one program; the first is the one people know it by.
+    # Several names often point to one program; the first is the one that people know.
     return list({Path(path).resolve(): path for path in reversed(paths)}.values())[::-1]
 
 
@@ -169,7 +169,7 @@ def _playwright_browsers() -> list[Path]:
 
 
 async def said_by(*command: str) -> str:
-    """The first line that a program prints; empty where it fails or takes too long."""
+    """Return the first line that a program prints; empty if it fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

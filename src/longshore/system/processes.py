@@ -1,4 +1,4 @@
-"""Processes: groups of them, their ends, and what a process may do."""
+"""Processes: their groups, how they end, and their rights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 _WITH_LIFELINE = 'exec 3<&0; "$@" </dev/null 3<&- & exec >&-; read -r _ <&3; kill -KILL 0'
-"""Runs a command until standard input ends, then kills the whole group. Standard output is the command's alone."""
+"""Runs a command until standard input ends, then kills the whole group. Only the command writes to standard output."""
 
 
 def new_group_flags() -> int:
@@ -28,7 +28,7 @@ def new_group_flags() -> int:
 
 
 def inherited(*descriptors: int) -> tuple[int, ...]:
-    """Return the `pass_fds` for a new process that is to inherit these; Windows cannot pass any."""
+    """Return the `pass_fds` for a new process that inherits these descriptors; none on Windows, which cannot."""
     if sys.platform == "win32":
         return ()
     else:
@@ -38,7 +38,7 @@ def inherited(*descriptors: int) -> tuple[int, ...]:
 def with_lifeline(command: list[str]) -> list[str]:
     """Return a command that runs this one and kills it, with its group, when standard input ends.
 
-    On Windows it is the same command: nothing ends it but its starter.
+    On Windows the command is unchanged: only the process that started it ends it.
     """
     if sys.platform == "win32":
         return command
@@ -47,7 +47,7 @@ def with_lifeline(command: list[str]) -> list[str]:
 
 
 def kill_group(leader: int) -> None:
-    """Kill the group that a process leads, but never our own. A group that is gone needs nothing.
+    """Kill the group that a process leads, but never our own. Do nothing if the group is gone.
 
     Windows has no such groups: there the processes have to be killed one by one.
     """
@@ -57,7 +57,7 @@ def kill_group(leader: int) -> None:
 
 
 def leads_group(pid: int) -> bool:
-    """Whether a process leads a group of its own. `ProcessLookupError` if it is gone."""
+    """Return whether a process leads its own group. Raise `ProcessLookupError` if the process is gone."""
     if sys.platform == "win32":
         return False
     else:
@@ -65,9 +65,9 @@ def leads_group(pid: int) -> bool:
 
 
 def end_group(process: subprocess.Popen[bytes], patience: float) -> None:
-    """End a process that leads a group, and the group. Both are asked first and killed after `patience` seconds.
+    """End a process that leads a group, and the group: SIGTERM first, SIGKILL after `patience` seconds.
 
-    Windows cannot ask: there the process and its descendants are killed at once.
+    Windows has no SIGTERM: there the process and its descendants are killed at once.
     """
     if sys.platform == "win32":
         _kill_descendants(process.pid)
@@ -91,14 +91,14 @@ def _kill_descendants(pid: int) -> None:
 
 
 def leaves_zombies() -> bool:
-    """Whether a process that has ended stays in the process table until its parent collects its exit status."""
+    """Return whether an ended process stays in the process table until its parent collects its exit status."""
     return sys.platform != "win32"
 
 
 def reap(pid: int) -> bool:
     """Collect the exit status of a child if it has ended, and return whether it still runs.
 
-    `ChildProcessError` if it is no child of this process.
+    Raise `ChildProcessError` if it is no child of this process.
     """
     if sys.platform == "win32":
         return False
@@ -107,21 +107,21 @@ def reap(pid: int) -> bool:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have Linux kill this process when its parent dies, and give it the orphans of its descendants.
+    """Make Linux kill this process when its parent dies, and make it the parent of its orphaned descendants.
 
-    Elsewhere it does nothing. `SystemExit` if the parent is dead already.
+    On other systems it does nothing. Raise `SystemExit` if the parent is dead already.
     """
     if sys.platform == "linux":
         prctl = ctypes.CDLL(None).prctl
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        # A process that a descendant starts and sets free stays a descendant, so that it can be found and ended.
+        # A process that a descendant starts and detaches stays a descendant, so that it can be found and ended.
         prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if os.getppid() != parent:
             raise SystemExit(1)
 
 
 def runs_as_root() -> bool:
-    """Whether this process has all rights of the machine. Windows knows no such user."""
+    """Return whether this process runs as root; False on Windows, which has no such user."""
     if sys.platform == "win32":
         return False
     else:

@@ -1,4 +1,4 @@
-"""Signals: which ones exist on this system, and how they reach a process."""
+"""Signals: which ones exist on this system, and how a process receives them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def hangup_signal() -> signal.Signals | None:
 
 
 def send_hangup(pid: int) -> None:
-    """Send SIGHUP to a process; do nothing on Windows. `OSError` if the process is gone."""
-    # Not through `os.kill` on Windows: there it ends the process, whatever the number.
+    """Send SIGHUP to a process; do nothing on Windows. Raise `OSError` if the process is gone."""
+    # Never call `os.kill` on Windows: there it ends the process for every signal number.
     if (number := hangup_signal()) is not None:
         os.kill(pid, number)
 
 
 def raise_in_main_thread(number: signal.Signals) -> None:
-    """Raise a signal in this process so that its main thread notices at once. From any thread."""
+    """Raise a signal in this process so that its main thread notices at once. Every thread may call it."""
     if sys.platform == "win32":
-        # The event loop is woken by the interpreter's wakeup descriptor, whichever thread the signal arrives in.
+        # The interpreter's wakeup descriptor wakes the event loop; the thread that receives the signal does not matter.
         signal.raise_signal(number)
     else:
         # Only a signal to the main thread itself interrupts the system call that it waits in.
@@ -42,10 +42,10 @@ def raise_in_main_thread(number: signal.Signals) -> None:
 
 
 def open_wakeup_pipe() -> tuple[int, int] | None:
-    """Return the reading and the writing end of a pipe that gets the number of each signal when it arrives.
+    """Return the reading and the writing end of a pipe that receives the number of each signal.
 
     None on Windows, where the event loop needs the interpreter's only wakeup descriptor, and if another part of this
-    process uses it. Undo with `close_wakeup_pipe`. Both only in the main thread.
+    process uses it. Undo with `close_wakeup_pipe`. Both may only be called in the main thread.
     """
     if sys.platform == "win32":
         return None

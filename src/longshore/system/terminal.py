@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal. Windows has none: a closed console ends its processes."""
+    """Return whether this process has a controlling terminal; False on Windows, where a closed console ends it."""
     if sys.platform == "win32":
         return False
     else:
@@ -29,7 +29,7 @@ def control_keys_not_echoed(descriptor: int) -> Iterator[None]:
         import termios
 
         try:
-            # A process in the background that changes the terminal is stopped for it.
+            # The system stops a background process that changes the terminal.
             before = termios.tcgetattr(descriptor) if os.tcgetpgrp(descriptor) == os.getpgrp() else None
         except (OSError, termios.error):
             before = None
@@ -42,6 +42,6 @@ def control_keys_not_echoed(descriptor: int) -> Iterator[None]:
         try:
             yield
         finally:
-            # A terminal that was closed meanwhile needs nothing put back.
+            # A terminal that was closed meanwhile needs no restoring.
             with suppress(termios.error):
                 termios.tcsetattr(descriptor, termios.TCSANOW, before)

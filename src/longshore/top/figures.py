@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
-from typing import cast
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError
+from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.job import Job, State
 from longshore.pacing.choose_store import rate_store_for
@@ -124,9 +124,8 @@ class FiguresReader:
         return Selection(run=self._run, states=frozenset({state}))
 
     async def _present(self) -> list[PresentWorker]:
-        if not self._queue.traits.keeps_roll:
-            return []
-        there = await cast(WorkerRegistry, self._queue).present()
+        registry = find(self._queue, WorkerRegistry)
+        there = [] if registry is None else await registry.present_workers()
         return [each for each in there if self._run is None or works_on(each, self._run)]
 
     async def _claimed_jobs(self, count: Count) -> list[Job]:

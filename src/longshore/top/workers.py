@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import FleetInfo, MembershipInfo, PresentWorker
 from longshore.job import Job
-from longshore.runs.watch.active_workers import number_said
 from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
@@ -74,26 +72,18 @@ def _seen(present: Iterable[PresentWorker], claimed: Iterable[Job]) -> dict[str,
 
 
 def _registered(each: PresentWorker) -> WorkerRow:
-    about = each.about
-    fleet, membership = _mapping(about.get("fleet")), _mapping(about.get("membership"))
-    number = fleet.get("number", membership.get("number"))
-    partitions = membership.get("partitions", about.get("partitions"))
-    known = {"fleet", "membership", "partitions", "busy", "of", "run"}
+    info = each.info
+    fleet, membership = info.fleet or FleetInfo(), info.membership or MembershipInfo(partitions=info.partitions or ())
+    details: tuple[str, ...] = () if info.machine is None else (f"machine {info.machine}",)
+    if info.kinds is not None:
+        details += (f"kinds {msgspec.json.encode(info.kinds).decode()}",)
     return WorkerRow(
         label=each.worker.label,
         registered=True,
-        fleet=str(fleet.get("name", "")),
-        number=number if isinstance(number, int) else None,
-        partitions=tuple(map(str, partitions)) if isinstance(partitions, list | tuple) else (),
-        details=tuple(f"{name} {_text(value)}"[:_LONGEST] for name, value in about.items() if name not in known),
-        busy=number_said(each, "busy"),
-        slots=number_said(each, "of"),
+        fleet=fleet.name,
+        number=membership.number if fleet.number is None else fleet.number,
+        partitions=membership.partitions,
+        details=tuple(text[:_LONGEST] for text in details),
+        busy=info.busy,
+        slots=info.slots,
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,41 +1,41 @@
-"""Room in a run that may have only so many jobs: taken before jobs are added, so that all workers together keep to it.
+"""The quota of new jobs in a run with `--max-jobs`, taken before jobs are added so that all workers keep the limit.
 
-Authority: a note for each run, which says how much room each worker has taken and for which claim of a job.
+Authority: a shared entry for each run. It says how much quota each worker has taken, and for which claim of a job.
 
-    1. Read the note, then how many jobs the run has. What fits beside those and beside what others have taken may be
-       taken.
-    2. Write into the note that it is, in the place of what this worker took before. Where another was faster, begin
-       anew.
-    3. Settle. The jobs are in the run from then on, and what was taken for them counts twice until it is replaced.
+    1. Read the entry, then the number of jobs in the run. Quota may be taken as far as it
+       fits beside those jobs and the quota of other workers.
+    2. Write the new quota into the entry, in the place of what this worker took before. If another writer was faster,
+       begin again with 1.
+    3. Settle. The jobs are in the run from then on, and their quota counts twice until it is replaced.
 
-Why it holds: whatever is added after the note was read was taken before, or the note is another one by now. So the jobs
-there are and the room that is taken are never fewer than the jobs there will be.
+Why it holds: jobs that are added after the entry was read had their quota taken before, or the entry has changed by
+now. So the jobs in the run and the quota taken are together never fewer than the jobs the run will have.
 
-Failures: a worker that dies, or loses its leases, between 2. and 3. leaves room taken that nobody will use. Where that
-matters, for there is no room besides, the claim it was taken for is looked at: where the job is settled, or in other
-hands, the room is free again. The jobs of one call are settled together, or refused together with their worker's
-leases; where a person cancels or releases just that one job just then, a run may get more: what the others add.
+Failures: a worker that dies or loses its leases between 2 and 3 leaves quota that it will never use. When no other
+quota is left, the claim it was taken for is looked up: if the job is settled or held by another worker, the quota is
+free again. The jobs of one call are settled together, or refused together with their worker's leases. Only if a person
+cancels or releases just that one job at just that moment may a run exceed its limit, by the jobs that the others add.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import cast
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import require
 from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.job import State
 from longshore.lease import Held
 from longshore.queue import Queue, Selection, totals
 
 QUOTA = "runs-room"
-"""The shelf: of each run that may have only so many jobs, who has taken how much room."""
+"""The namespace with an entry for each run with `--max-jobs`: the quota that each worker has taken."""
 _FULL_SECONDS = 2.0
-"""How long a run that is full counts as that, unasked."""
+"""Seconds for which a run that was full is taken to be full without asking."""
 
 
 class _Taken(msgspec.Struct, frozen=True):
@@ -45,60 +45,61 @@ class _Taken(msgspec.Struct, frozen=True):
 
 
 class JobQuota:
-    """What one worker takes."""
+    """The quota of one worker."""
 
     def __init__(self, queue: Queue, clock: Clock, holder: str | None = None) -> None:
-        """`holder` is the name under which it takes; a second connection of the same worker takes under the same."""
+        """`holder` is the name under which it takes quota; a second connection of the same worker uses the same."""
         self._queue = queue
         self._clock = clock
         self.holder = holder or secrets.token_hex(4)
         self._full: dict[str, tuple[float, int]] = {}
 
     async def take(self, run: str, limit: int, wanted: int, claim: Held) -> int:
-        """Room for so many more jobs in a run that may have `limit`, or for as many as there is.
+        """Take quota for up to `wanted` more jobs in a run that may have `limit` jobs. Return how much was taken.
 
-        It is for what is settled next, with this claim, and in the place of what was taken before, which is settled by
-        now or never will be. `QueueUnavailableError` where others were faster again and again.
+        It is for the next settlement, which has this `claim`. It replaces the quota taken before, whose settlement is
+        written by now or never will be. Raise `QueueUnavailableError` if other writers were faster every time.
         """
         now = self._clock.monotonic()
         seen, size = self._full.get(run, (float("-inf"), 0))
         if not wanted or (size >= limit and now - seen < _FULL_SECONDS):
             return 0
 
-        async def take(note: StateEntry, _: float) -> object:
-            others = {who: taken for who, taken in _said(note.value).items() if who != self.holder}
+        async def take(entry: StateEntry, _: float) -> object:
+            others = {holder: taken for holder, taken in _decoded(entry.value).items() if holder != self.holder}
             size = await self._size(run)
             if others and size < limit < size + _sum(others) + wanted:
                 others = await self._in_use(others)
-                # Again, for what was in use before may be jobs by now.
+                # Count again: quota that was in use before may have become jobs by now.
                 size = await self._size(run)
-            room = min(max(limit - size - _sum(others), 0), wanted)
-            if not room:
+            quota = min(max(limit - size - _sum(others), 0), wanted)
+            if not quota:
                 self._full[run] = now, size
                 return UNCHANGED
-            return msgspec.to_builtins({**others, self.holder: _Taken(claim.job_id, claim.epoch, room)})
+            return msgspec.to_builtins({**others, self.holder: _Taken(claim.job_id, claim.epoch, quota)})
 
-        busy = QueueUnavailableError(f"Too many workers at once take room in run {run}. Trying again.")
-        update = await update_entry(cast("SharedState", self._queue), QUOTA, run, take, busy)
-        return _said(update.after.value)[self.holder].room if update.written else 0
+        state = require(self._queue, SharedState, "cannot limit the number of jobs in a run.")
+        busy = QueueUnavailableError(f"Too many workers take quota in run {run} at the same time. Trying again.")
+        update = await update_entry(state, QUOTA, run, take, busy)
+        return _decoded(update.after.value)[self.holder].room if update.written else 0
 
     async def _size(self, run: str) -> int:
         return totals(await self._queue.stats(run)).total
 
     async def _in_use(self, others: Mapping[str, _Taken]) -> dict[str, _Taken]:
-        """What may still become jobs."""
+        """Return the quota that may still become jobs."""
         ids = frozenset(taken.job_id for taken in others.values())
         claimed = Selection(ids=ids, states=frozenset({State.CLAIMED}))
         held = {Held(job.id, job.epoch) for job in await self._queue.jobs(claimed, limit=len(ids))}
-        return {who: taken for who, taken in others.items() if Held(taken.job_id, taken.epoch) in held}
+        return {holder: taken for holder, taken in others.items() if Held(taken.job_id, taken.epoch) in held}
 
 
 def _sum(taken: Mapping[str, _Taken]) -> int:
     return sum(each.room for each in taken.values())
 
 
-def _said(value: object) -> dict[str, _Taken]:
-    """What a note says; one that makes no sense here, of another version perhaps, says nothing."""
+def _decoded(value: object) -> dict[str, _Taken]:
+    """Return the quota of each holder; none for a value that this version does not understand."""
     try:
         return {} if value is None else msgspec.convert(value, dict[str, _Taken])
     except msgspec.ValidationError:

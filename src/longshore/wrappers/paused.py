@@ -1,46 +1,45 @@
-"""Runs that are paused: nothing of them begins anywhere, until somebody lets them go on.
+"""Paused runs: no worker starts a job of a paused run until the run is resumed.
 
-A note says so, and every worker looks at it now and then. What is claimed already is finished. A worker that works on
-all runs claims from the others one by one meanwhile, the one with the most waiting first: between runs, priorities do
-not count while one is paused.
+A shared entry says that a run is paused, and every worker reads the entries every few seconds. Jobs that are claimed
+already are finished. While a run is paused, a worker for all runs claims from the other runs one after another, the run
+with the most pending jobs first; priorities do not count between runs during that time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
-from typing import Any, cast
 
 import msgspec
 
 from longshore.clock import Clock
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState
 from longshore.lease import Lease, Want
 from longshore.queue import Queue
+from longshore.wrappers.queue_wrapper import QueueWrapper
 
 PAUSED = "runs-paused"
-"""The shelf: a note for each run that is paused."""
+"""The namespace with an entry for each paused run."""
 EVERYTHING = "*"
-"""The name of the note that pauses all runs; no run is called so."""
+"""The name of the entry that pauses all runs; no run has this name."""
 _QUICK_LOOK, _SLOW_LOOK = 3.0, 20.0
-"""Seconds for which it counts as known what is paused, where reading notes is quick and where it is not."""
+"""Seconds between two reads of the entries, on media where reading is quick and on the others."""
 
 
-class PausableQueue:
-    """A queue as a worker claims from it: jobs of runs that are paused are not there. All else goes through."""
+class PausableQueue(QueueWrapper):
+    """A queue that hides the jobs of paused runs from `claim` and `wait`."""
 
     def __init__(self, queue: Queue, clock: Clock) -> None:
-        self._queue = queue
+        super().__init__(queue)
         self._clock = clock
-        self._every = _QUICK_LOOK if queue.traits.quick_notes else _SLOW_LOOK
+        self._state = find(queue, SharedState)
+        self._every = _QUICK_LOOK if queue.traits.quick_shared_state else _SLOW_LOOK
         self._looked = float("-inf")
         self._paused: frozenset[str] = frozenset()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._queue, name)
-
     async def claim(self, want: Want) -> list[Lease]:
-        """Claim what is wanted and not paused."""
+        """Claim wanted jobs of runs that are not paused."""
         await self._look()
         if not self._concerns(want):
             return await self._queue.claim(want)
@@ -58,7 +57,7 @@ class PausableQueue:
         return leases
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
-        """Wait for work; where some is paused, for a moment only: the queue would say that there is work."""
+        """Wait for work. If a wanted run is paused, only sleep: the queue would report its paused jobs as work."""
         await self._look()
         if not self._concerns(want):
             return await self._queue.wait(want, timeout)
@@ -70,21 +69,21 @@ class PausableQueue:
 
     async def _look(self) -> None:
         now = self._clock.monotonic()
-        if not self._queue.traits.keeps_notes or now - self._looked < self._every:
+        if self._state is None or now - self._looked < self._every:
             return
-        paused = frozenset(note.name for note in (await cast("SharedState", self._queue).notes(PAUSED)).notes)
+        paused = frozenset(entry.name for entry in (await self._state.read_entries(PAUSED)).entries)
         self._looked = now
         if paused != self._paused:
             self._tell(paused)
         self._paused = paused
 
     def _tell(self, paused: frozenset[str]) -> None:
-        # Not at the top: who only asks how far a run is would import it, too.
+        # Imported here to keep start-up quick for commands that only read the state of a run.
         import structlog
 
         log = structlog.get_logger()
         for run in sorted(paused - self._paused):
-            log.info(f"PAUSED: {_named(run)}. Nothing of it begins; `longshore resume` lets it go on")
+            log.info(f"PAUSED: {_named(run)}. No job of it starts; `longshore resume` continues it")
         for run in sorted(self._paused - paused):
             log.info(f"RESUMED: {_named(run)}")
 

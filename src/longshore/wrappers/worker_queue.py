@@ -1,15 +1,14 @@
-"""The queue as everything that works on jobs must use it: timed, within the limits of each run, without paused runs.
+"""The queue that everything working on jobs must use: timed, within the growth limits, without paused runs.
 
-    queue ◀── call timer ◀── run limits ◀── pause ◀── claim, settle
+    medium ◀── call timer ◀── growth limits ◀── pause ◀── claim, settle
 
-Whatever claims or settles in the place of a worker goes through this stack and never through the bare queue, which
-would take jobs of a paused run and let a run grow beyond `--max-jobs` and `--max-depth`.
+Everything that claims or settles for a worker goes through this stack. On the bare queue it would take jobs of a paused
+run, and let a run grow beyond `--max-jobs` and `--max-depth`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
 from longshore.clock import Clock
 from longshore.queue import Queue
@@ -20,22 +19,22 @@ from longshore.wrappers.paused import PausableQueue
 
 @dataclass(frozen=True)
 class WorkerQueue:
-    """A queue with its wrappers."""
+    """A queue with the wrappers of a worker."""
 
-    queue: Queue
-    """Claim from this one and settle on it. It can do all that the bare queue can."""
+    queue: PausableQueue
+    """The outermost wrapper: claim from it and settle on it."""
     timer: TimedQueue
-    """Knows which calls wait for an answer."""
+    """Knows which calls have no answer yet."""
     limits: GrowthLimitedQueue
     """Drops follow-on jobs beyond the limits of their run. Call `tell` before the queue is closed."""
 
 
 def worker_queue(queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None = None) -> WorkerQueue:
-    """Wrap a queue for a worker.
+    """Return `queue` wrapped for a worker.
 
     `same_worker` is the first connection of a worker that opens a second one: both share their quota of new jobs.
     """
     timer = TimedQueue(queue, clock)
     holder = None if same_worker is None else same_worker.limits.holder
-    limits = GrowthLimitedQueue(cast("Queue", timer), clock, holder=holder)
-    return WorkerQueue(cast("Queue", PausableQueue(cast("Queue", limits), clock)), timer, limits)
+    limits = GrowthLimitedQueue(timer, clock, holder=holder)
+    return WorkerQueue(PausableQueue(limits, clock), timer, limits)

@@ -64,7 +64,7 @@ async def four_watched(queue: Queue, clock: ManualClock) -> None:
 
 
 async def some_notes(queue: DirectoryQueue, clock: ManualClock) -> None:
-    await queue.note("pace", [StateEntry(name, ABSENT, {"of": name}) for name in ("x.test", "y.test")])
+    await queue.swap_entries("pace", [StateEntry(name, ABSENT, {"of": name}) for name in ("x.test", "y.test")])
 
 
 async def at_the_end_of_a_generation(queue: Queue, clock: ManualClock) -> None:
@@ -115,9 +115,9 @@ async def claim_of_other_hosts(queue: Queue, clock: ManualClock) -> None:
 
 
 async def note(queue: DirectoryQueue, clock: ManualClock) -> None:
-    known = await queue.notes("pace")
+    known = await queue.read_entries("pace")
     new = {"x.test": 1, "y.test": None, "z.test": 3}
-    await queue.note("pace", [StateEntry(name, known.get(name).version, value) for name, value in new.items()])
+    await queue.swap_entries("pace", [StateEntry(name, known.get(name).version, value) for name, value in new.items()])
 
 
 async def settle(queue: Queue, clock: ManualClock) -> None:
@@ -226,7 +226,7 @@ def view(folder: Path, start: float) -> tuple[Any, ...]:
         counts = totals(await queue.stats())
         assert {state: getattr(counts, state.value) for state in State} == counted
         histories = [len(await queue.history(each.id)) for each in found]
-        notes = [(each.name, str(each.value)) for each in (await queue.notes("pace")).notes]
+        notes = [(each.name, str(each.value)) for each in (await queue.read_entries("pace")).entries]
         await queue.close()
         return (*((*_without_instants(each), history) for each, history in zip(found, histories, strict=True)), *notes)
 

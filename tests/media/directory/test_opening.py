@@ -140,12 +140,12 @@ async def test_reads_and_empty_changes_create_nothing(tmp_path: Path, there: boo
     queue = await DirectoryQueue.open(folder, ManualClock())
     anna = WorkerId.new("anna")
     assert (await queue.stats(), await queue.jobs(Selection()), await queue.history("1")) == ([], [], [])
-    assert (await queue.present(), await queue.reap()) == ([], Reaped())
+    assert (await queue.present_workers(), await queue.reap()) == ([], Reaped())
     for operation in (queue.retry, queue.cancel, queue.prune):
         assert await operation(Selection()) == 0
     lease = Lease(Job(id="1", run="run", kind="page", key="a", payload={}, epoch=1), anna, 0.0)
     assert await queue.settle([Settlement(lease, Completed())]) == [False]
-    await queue.sign_out(anna)
+    await queue.deregister(anna)
     assert folder.exists() == there
     assert names(tmp_path) == []
     await queue.close()

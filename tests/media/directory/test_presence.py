@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.directory import DirectoryQueue
@@ -29,10 +29,12 @@ async def test_concurrent_claims_never_undo_a_registration(tmp_path: Path, clock
     """A worker renews and claims through two open queues that do not know each other."""
     renews, claims = [await DirectoryQueue.open(tmp_path, clock) for _ in range(2)]
     for number in range(30):
-        await asyncio.gather(renews.sign_in(ANNA, LEASE, {"n": number}), *(claims.claim(WANT) for _ in range(3)))
-        assert await claims.present() == [PresentWorker(ANNA, {"n": number})]
-    await asyncio.gather(renews.sign_out(ANNA), *(claims.claim(WANT) for _ in range(3)))
-    assert await renews.present() == []
+        await asyncio.gather(
+            renews.register(ANNA, LEASE, WorkerInfo(slots=number)), *(claims.claim(WANT) for _ in range(3))
+        )
+        assert await claims.present_workers() == [PresentWorker(ANNA, WorkerInfo(slots=number))]
+    await asyncio.gather(renews.deregister(ANNA), *(claims.claim(WANT) for _ in range(3)))
+    assert await renews.present_workers() == []
     await renews.close()
     await claims.close()
 
@@ -41,12 +43,12 @@ async def test_the_next_reap_removes_silent_workers_so_that_new_observers_never_
     tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     assert await queue.reap() == Reaped()
     clock.advance(61)
     assert await queue.reap() == Reaped()
     late = await DirectoryQueue.open(tmp_path, clock)
-    assert await late.present() == []
+    assert await late.present_workers() == []
     assert list((tmp_path / "roll").iterdir()) == []
     await queue.close()
     await late.close()
@@ -58,23 +60,23 @@ async def test_the_next_reap_removes_silent_workers_so_that_new_observers_never_
 )
 async def test_a_foreign_file_in_the_registry_is_no_worker(tmp_path: Path, clock: ManualClock, content: bytes) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     (file,) = (tmp_path / "roll").iterdir()
     file.write_bytes(content)
     (tmp_path / "roll" / "note.txt").write_text("x")
     (tmp_path / "roll" / "folder.json").mkdir()
-    assert await queue.present() == []
-    await queue.sign_in(ANNA, LEASE, {"n": 2})
-    assert await queue.present() == [PresentWorker(ANNA, {"n": 2})]
+    assert await queue.present_workers() == []
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=2))
+    assert await queue.present_workers() == [PresentWorker(ANNA, WorkerInfo(slots=2))]
     await queue.close()
 
 
 async def test_info_under_the_name_of_another_worker_is_ignored(tmp_path: Path, clock: ManualClock) -> None:
     queue = await DirectoryQueue.open(tmp_path, clock)
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     (file,) = (tmp_path / "roll").iterdir()
     file.rename(file.with_name("bert~0123456789ab.json"))
-    assert await queue.present() == []
+    assert await queue.present_workers() == []
     await queue.close()
 
 
@@ -86,9 +88,9 @@ async def test_a_queue_of_a_version_without_presence_works(tmp_path: Path, clock
     (job,) = (tmp_path / "pending").rglob("*.json")
     assert "depth" not in job.read_text(), "a job that was submitted from outside is written as before"
     queue = await DirectoryQueue.open(tmp_path, clock)
-    assert await queue.present() == []
+    assert await queue.present_workers() == []
     (lease,) = await queue.claim(WANT)
     assert (lease.job.parent, lease.job.depth) == (None, 0)
-    assert await queue.sign_in(ANNA, LEASE, {}) == [lease.held]
-    assert await queue.present() == [PresentWorker(ANNA, {})]
+    assert await queue.register(ANNA, LEASE, WorkerInfo()) == [lease.held]
+    assert await queue.present_workers() == [PresentWorker(ANNA, WorkerInfo())]
     await queue.close()

@@ -238,14 +238,14 @@ async def test_odd_names_never_leave_the_folder(queue: Queue, folder: Path) -> N
 
 
 async def test_rejected_files_are_counted_until_they_are_removed(queue: DirectoryQueue, folder: Path) -> None:
-    assert (await queue.set_aside()).count == 0
+    assert (await queue.rejected()).count == 0
     cut_off(only(folder / "pending", "*.json", "b"))
     (only(folder / "pending", "*.json", "a").parent / "notes.txt").write_text("mine")
     await claim(queue)
-    found = await queue.set_aside()
+    found = await queue.rejected()
     assert (found.count, found.where) == (2, str(folder / "rejected"))
     shutil.rmtree(folder / "rejected")
-    assert (await queue.set_aside()).count == 0
+    assert (await queue.rejected()).count == 0
 
 
 async def test_a_rejected_file_is_logged_once_with_its_name_and_reason(

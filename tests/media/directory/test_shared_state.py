@@ -26,7 +26,7 @@ async def queue(tmp_path: Path) -> AsyncIterator[DirectoryQueue]:
 
 
 async def write(queue: DirectoryQueue, name: str, value: Any, version: str = ABSENT) -> str:
-    (new,) = await queue.note("pace", [StateEntry(name, version, value)])
+    (new,) = await queue.swap_entries("pace", [StateEntry(name, version, value)])
     assert new is not None
     return new
 
@@ -50,7 +50,7 @@ async def test_nothing_is_left_of_a_deleted_entry(queue: DirectoryQueue, tmp_pat
 
 
 async def test_reading_entries_creates_no_queue(queue: DirectoryQueue, tmp_path: Path) -> None:
-    assert (await queue.notes("pace")).notes == ()
+    assert (await queue.read_entries("pace")).entries == ()
     assert files(tmp_path) == []
     assert not (tmp_path / "longshore.json").exists()
 
@@ -65,8 +65,8 @@ async def test_a_damaged_or_moved_entry_is_rejected_and_can_be_written_again(
     moved.rename(moved.with_name("000000000000.json"))
     moved.parent.rename(moved.parent.with_name("c~0123456789ab"))
     (moved.parent.with_name("c~0123456789ab") / "mine.txt").write_text("mine")
-    assert (await queue.notes("pace")).notes == ()
-    assert (await queue.set_aside()).count == 3
+    assert (await queue.read_entries("pace")).entries == ()
+    assert (await queue.rejected()).count == 3
     assert await write(queue, "a", 2)
 
 
@@ -90,7 +90,7 @@ async def test_a_change_of_the_namespace_during_a_read_is_seen_completely(
             yield note
 
     monkeypatch.setattr(shared_state, "_read", read)
-    assert [note.value for note in (await queue.notes("pace")).notes] == [1, 1]
+    assert [note.value for note in (await queue.read_entries("pace")).entries] == [1, 1]
     assert reads > 2
 
 

@@ -183,10 +183,10 @@ async def test_other_branches_are_not_changed(remote: Path, tmp_path: Path) -> N
 async def test_reads_and_empty_changes_create_no_branch(remote: Path, tmp_path: Path) -> None:
     queue = await opened(remote, tmp_path / "cache")
     assert (await queue.stats(), await queue.jobs(Selection()), await queue.history("1")) == ([], [], [])
-    assert (await queue.present(), await queue.reap(), await queue.archived()) == ([], Reaped(), [])
+    assert (await queue.present_workers(), await queue.reap(), await queue.archived()) == ([], Reaped(), [])
     for operation in (queue.retry, queue.cancel, queue.prune, queue.archive):
         assert await operation(Selection()) == 0
-    await queue.sign_out(WorkerId.new("anna"))
+    await queue.deregister(WorkerId.new("anna"))
     await queue.forget_history()
     assert await queue.claim(Want(worker=WorkerId.new("anna"))) == []
     assert git(remote, "for-each-ref") == ""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import SystemClock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
@@ -178,9 +178,9 @@ async def test_a_heartbeat_with_invalid_info_is_no_worker_and_is_ignored(
     path = f"workers/{branch_files.stem_of(worker)}.json"
     fields = f'"label":"mallory","incarnation":"{worker.incarnation}","lease_seconds":60,"beat":7'.encode()
     put(tmp_path / "remote.git", path, b'{%s,"about":%s}' % (fields, about[1]))
-    assert await queue.present() == []
-    await queue.sign_in(worker, timedelta(seconds=60), {"n": 1})
-    assert await queue.present() == [PresentWorker(worker, {"n": 1})]
+    assert await queue.present_workers() == []
+    await queue.register(worker, timedelta(seconds=60), WorkerInfo(slots=1))
+    assert await queue.present_workers() == [PresentWorker(worker, WorkerInfo(slots=1))]
     await still_works(queue)
 
 
@@ -201,7 +201,7 @@ async def test_a_heartbeat_with_a_number_of_any_size_can_be_renewed(
 async def test_info_under_the_name_of_another_worker_is_ignored(queue: GitQueue, tmp_path: Path) -> None:
     content = b'{"label":"anna","incarnation":"anna/1","lease_seconds":60,"beat":7,"about":{}}'
     put(tmp_path / "remote.git", f"workers/{branch_files.stem_of(WorkerId('bert', 'bert/1'))}.json", content)
-    assert await queue.present() == []
+    assert await queue.present_workers() == []
     await still_works(queue)
 
 

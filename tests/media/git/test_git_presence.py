@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import NewJob
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
@@ -53,7 +53,7 @@ async def test_claims_that_find_nothing_push_only_when_the_heartbeat_is_due(
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "cache", clock)
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     before = queue.traffic.pushes
     for _ in range(5):
         clock.advance(3)
@@ -64,7 +64,7 @@ async def test_claims_that_find_nothing_push_only_when_the_heartbeat_is_due(
         assert await queue.claim(WANT) == []
     assert queue.traffic.pushes == before + 1
     clock.advance(59)
-    assert await queue.present() == [PresentWorker(ANNA, {"n": 1})]
+    assert await queue.present_workers() == [PresentWorker(ANNA, WorkerInfo(slots=1))]
     await queue.close()
 
 
@@ -78,9 +78,9 @@ async def test_an_unregistered_worker_without_jobs_pushes_nothing(
     for _ in range(3):
         clock.advance(50)
         assert await queue.renew(ANNA, LEASE) == []
-        await queue.sign_out(ANNA)
+        await queue.deregister(ANNA)
         assert await queue.claim(WANT) == []
-        await queue.present()
+        await queue.present_workers()
     assert queue.traffic.pushes == before
     await queue.close()
 
@@ -90,10 +90,10 @@ async def test_registrations_share_the_push_of_other_calls(remote: Path, tmp_pat
     await queue.submit(jobs("a"))
     before = queue.traffic.pushes
     workers = [WorkerId.new(f"w{n}") for n in range(20)]
-    await asyncio.gather(queue.submit(jobs("b")), *(queue.sign_in(worker, LEASE, {}) for worker in workers))
-    assert len(await queue.present()) == 20
-    await asyncio.gather(queue.submit(jobs("c")), *(queue.sign_out(worker) for worker in workers))
-    assert await queue.present() == []
+    await asyncio.gather(queue.submit(jobs("b")), *(queue.register(worker, LEASE, WorkerInfo()) for worker in workers))
+    assert len(await queue.present_workers()) == 20
+    await asyncio.gather(queue.submit(jobs("c")), *(queue.deregister(worker) for worker in workers))
+    assert await queue.present_workers() == []
     assert queue.traffic.pushes - before <= 4
     assert "workers/" not in git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
     await queue.close()
@@ -104,12 +104,12 @@ async def test_a_worker_that_deregisters_with_jobs_is_still_watched_and_has_rene
 ) -> None:
     queue, observer = await opened(remote, tmp_path / "here", clock), await opened(remote, tmp_path / "there", clock)
     await queue.submit(jobs("a"))
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     await queue.claim(WANT)
     assert await observer.reap() == Reaped()
     clock.advance(40)
-    await queue.sign_out(ANNA)
-    assert await observer.present() == []
+    await queue.deregister(ANNA)
+    assert await observer.present_workers() == []
     written = json.loads(git(remote, "cat-file", "blob", f"longshore-1:workers/{stem_of(ANNA)}.json"))
     assert "about" not in written
     clock.advance(40)
@@ -122,14 +122,14 @@ async def test_the_next_reap_removes_silent_workers_so_that_new_observers_never_
     remote: Path, tmp_path: Path, clock: ManualClock
 ) -> None:
     queue = await opened(remote, tmp_path / "here", clock)
-    await queue.sign_in(ANNA, LEASE, {"n": 1})
+    await queue.register(ANNA, LEASE, WorkerInfo(slots=1))
     clock.advance(61)
     before = queue.traffic.pushes
     for _ in range(3):
         assert await queue.reap() == Reaped()
     assert queue.traffic.pushes == before + 1
     late = await opened(remote, tmp_path / "late", clock)
-    assert await late.present() == []
+    assert await late.present_workers() == []
     await queue.close()
     await late.close()
 
@@ -167,7 +167,7 @@ async def test_a_heartbeat_of_a_version_without_presence_counts(
     (lease,) = await queue.claim(WANT)
     written = json.loads(git(remote, "cat-file", "blob", f"longshore-1:workers/{stem_of(ANNA)}.json"))
     assert set(written) == {"label", "incarnation", "lease_seconds", "beat"}, "written as before without words"
-    assert await queue.present() == []
-    assert await queue.sign_in(ANNA, LEASE, {"n": 1}) == [lease.held]
-    assert await queue.present() == [PresentWorker(ANNA, {"n": 1})]
+    assert await queue.present_workers() == []
+    assert await queue.register(ANNA, LEASE, WorkerInfo(slots=1)) == [lease.held]
+    assert await queue.present_workers() == [PresentWorker(ANNA, WorkerInfo(slots=1))]
     await queue.close()

@@ -13,6 +13,7 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure, UsageError
+from longshore.extensions.presence import WorkerInfo
 from longshore.job import NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.git import GitQueue
@@ -187,7 +188,7 @@ async def test_json_that_cannot_be_read_back_is_refused_everywhere(queue: GitQue
     with pytest.raises(UsageError):
         await queue.submit([job("2", {"a": value})])
     with pytest.raises(UsageError):
-        await queue.sign_in(lease.worker, timedelta(seconds=5), {"a": value})
+        await queue.register(lease.worker, timedelta(seconds=5), WorkerInfo(machine=value))
     with pytest.raises(UsageError):
         await queue.settle([Settlement(lease, Failed(Failure("processing", "\ud800")))])
     assert [found.state for found in await queue.jobs(ALL)] == [State.CLAIMED]
@@ -201,8 +202,8 @@ async def test_a_worker_with_too_long_a_label_or_info_is_refused(queue: GitQueue
     with pytest.raises(UsageError, match="label"):
         await claimed(queue, label="a" * (storable.LONGEST_LABEL + 1))
     with pytest.raises(UsageError, match="info of a worker"):
-        await queue.sign_in(WorkerId.new("anna"), timedelta(seconds=5), {"x": "x" * storable.ROOM})
-    assert (len(await claimed(queue)), await queue.present()) == (1, [])
+        await queue.register(WorkerId.new("anna"), timedelta(seconds=5), WorkerInfo(machine="x" * storable.ROOM))
+    assert (len(await claimed(queue)), await queue.present_workers()) == (1, [])
     await queue.close()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
@@ -51,13 +51,13 @@ async def test_a_live_worker_keeps_its_leases_and_its_place_while_the_clock_is_s
 ) -> None:
     await queue.submit([new_job("page", {}, run="r")])
     alive = WorkerId.new("alive")
-    await queue.sign_in(alive, LEASE, {})
+    await queue.register(alive, LEASE, WorkerInfo())
     [lease] = await queue.claim(Want(worker=alive, lease=LEASE))
     for _ in range(4):
         assert await later_opened.reap() == Reaped()
         earlier.advance(40)
         assert await later_opened.renew(alive, LEASE) == [lease.held]
-    assert await later_opened.present() == [PresentWorker(alive, {})]
+    assert await later_opened.present_workers() == [PresentWorker(alive, WorkerInfo())]
 
 
 async def test_clocks_that_are_read_a_little_out_of_order_change_nothing(

@@ -13,7 +13,7 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Job, JobName, State, new_job
@@ -140,10 +140,10 @@ async def test_a_queue_that_has_several_hosts_comes_over(first_version: Path, cl
 
 
 async def test_what_is_new_works_on_what_is_old(old: SqliteQueue) -> None:
-    assert len(await old.sign_in(ANNA, LEASE, {"state": "working"})) == 1
-    assert await old.present() == [PresentWorker(ANNA, {"state": "working"})]
-    assert (await old.note("shelf", [StateEntry("a", ABSENT, 1)])) != [None]
-    assert (await old.notes("shelf")).get("a").value == 1
+    assert len(await old.register(ANNA, LEASE, WorkerInfo(machine="working"))) == 1
+    assert await old.present_workers() == [PresentWorker(ANNA, WorkerInfo(machine="working"))]
+    assert (await old.swap_entries("shelf", [StateEntry("a", ABSENT, 1)])) != [None]
+    assert (await old.read_entries("shelf")).get("a").value == 1
     known, unknown = (Job(id="", run="r", kind="page", key=key, payload={}) for key in ("ready", "other"))
     assert (await old.take_over([Carried(known), Carried(unknown)])).new == 1
     assert await old.retry(Selection(states=frozenset({State.FAILED}))) == 1
@@ -153,7 +153,7 @@ async def test_what_is_new_works_on_what_is_old(old: SqliteQueue) -> None:
 async def test_a_process_of_the_first_version_that_is_still_running_does_no_harm(
     old: SqliteQueue, first_version: Path, clock: ManualClock
 ) -> None:
-    await old.sign_in(ANNA, LEASE, {"n": 1})
+    await old.register(ANNA, LEASE, WorkerInfo(slots=1))
     with closing(sqlite3.connect(first_version, isolation_level=None)) as db:
         # How it forgets a silent worker, and how it lets the next one in, which gets the same number.
         db.execute("UPDATE job SET state = 0, holder = NULL WHERE state = 2")
@@ -163,6 +163,6 @@ async def test_a_process_of_the_first_version_that_is_still_running_does_no_harm
             "INSERT INTO worker (label, incarnation, deadline) VALUES ('bert', 'bert/1', ?)", (clock.now() + 60,)
         )
         assert db.execute("SELECT id FROM worker").fetchall() == [(1,)]
-    assert await old.present() == []
+    assert await old.present_workers() == []
     clock.advance(61)
     assert await old.reap() == Reaped()

@@ -60,8 +60,8 @@ class ConformanceTests(
     async def test_a_medium_has_the_methods_its_traits_promise_and_no_others(self, queue: Queue) -> None:
         methods = {
             "takes_over": ("take_over",),
-            "keeps_roll": ("sign_in", "sign_out", "present"),
-            "keeps_notes": ("notes", "note"),
+            "tracks_presence": ("register", "deregister", "present_workers"),
+            "shares_state": ("read_entries", "swap_entries"),
         }
         for trait, names in methods.items():
             has = {name: hasattr(queue, name) for name in names}

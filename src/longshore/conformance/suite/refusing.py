@@ -7,7 +7,7 @@ tests also check the opposite: a job with values just within the limits passes t
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,11 +25,12 @@ from longshore.conformance.scene import (
     job,
     jobs,
     listed,
+    offered,
     seen,
     settle,
 )
 from longshore.errors import Failure, UsageError
-from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, State
 from longshore.lease import WorkerId
@@ -77,7 +78,7 @@ class RefusingTests(Scene):
     @pytest.mark.parametrize("value", UNFIT.values(), ids=UNFIT.keys())
     async def test_a_payload_that_could_not_be_read_back_is_not_submitted(self, queue: Queue, value: Any) -> None:
         with pytest.raises(UsageError, match="payload"):
-            await queue.submit([job("a"), job("b", payload={"n": value}), job("c")])
+            await queue.submit([job("a"), job("b", payload=WorkerInfo(machine=value)), job("c")])
         assert await listed(queue) == []
         assert await queue.submit(jobs("a", "b", "c")) == Submitted(new=3, duplicates=0)
 
@@ -105,7 +106,7 @@ class RefusingTests(Scene):
         await queue.submit(jobs("a"))
         lease = await claim_one(queue)
         with pytest.raises(UsageError, match="payload"):
-            await settle(queue, lease, Completed("fine", (job("b"), job("c", payload={"n": value}))))
+            await settle(queue, lease, Completed("fine", (job("b"), job("c", payload=WorkerInfo(machine=value)))))
         assert await listed(queue) == ["a"]
         assert await settle(queue, lease, Completed("fine", (job("b"),)))
 
@@ -121,14 +122,14 @@ class RefusingTests(Scene):
 
     @pytest.mark.parametrize("value", UNFIT.values(), ids=UNFIT.keys())
     async def test_words_that_could_not_be_read_back_sign_nobody_in(self, queue: Queue, value: Any) -> None:
-        roll = _roll(queue)
+        registry = offered(queue, WorkerRegistry)
         with pytest.raises(UsageError):
-            await roll.sign_in(WorkerId.new("anna"), LEASE, {"n": value})
-        assert await roll.present() == []
+            await registry.register(WorkerId.new("anna"), LEASE, WorkerInfo(machine=value))
+        assert await registry.present_workers() == []
 
     @pytest.mark.parametrize("value", RESULTS.values(), ids=RESULTS.keys())
     async def test_what_could_not_be_read_back_is_not_taken_over(self, queue: Queue, value: Any) -> None:
-        taker = _taker(queue)
+        taker = offered(queue, TakesOver)
         done = _job("done", state=State.COMPLETED, epoch=1, attempts=1, settled_at=1.0, result=value)
         with pytest.raises(UsageError, match="result"):
             await taker.take_over([Carried(_job("a")), Carried(done)])
@@ -137,7 +138,7 @@ class RefusingTests(Scene):
         assert await listed(queue) == []
 
     async def test_failures_that_could_not_be_read_back_are_not_taken_over(self, queue: Queue) -> None:
-        taker = _taker(queue)
+        taker = offered(queue, TakesOver)
         unfit = Failure("processing", HALF)
         past = Attempt(epoch=1, worker="wanda", ended_at=1.0, failure=unfit)
         for item in (
@@ -178,10 +179,10 @@ class RefusingTests(Scene):
         worker = WorkerId.new("anna")
         with pytest.raises(UsageError, match="lease"):
             await queue.renew(worker, lease)
-        if queue.traits.keeps_roll:
+        if queue.traits.tracks_presence:
             with pytest.raises(UsageError, match="lease"):
-                await _roll(queue).sign_in(worker, lease, {})
-            assert await _roll(queue).present() == []
+                await offered(queue, WorkerRegistry).register(worker, lease, WorkerInfo())
+            assert await offered(queue, WorkerRegistry).present_workers() == []
 
     @pytest.mark.parametrize("not_before", [0.0, LATEST])
     async def test_a_job_may_be_due_at_either_end_of_time(self, queue: Queue, not_before: float) -> None:
@@ -213,7 +214,7 @@ class RefusingTests(Scene):
 
     @pytest.mark.parametrize("instant", [0.0, LATEST])
     async def test_the_biggest_numbers_can_be_taken_over_and_live_on(self, queue: Queue, instant: float) -> None:
-        taker = _taker(queue)
+        taker = offered(queue, TakesOver)
         edge: dict[str, Any] = {
             "epoch": MOST,
             "attempts": MOST,
@@ -242,15 +243,3 @@ class RefusingTests(Scene):
 def _job(key: str, **fields: Any) -> Job:
     theirs: dict[str, Any] = {"id": "theirs", "run": RUN, "kind": KIND, "payload": {}, "submitted_at": 1.0}
     return Job(**theirs | {"key": key} | fields)
-
-
-def _taker(queue: Queue) -> TakesOver:
-    if not queue.traits.takes_over:
-        pytest.skip("its traits say that it takes nothing over")
-    return cast("TakesOver", queue)
-
-
-def _roll(queue: Queue) -> WorkerRegistry:
-    if not queue.traits.keeps_roll:
-        pytest.skip("its traits say that it keeps no roll")
-    return cast("WorkerRegistry", queue)

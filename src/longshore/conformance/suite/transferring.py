@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
@@ -30,6 +30,7 @@ from longshore.conformance.scene import (
     keys,
     listed,
     now,
+    offered,
     seen,
     settle,
 )
@@ -108,10 +109,8 @@ async def everything(queue: Queue) -> list[Carried]:
 class TransferringTests(Scene):
     @pytest_asyncio.fixture
     async def taker(self, queue: Queue) -> TakesOver:
-        """The queue under test. The tests are skipped for a medium that accepts no transfers."""
-        if not queue.traits.takes_over:
-            pytest.skip("its traits say that it takes nothing over")
-        return cast("TakesOver", queue)
+        """The transfer of the queue under test. A medium without the trait is not asked for it."""
+        return offered(queue, TakesOver)
 
     @pytest_asyncio.fixture
     async def source(self, new_harness: NewHarness) -> AsyncIterator[Queue]:
@@ -129,7 +128,7 @@ class TransferringTests(Scene):
         assert there == arrived(theirs.job, there.id)
         assert await other.history(there.id) == list(theirs.history)
 
-    async def test_a_whole_queue_arrives_as_it_is(self, taker: TakesOver, source: Queue) -> None:
+    async def test_a_whole_queue_arrives_as_it_is(self, queue: Queue, taker: TakesOver, source: Queue) -> None:
         await one_of_each(source)
         await source.submit([job("list", kind="list", partition="CA"), job("again", kind="list")])
         first, second = await claim(source, WorkerId.new("anna"), kinds=frozenset({"list"}))
@@ -137,133 +136,145 @@ class TransferringTests(Scene):
         await settle(source, second, Failed(failure("no answer"), MINUTE), seconds=0.25)
         given = await everything(source)
         assert await taker.take_over(given) == Submitted(new=len(given), duplicates=0)
-        for theirs, ours in zip(given, await everything(taker), strict=True):
+        for theirs, ours in zip(given, await everything(queue), strict=True):
             assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
 
     @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
-    async def test_the_next_claim_raises_the_epoch_it_came_with(self, taker: TakesOver, theirs: Carried) -> None:
+    async def test_the_next_claim_raises_the_epoch_it_came_with(
+        self, queue: Queue, taker: TakesOver, theirs: Carried
+    ) -> None:
         await taker.take_over([theirs])
-        lease = await claim_one(taker, WorkerId.new("anna"))
+        lease = await claim_one(queue, WorkerId.new("anna"))
         came = theirs.job
         assert (lease.epoch, lease.job.attempts) == (came.epoch + 1, came.attempts)
         assert (lease.job.payload, lease.job.failure, lease.job.host) == (came.payload, came.failure, came.host)
         assert (lease.job.parent, lease.job.depth) == (came.parent, came.depth)
         assert (lease.job.submitted_at, lease.job.worker) == (PAST, "anna")
-        await settle(taker, lease, Released())
-        assert (await claim_one(taker)).epoch == came.epoch + 2
+        await settle(queue, lease, Released())
+        assert (await claim_one(queue)).epoch == came.epoch + 2
 
-    async def test_a_lease_of_the_queue_it_came_from_counts_for_nothing_here(self, taker: TakesOver) -> None:
+    async def test_a_lease_of_the_queue_it_came_from_counts_for_nothing_here(
+        self, queue: Queue, taker: TakesOver
+    ) -> None:
         theirs = EXAMPLES["claimed"].job
         await taker.take_over([EXAMPLES["claimed"]])
-        stale = Lease(replace(theirs, id=(await find(taker, "a")).id), WorkerId.new("wanda"), PAST)
-        before = await seen(taker)
-        assert not await settle(taker, stale, Completed("there", tuple(jobs("x"))))
-        assert await seen(taker) == before
-        lease = await claim_one(taker)
-        assert not await settle(taker, stale, Completed("there"))
-        assert await settle(taker, lease, Completed("here"))
+        stale = Lease(replace(theirs, id=(await find(queue, "a")).id), WorkerId.new("wanda"), PAST)
+        before = await seen(queue)
+        assert not await settle(queue, stale, Completed("there", tuple(jobs("x"))))
+        assert await seen(queue) == before
+        lease = await claim_one(queue)
+        assert not await settle(queue, stale, Completed("there"))
+        assert await settle(queue, lease, Completed("here"))
 
-    async def test_nobody_holds_what_was_claimed(self, taker: TakesOver, harness: Harness) -> None:
+    async def test_nobody_holds_what_was_claimed(self, queue: Queue, taker: TakesOver, harness: Harness) -> None:
         await taker.take_over([EXAMPLES["claimed"]])
         worker = WorkerId.new("wanda")
-        assert await taker.renew(worker, LEASE) == []
-        assert await expire(harness, taker) == Reaped()
-        assert (await find(taker, "a")).attempts == 1
-        lease = await claim_one(taker, worker)
-        assert set(await taker.renew(worker, LEASE)) == held(lease)
+        assert await queue.renew(worker, LEASE) == []
+        assert await expire(harness, queue) == Reaped()
+        assert (await find(queue, "a")).attempts == 1
+        lease = await claim_one(queue, worker)
+        assert set(await queue.renew(worker, LEASE)) == held(lease)
 
-    async def test_what_is_not_due_yet_waits_on(self, taker: TakesOver, harness: Harness) -> None:
-        due = await now(taker) + 50
+    async def test_what_is_not_due_yet_waits_on(self, queue: Queue, taker: TakesOver, harness: Harness) -> None:
+        due = await now(queue) + 50
         await taker.take_over([carried("a", not_before=due), carried("b")])
-        assert (await find(taker, "a")).not_before == pytest.approx(due, abs=0.001)
-        assert keys(await claim(taker)) == ["b"]
+        assert (await find(queue, "a")).not_before == pytest.approx(due, abs=0.001)
+        assert keys(await claim(queue)) == ["b"]
         await harness.advance(60)
-        assert keys(await claim(taker)) == ["a"]
+        assert keys(await claim(queue)) == ["a"]
 
     @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
-    async def test_what_is_finished_stays_finished(self, taker: TakesOver, harness: Harness, theirs: Carried) -> None:
+    async def test_what_is_finished_stays_finished(
+        self, queue: Queue, taker: TakesOver, harness: Harness, theirs: Carried
+    ) -> None:
         await taker.take_over([theirs])
         await harness.advance(10_000)
-        assert await taker.reap() == Reaped()
-        assert await claim(taker) == []
+        assert await queue.reap() == Reaped()
+        assert await claim(queue) == []
 
-    async def test_attempts_made_there_count_here(self, taker: TakesOver) -> None:
+    async def test_attempts_made_there_count_here(self, queue: Queue, taker: TakesOver) -> None:
         last = carried("a", FIRST, SECOND, epoch=4, attempts=2, max_attempts=3, failure=SECOND.failure)
         await taker.take_over([last])
-        lease = await claim_one(taker, WorkerId.new("anna"))
+        lease = await claim_one(queue, WorkerId.new("anna"))
         assert lease.job.attempt == 3
-        await settle(taker, lease, Failed(failure("here")))
-        there = await find(taker, "a")
+        await settle(queue, lease, Failed(failure("here")))
+        there = await find(queue, "a")
         assert (there.state, there.attempts, there.failure) == (State.FAILED, 3, failure("here"))
-        history = await taker.history(there.id)
+        history = await queue.history(there.id)
         assert history[:2] == [FIRST, SECOND]
         assert [(entry.epoch, entry.worker) for entry in history] == [(1, "wanda"), (3, "wanda"), (5, "anna")]
 
-    async def test_age_is_the_order_given(self, taker: TakesOver) -> None:
-        await taker.submit(jobs("x"))
+    async def test_age_is_the_order_given(self, queue: Queue, taker: TakesOver) -> None:
+        await queue.submit(jobs("x"))
         await taker.take_over([carried(key, submitted_at=PAST - n) for n, key in enumerate("cab")])
-        await taker.submit([job("y"), job("z", priority=-1)])
-        assert await listed(taker) == ["x", "c", "a", "b", "y", "z"]
-        assert keys(await claim(taker)) == ["z", "x", "c", "a", "b", "y"]
+        await queue.submit([job("y"), job("z", priority=-1)])
+        assert await listed(queue) == ["x", "c", "a", "b", "y", "z"]
+        assert keys(await claim(queue)) == ["z", "x", "c", "a", "b", "y"]
 
-    async def test_priority_goes_before_age(self, taker: TakesOver) -> None:
-        await taker.submit([job("x"), job("y", priority=2)])
+    async def test_priority_goes_before_age(self, queue: Queue, taker: TakesOver) -> None:
+        await queue.submit([job("x"), job("y", priority=2)])
         await taker.take_over([carried("a", priority=1), carried("b", priority=-1), carried("c")])
-        assert keys(await claim(taker)) == ["b", "x", "c", "a", "y"]
+        assert keys(await claim(queue)) == ["b", "x", "c", "a", "y"]
 
     @pytest.mark.parametrize("theirs", EXAMPLES.values(), ids=EXAMPLES.keys())
-    async def test_a_job_that_is_known_here_is_not_changed(self, taker: TakesOver, theirs: Carried) -> None:
-        await one_of_each(taker)
-        before = await seen(taker)
+    async def test_a_job_that_is_known_here_is_not_changed(
+        self, queue: Queue, taker: TakesOver, theirs: Carried
+    ) -> None:
+        await one_of_each(queue)
+        before = await seen(queue)
         known = [replace(theirs, job=replace(theirs.job, key=state.value)) for state in State]
         assert await taker.take_over(known) == Submitted(new=0, duplicates=5)
-        assert await seen(taker) == before
+        assert await seen(queue) == before
         assert await taker.take_over([*known, theirs]) == Submitted(new=1, duplicates=5)
-        assert (await seen(taker))[0][:5] == before[0]
+        assert (await seen(queue))[0][:5] == before[0]
 
-    async def test_the_same_again_is_a_duplicate(self, taker: TakesOver) -> None:
+    async def test_the_same_again_is_a_duplicate(self, queue: Queue, taker: TakesOver) -> None:
         batch = [replace(item, job=replace(item.job, key=name)) for name, item in EXAMPLES.items()]
         assert await taker.take_over(batch) == Submitted(new=len(batch), duplicates=0)
-        before = await seen(taker)
+        before = await seen(queue)
         assert await taker.take_over(batch[::-1]) == Submitted(new=0, duplicates=len(batch))
-        assert await taker.submit([job(name) for name in EXAMPLES]) == Submitted(new=0, duplicates=len(batch))
-        assert await seen(taker) == before
+        assert await queue.submit([job(name) for name in EXAMPLES]) == Submitted(new=0, duplicates=len(batch))
+        assert await seen(queue) == before
 
-    async def test_of_the_same_job_twice_in_one_batch_the_first_counts_when_taken_over(self, taker: TakesOver) -> None:
+    async def test_of_the_same_job_twice_in_one_batch_the_first_counts_when_taken_over(
+        self, queue: Queue, taker: TakesOver
+    ) -> None:
         batch = [EXAMPLES["failed"], carried("b"), EXAMPLES["completed"], EXAMPLES["fresh"], carried("a", kind="image")]
         assert await taker.take_over(batch) == Submitted(new=3, duplicates=2)
-        assert await listed(taker) == ["a", "b", "a"]
-        there = await find(taker, "a")
+        assert await listed(queue) == ["a", "b", "a"]
+        there = await find(queue, "a")
         assert there.state is State.FAILED
-        assert await taker.history(there.id) == [FIRST, SECOND]
+        assert await queue.history(there.id) == [FIRST, SECOND]
 
-    async def test_run_and_kind_tell_jobs_apart_that_are_taken_over(self, taker: TakesOver) -> None:
-        await taker.submit(jobs("a"))
+    async def test_run_and_kind_tell_jobs_apart_that_are_taken_over(self, queue: Queue, taker: TakesOver) -> None:
+        await queue.submit(jobs("a"))
         batch = [carried("a", run="next"), carried("a", kind="image"), carried("a", partition="TX")]
         assert await taker.take_over(batch) == Submitted(new=2, duplicates=1)
 
-    async def test_openings_that_take_over_the_same_at_once_add_it_once(self, taker: TakesOver, other: Queue) -> None:
+    async def test_openings_that_take_over_the_same_at_once_add_it_once(
+        self, queue: Queue, taker: TakesOver, other: Queue
+    ) -> None:
         batch = [carried(f"{n:03}", FIRST, epoch=1, attempts=1, failure=FIRST.failure) for n in range(100)]
-        again = cast("TakesOver", other)
+        again = offered(other, TakesOver)
         answers = await asyncio.gather(taker.take_over(batch), again.take_over(batch[::-1]))
         assert (sum(answer.new for answer in answers), sum(answer.duplicates for answer in answers)) == (100, 100)
-        assert [await taker.history(found.id) for found in await taker.jobs(ALL)] == [[FIRST]] * 100
+        assert [await queue.history(found.id) for found in await queue.jobs(ALL)] == [[FIRST]] * 100
 
-    async def test_taking_over_nothing_does_nothing(self, taker: TakesOver) -> None:
+    async def test_taking_over_nothing_does_nothing(self, queue: Queue, taker: TakesOver) -> None:
         assert await taker.take_over([]) == Submitted(new=0, duplicates=0)
-        assert await taker.stats() == []
+        assert await queue.stats() == []
 
     @pytest.mark.parametrize("unfit", [{"payload": {"n": object()}}, {"state": State.COMPLETED, "result": object()}])
     async def test_what_cannot_be_stored_is_not_taken_over_in_part(
-        self, taker: TakesOver, unfit: dict[str, Any]
+        self, queue: Queue, taker: TakesOver, unfit: dict[str, Any]
     ) -> None:
         ended = ENDED if "state" in unfit else {}
         with pytest.raises(CANNOT_BE_STORED):
             await taker.take_over([EXAMPLES["failed"], carried("b", **unfit | ended), carried("c")])
-        assert await listed(taker) == []
+        assert await listed(queue) == []
         assert await taker.take_over([EXAMPLES["failed"], carried("b")]) == Submitted(new=2, duplicates=0)
 
-    async def test_thousands_are_taken_over_at_once(self, taker: TakesOver) -> None:
+    async def test_thousands_are_taken_over_at_once(self, queue: Queue, taker: TakesOver) -> None:
         kinds = [EXAMPLES["fresh"], EXAMPLES["claimed"], EXAMPLES["completed in the end"], EXAMPLES["failed"]]
         batch = [
             Carried(replace(item.job, key=f"{n:05}", partition=f"{n % 7}"), item.history)
@@ -271,81 +282,89 @@ class TransferringTests(Scene):
             for item in [kinds[n % 4]]
         ]
         assert await taker.take_over(batch) == Submitted(new=3000, duplicates=0)
-        assert await listed(taker) == [item.job.key for item in batch]
-        assert keys(await claim(taker, limit=3000)) == [f"{n:05}" for n in range(3000) if n % 4 < 2]
-        assert len(await taker.history((await find(taker, "02999")).id)) == 2
+        assert await listed(queue) == [item.job.key for item in batch]
+        assert keys(await claim(queue, limit=3000)) == [f"{n:05}" for n in range(3000) if n % 4 < 2]
+        assert len(await queue.history((await find(queue, "02999")).id)) == 2
 
-    async def test_statistics_count_what_was_taken_over_where_it_stands(self, taker: TakesOver) -> None:
+    async def test_statistics_count_what_was_taken_over_where_it_stands(self, queue: Queue, taker: TakesOver) -> None:
         batch = [replace(item, job=replace(item.job, key=name, partition="TX")) for name, item in EXAMPLES.items()]
-        later = await now(taker) + 1000
+        later = await now(queue) + 1000
         await taker.take_over([*batch, carried("later", partition="TX", not_before=later), carried("a", kind="image")])
-        assert [count for count in await taker.stats() if count.total] == [
+        assert [count for count in await queue.stats() if count.total] == [
             Count(run=RUN, kind="image", pending=1),
             Count(run=RUN, kind=KIND, partition="TX", pending=8, completed=2, failed=2, cancelled=2),
         ]
 
     @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled in a worker's hands"])
-    async def test_what_failed_or_was_cancelled_there_can_be_retried_here(self, taker: TakesOver, name: str) -> None:
+    async def test_what_failed_or_was_cancelled_there_can_be_retried_here(
+        self, queue: Queue, taker: TakesOver, name: str
+    ) -> None:
         theirs = EXAMPLES[name]
         await taker.take_over([theirs])
-        assert await taker.retry(ALL) == 1
-        there = await find(taker, "a")
+        assert await queue.retry(ALL) == 1
+        there = await find(queue, "a")
         assert (there.state, there.attempts, there.epoch) == (State.PENDING, 0, theirs.job.epoch)
         assert (there.settled_at, there.worker, there.seconds) == (None, None, None)
-        assert await taker.history(there.id) == list(theirs.history)
-        lease = await claim_one(taker)
+        assert await queue.history(there.id) == list(theirs.history)
+        lease = await claim_one(queue)
         assert lease.epoch == theirs.job.epoch + 1
-        assert await settle(taker, lease, Completed("at last"))
+        assert await settle(queue, lease, Completed("at last"))
 
     @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
-    async def test_what_is_finished_can_be_pruned_by_its_own_age(self, taker: TakesOver, theirs: Carried) -> None:
+    async def test_what_is_finished_can_be_pruned_by_its_own_age(
+        self, queue: Queue, taker: TakesOver, theirs: Carried
+    ) -> None:
         await taker.take_over([theirs, carried("b")])
-        there = await find(taker, "a")
-        assert await taker.prune(Selection(older_than=timedelta(hours=1))) == 1
-        assert await listed(taker) == ["b"]
-        assert await taker.history(there.id) == []
-        assert await taker.submit(jobs("a")) == Submitted(new=1, duplicates=0)
+        there = await find(queue, "a")
+        assert await queue.prune(Selection(older_than=timedelta(hours=1))) == 1
+        assert await listed(queue) == ["b"]
+        assert await queue.history(there.id) == []
+        assert await queue.submit(jobs("a")) == Submitted(new=1, duplicates=0)
 
     @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
-    async def test_what_is_not_finished_can_be_cancelled(self, taker: TakesOver, theirs: Carried) -> None:
+    async def test_what_is_not_finished_can_be_cancelled(self, queue: Queue, taker: TakesOver, theirs: Carried) -> None:
         await taker.take_over([theirs])
-        assert await taker.prune(ALL) == 0
-        assert await taker.cancel(ALL) == 1
-        assert (await find(taker, "a")).state is State.CANCELLED
+        assert await queue.prune(ALL) == 0
+        assert await queue.cancel(ALL) == 1
+        assert (await find(queue, "a")).state is State.CANCELLED
 
-    async def test_what_was_taken_over_can_be_selected_like_any_other_job(self, taker: TakesOver) -> None:
-        await taker.submit([job("ours")])
+    async def test_what_was_taken_over_can_be_selected_like_any_other_job(self, queue: Queue, taker: TakesOver) -> None:
+        await queue.submit([job("ours")])
         batch = [replace(item, job=replace(item.job, key=name)) for name, item in EXAMPLES.items()]
         await taker.take_over(batch)
         second = Selection(error="*second time")
-        assert await listed(taker, second) == ["to be tried again", "failed", "failed, its attempts forgotten"]
-        assert await listed(taker, Selection(states=frozenset({State.COMPLETED}))) == [
+        assert await listed(queue, second) == ["to be tried again", "failed", "failed, its attempts forgotten"]
+        assert await listed(queue, Selection(states=frozenset({State.COMPLETED}))) == [
             "completed",
             "completed in the end",
         ]
-        assert await listed(taker, Selection(older_than=timedelta(hours=1))) == list(EXAMPLES)
+        assert await listed(queue, Selection(older_than=timedelta(hours=1))) == list(EXAMPLES)
 
-    async def test_follow_on_jobs_of_a_job_taken_over_go_back_to_it(self, taker: TakesOver) -> None:
+    async def test_follow_on_jobs_of_a_job_taken_over_go_back_to_it(self, queue: Queue, taker: TakesOver) -> None:
         await taker.take_over([EXAMPLES["a follow-on"]])
-        await settle(taker, await claim_one(taker), Completed(None, (job("b", kind="detail"),)))
-        there = await find(taker, "b", kind="detail")
+        await settle(queue, await claim_one(queue), Completed(None, (job("b", kind="detail"),)))
+        there = await find(queue, "b", kind="detail")
         assert (there.parent, there.depth) == (JobName(KIND, "a"), 4)
 
-    async def test_snoozing_and_expiry_work_on_what_was_taken_over(self, taker: TakesOver, harness: Harness) -> None:
+    async def test_snoozing_and_expiry_work_on_what_was_taken_over(
+        self, queue: Queue, taker: TakesOver, harness: Harness
+    ) -> None:
         await taker.take_over([EXAMPLES["claimed"], carried("b")])
-        first, second = await claim(taker, WorkerId.new("anna"))
-        assert await settle(taker, second, Snoozed(MINUTE))
-        assert await expire(harness, taker) == Reaped(returned=1)
-        assert [entry.worker for entry in await taker.history(first.job.id)] == ["wanda", "anna"]
-        assert {lease.job.key: lease.epoch for lease in await claim(taker)} == {"a": 4, "b": 2}
+        first, second = await claim(queue, WorkerId.new("anna"))
+        assert await settle(queue, second, Snoozed(MINUTE))
+        assert await expire(harness, queue) == Reaped(returned=1)
+        assert [entry.worker for entry in await queue.history(first.job.id)] == ["wanda", "anna"]
+        assert {lease.job.key: lease.epoch for lease in await claim(queue)} == {"a": 4, "b": 2}
 
-    async def test_a_job_taken_over_wakes_who_waits(self, taker: TakesOver, other: Queue, harness: Harness) -> None:
+    async def test_a_job_taken_over_wakes_who_waits(
+        self, queue: Queue, taker: TakesOver, other: Queue, harness: Harness
+    ) -> None:
         task = waiting(other)
-        await settled_in(task, taker)
+        await settled_in(task, queue)
         await taker.take_over([EXAMPLES["completed"], EXAMPLES["fresh"], carried("b")])
-        assert await woken(harness, taker, task)
+        assert await woken(harness, queue, task)
 
-    async def test_any_text_and_any_result_survives_the_transfer(self, taker: TakesOver) -> None:
+    async def test_any_text_and_any_result_survives_the_transfer(self, queue: Queue, taker: TakesOver) -> None:
         odd = [
             carried(
                 text,
@@ -367,6 +386,6 @@ class TransferringTests(Scene):
             for n, result in enumerate(RESULTS)
         ]
         await taker.take_over(odd + results)
-        for theirs, ours in zip(odd + results, await everything(taker), strict=True):
+        for theirs, ours in zip(odd + results, await everything(queue), strict=True):
             assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
             assert type(ours.job.result) is type(theirs.job.result)

@@ -7,10 +7,10 @@ import importlib
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import find
 from longshore.extensions.rejected import KeepsRejected
 from longshore.fleet.checks.finding import CheckContext, CheckVerdict, Finding, cause_and_fix, known
 from longshore.media import exists, full_url, open_queue, scheme_of
@@ -53,7 +53,8 @@ async def check_queue(context: CheckContext) -> Finding:
         return Finding(name, CheckVerdict.FAIL, what, f"{fix} {source} names it.")
     try:
         count = totals(await queue.stats())
-        rejects = await cast("KeepsRejected", queue).set_aside() if queue.traits.sets_aside else None
+        keeps_rejected = find(queue, KeepsRejected)
+        rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
     finally:
         await queue.close()
     if rejects is not None and rejects.count:

@@ -12,9 +12,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
+from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding
 from longshore.fleet.checks.load_handlers import load_apart
@@ -180,13 +181,13 @@ def _among_others(launch: Launch, present: Sequence[PresentWorker], plan_with: C
     """Return the launch with the numbers and partitions that the workers of other fleets leave to it."""
     own, others, taken = fleet_name(launch.settings), 0, set[int]()
     for each in present:
-        fleet, sharing = each.about.get("fleet", {}), each.about.get("membership", {})
+        info = each.info
         # Registered workers of this fleet are left from an earlier start: the new ones take over their numbers.
-        if fleet.get("name") == own or (sharing or each.about).get("run", "") != launch.options.run:
+        if (info.fleet is not None and info.fleet.name == own) or info.working_on != launch.options.run:
             continue
         others += 1
-        if sharing.get("number") is not None:
-            taken.add(sharing["number"])
+        if info.membership is not None and info.membership.number is not None:
+            taken.add(info.membership.number)
     return replace(launch, others=others, plan=plan_with(taken=taken))
 
 
@@ -203,10 +204,11 @@ async def _read_queue(options: LaunchOptions, open_queue: OpenQueue) -> _QueueSt
     done = Selection(run=options.run, states=frozenset({State.COMPLETED}))
     try:
         async with asyncio.timeout(_PATIENCE), open_queue(resolve(options.given)) as queue:
+            registry = find(queue, WorkerRegistry)
             return _QueueState(
                 tuple(await queue.stats(options.run)),
                 tuple(job.seconds for job in await queue.jobs(done, limit=_SAMPLE) if job.seconds is not None),
-                tuple(await cast("WorkerRegistry", queue).present()) if queue.traits.keeps_roll else (),
+                () if registry is None else tuple(await registry.present_workers()),
             )
     except NotFoundError:
         return _QueueState()

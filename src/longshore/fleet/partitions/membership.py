@@ -33,14 +33,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
-from typing import Any, cast
 
 import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import QueueUnavailableError, UsageError
-from longshore.extensions.presence import WorkerRegistry
+from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import require
+from longshore.extensions.presence import MembershipInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import Assigns, assign
 from longshore.lease import Lease, Want, WorkerId
 from longshore.queue import Queue
@@ -77,32 +77,21 @@ class Partitioning:
     """How partitions are assigned: `assign`, or the method of a fixed table."""
     known: frozenset[str] = frozenset()
     """Partitions that are assigned even while they have no jobs."""
-    about: Mapping[str, Any] = field(default_factory=dict)
-    """Other data of the worker for the registry."""
+    info: WorkerInfo = field(default_factory=WorkerInfo)
+    """The other information that the worker publishes about itself."""
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> Membership:
         """Return the worker's membership. Raise `UsageError` if the queue has no worker registry."""
-        if not queue.traits.keeps_roll:
-            raise UsageError(
-                f"A {queue.traits.name} queue does not know which workers are alive, so they cannot share out "
-                "partitions. Give each worker its own with --partitions."
-            )
-        return Membership(self, want, cast(WorkerRegistry, queue), clock, busy)
-
-
-class _Entry(msgspec.Struct, frozen=True):
-    """The data of a member in the registry. The field names are the stored format."""
-
-    run: str | None
-    number: int | None
-    """None for a member that has retired."""
-    partitions: tuple[str, ...]
-    """In strict mode: the partitions that it has or is about to take."""
+        lacking = (
+            "does not know which workers are alive, so they cannot share out partitions. "
+            "Give each worker its own with --partitions."
+        )
+        return Membership(self, want, queue, require(queue, WorkerRegistry, lacking), clock, busy)
 
 
 class _Member(msgspec.Struct, frozen=True):
     worker: WorkerId
-    entry: _Entry
+    entry: MembershipInfo
 
 
 class Membership:
@@ -116,13 +105,15 @@ class Membership:
         self,
         plan: Partitioning,
         want: Want,
-        queue: WorkerRegistry,
+        queue: Queue,
+        registry: WorkerRegistry,
         clock: Clock,
         busy: Callable[[], frozenset[str]],
     ) -> None:
         self._plan = plan
         self._want = want
         self._queue = queue
+        self._registry = registry
         self._clock = clock
         self._busy = busy
         self._strict = plan.mode is PartitionMode.STRICT
@@ -195,7 +186,7 @@ class Membership:
 
     async def close(self) -> None:
         """Remove this worker from the registry."""
-        await self._queue.sign_out(self._want.worker)
+        await self._registry.deregister(self._want.worker)
 
     # Claiming
 
@@ -242,7 +233,7 @@ class Membership:
         if self._strict:
             await self._exchange_partitions(due, others)
         else:
-            await self._sign_in(frozenset())
+            await self._register(frozenset())
             self._own = due
         self._beat_at = began
         if self.reach != reach:
@@ -251,9 +242,9 @@ class Membership:
     async def _others(self) -> list[_Member]:
         """Return the other members of the same run."""
         members = [
-            _Member(each.worker, msgspec.convert(each.about["membership"], _Entry))
-            for each in await self._queue.present()
-            if each.worker != self._want.worker and "membership" in each.about
+            _Member(each.worker, each.info.membership)
+            for each in await self._registry.present_workers()
+            if each.worker != self._want.worker and each.info.membership is not None
         ]
         return [member for member in members if member.entry.run == self._want.run]
 
@@ -295,14 +286,14 @@ class Membership:
         wanted = due - had - before
         # From here on this worker claims nothing from the partitions it gives up, but may still hold jobs of them.
         self._own = kept
-        await self._sign_in(kept | wanted | self._busy() - _NO_PARTITION)
+        await self._register(kept | wanted | self._busy() - _NO_PARTITION)
         if wanted:
             self._own = kept | (wanted - _declared(await self._others()))
 
-    async def _sign_in(self, declared: frozenset[str]) -> None:
-        entry = _Entry(self._want.run, self._number, tuple(sorted(declared)))
-        about = {**self._plan.about, "membership": msgspec.to_builtins(entry)}
-        await self._queue.sign_in(self._want.worker, self._want.lease, about)
+    async def _register(self, declared: frozenset[str]) -> None:
+        entry = MembershipInfo(run=self._want.run, number=self._number, partitions=tuple(sorted(declared)))
+        info = msgspec.structs.replace(self._plan.info, membership=entry)
+        await self._registry.register(self._want.worker, self._want.lease, info)
 
 
 def _declared(members: Iterable[_Member]) -> frozenset[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
-from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.find import find
+from longshore.extensions.presence import FleetInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import assign
 from longshore.fleet.partitions.assignment_table import read_table
 from longshore.fleet.partitions.membership import Partitioning, PartitionMode
@@ -50,14 +50,15 @@ class WorkerSlot(msgspec.Struct, frozen=True, kw_only=True):
         """Return the only partitions that the worker may claim from; None means all."""
         return None if self.limits is None else read_limits(Path(self.limits))
 
-    def scoping(self, known: Iterable[str], about: Mapping[str, Any] | None = None) -> Scoping:
-        """Return how the worker finds its work and registers, with `about` as more data for the registry.
+    def scoping(self, known: Iterable[str], info: WorkerInfo | None = None) -> Scoping:
+        """Return how the worker finds its work and is seen by the others. It publishes `info` with its fleet added.
 
         `known` are the partitions that its handlers name.
         """
-        about = {**(about or {}), "fleet": {"name": self.fleet, "number": self.number}}
+        fleet = FleetInfo(name=self.fleet, number=self.number)
+        info = msgspec.structs.replace(info or WorkerInfo(), fleet=fleet)
         if self.mode is None:
-            return Attendance(about)
+            return Attendance(info)
         table = None if self.table is None else read_table(Path(self.table))
         return Partitioning(
             mode=self.mode,
@@ -65,7 +66,7 @@ class WorkerSlot(msgspec.Struct, frozen=True, kw_only=True):
             fleet_size=self.size,
             assigns=assign if table is None else table.assign,
             known=frozenset(known if table is None else table.partitions),
-            about=about,
+            info=info,
         )
 
 
@@ -73,33 +74,34 @@ class WorkerSlot(msgspec.Struct, frozen=True, kw_only=True):
 class Attendance:
     """Registers the worker, if the queue has a worker registry, and limits nothing."""
 
-    about: Mapping[str, Any]
+    info: WorkerInfo
 
     def join(self, want: Want, queue: Queue, clock: Clock, busy: Callable[[], frozenset[str]]) -> PartitionScope:
         """Return the scope of a worker that claims from all partitions it may claim from."""
         del busy
-        if not queue.traits.keeps_roll:
+        registry = find(queue, WorkerRegistry)
+        if registry is None:
             return Everywhere(want.partitions)
-        return _Registered(want, cast(WorkerRegistry, queue), clock, {**self.about, "run": want.run})
+        return _Attending(want, registry, clock, msgspec.structs.replace(self.info, run=want.run))
 
 
-class _Registered(Everywhere):
-    def __init__(self, want: Want, queue: WorkerRegistry, clock: Clock, about: Mapping[str, Any]) -> None:
+class _Attending(Everywhere):
+    def __init__(self, want: Want, registry: WorkerRegistry, clock: Clock, info: WorkerInfo) -> None:
         super().__init__(want.partitions)
         self._worker: WorkerId = want.worker
         self._lease = want.lease
-        self._queue = queue
+        self._registry = registry
         self._clock = clock
-        self._about = about
+        self._info = info
 
     async def keep(self) -> None:
         while True:
             try:
-                await self._queue.sign_in(self._worker, self._lease, self._about)
+                await self._registry.register(self._worker, self._lease, self._info)
             except QueueUnavailableError:
                 await self._clock.sleep(_RETRY_SECONDS)  # the claimer reports it
             else:
                 return  # from now on, the renewal of its leases keeps the worker registered
 
     async def close(self) -> None:
-        await self._queue.sign_out(self._worker)
+        await self._registry.deregister(self._worker)

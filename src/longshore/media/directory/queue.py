@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from longshore.clock import Clock
 from longshore.errors import QueueError
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
@@ -56,9 +56,9 @@ class DirectoryQueue:
         spans_machines=True,
         wakes=True,
         takes_over=True,
-        keeps_roll=True,
-        keeps_notes=True,
-        sets_aside=True,
+        tracks_presence=True,
+        shares_state=True,
+        keeps_rejected=True,
     )
 
     def __init__(self, path: Path, clock: Clock) -> None:
@@ -116,20 +116,20 @@ class DirectoryQueue:
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._run(lambda: self._held(self._workers.beat(worker, lease)))
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        info = encode_info(worker, about)
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        content = encode_info(worker, info)
 
-        def sign_in() -> list[Held]:
+        def register() -> list[Held]:
             own = self._workers.beat(worker, lease)
-            self._presence.add(worker, info)
+            self._presence.add(worker, content)
             return self._held(own)
 
-        return await self._run(sign_in)
+        return await self._run(register)
 
-    async def sign_out(self, worker: WorkerId) -> None:
+    async def deregister(self, worker: WorkerId) -> None:
         await self._if_exists(lambda: self._presence.remove(worker), None)
 
-    async def present(self) -> list[PresentWorker]:
+    async def present_workers(self) -> list[PresentWorker]:
         return await self._if_exists(self._presence.present, [])
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -167,7 +167,7 @@ class DirectoryQueue:
         selector, start = self._selector(selection), page_start(after, limit)
         return await self._if_exists(lambda: selector.page(start, limit), [])
 
-    async def set_aside(self) -> RejectedFiles:
+    async def rejected(self) -> RejectedFiles:
         where = f"{self._root}/rejected"
         return RejectedFiles(await self._if_exists(lambda: rejected.count(self._root), 0), where)
 
@@ -213,19 +213,19 @@ class DirectoryQueue:
                 return False
             await self._sleep(left if due is None else min(left, due - now), n)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a shared entry")
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        check_texts((namespace, *(names or ())), "The name of a shared entry")
         # Take the instant first: the entries may be newer than it, never older.
         now = self._clock.now()
-        return Entries(now, await self._if_exists(lambda: read_state(self._journal, shelf, names), ()))
+        return Entries(now, await self._if_exists(lambda: read_state(self._journal, namespace, names), ()))
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a shared entry")
-        entries = EntryFiles(self._journal, shelf, notes)
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        check_texts((namespace,), "The name of a shared entry")
+        files = EntryFiles(self._journal, namespace, entries)
 
         def write() -> list[str | None]:
-            answers = self._journal.transact(STATE_CHANGE, entries.decide)
-            entries.remove_emptied()
+            answers = self._journal.transact(STATE_CHANGE, files.decide)
+            files.remove_emptied()
             return answers
 
         return await self._run(write)

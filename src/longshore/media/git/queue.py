@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from longshore.clock import Clock
 from longshore.extensions.archive import Month
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
@@ -66,11 +66,11 @@ class GitQueue:
         spans_machines=True,
         wakes=True,
         takes_over=True,
-        keeps_roll=True,
-        keeps_notes=True,
+        tracks_presence=True,
+        shares_state=True,
         archives=True,
-        counts_races=True,
-        sets_aside=True,
+        counts_lost_claims=True,
+        keeps_rejected=True,
     )
 
     def __init__(self, sync: BranchSync, thread: ThreadPoolExecutor, clock: Clock) -> None:
@@ -115,7 +115,7 @@ class GitQueue:
         meta = await self._read(lambda state: state.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
 
-    async def set_aside(self) -> RejectedFiles:
+    async def rejected(self) -> RejectedFiles:
         return RejectedFiles(await self._read(lambda state: state.rejected), f"{REJECTED}/ of its branch")
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
@@ -127,13 +127,13 @@ class GitQueue:
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._perform(Renew(worker, lease))
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        return await self._perform(Register(worker, lease, about))
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        return await self._perform(Register(worker, lease, info))
 
-    async def sign_out(self, worker: WorkerId) -> None:
+    async def deregister(self, worker: WorkerId) -> None:
         await self._perform(Deregister(worker))
 
-    async def present(self) -> list[PresentWorker]:
+    async def present_workers(self) -> list[PresentWorker]:
         return await self._read(lambda state: state.heartbeats.present())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -178,15 +178,15 @@ class GitQueue:
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         return await self._perform(TakeOver(carried)) if carried else Submitted(0, 0)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a shared entry")
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        check_texts((namespace, *(names or ())), "The name of a shared entry")
         # Take the instant first: the entries may be newer than it, never older.
         now = self._clock.now()
-        return Entries(now, await self._read(lambda state: state.entries.read(shelf, names)))
+        return Entries(now, await self._read(lambda state: state.entries.read(namespace, names)))
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a shared entry")
-        return await self._perform(SwapEntries(shelf, notes)) if notes else []
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        check_texts((namespace,), "The name of a shared entry")
+        return await self._perform(SwapEntries(namespace, entries)) if entries else []
 
     async def archive(self, selection: Selection) -> int:
         return await self._perform(Archive(selection))

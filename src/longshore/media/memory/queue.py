@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count, groupby
 from typing import Any
@@ -13,14 +13,14 @@ import msgspec
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import CrashedError, Failure
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.extensions.shared_state import ABSENT, Entries, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import Json, JsonObject, check_texts, encode
+from longshore.stored import check_texts, encode
 from longshore.system.first_of import first_of
 
 
@@ -33,9 +33,9 @@ class MemoryQueue:
         spans_machines=False,
         wakes=True,
         takes_over=True,
-        keeps_roll=True,
-        keeps_notes=True,
-        quick_notes=True,
+        tracks_presence=True,
+        shares_state=True,
+        quick_shared_state=True,
     )
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -45,7 +45,7 @@ class MemoryQueue:
         self._ids: dict[tuple[str, str, str], str] = {}
         self._holders: dict[str, WorkerId] = {}
         self._deadlines: dict[WorkerId, float] = {}
-        self._about: dict[WorkerId, JsonObject] = {}
+        self._info: dict[WorkerId, WorkerInfo] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
         self._entries: dict[tuple[str, str], StateEntry] = {}
@@ -85,21 +85,20 @@ class MemoryQueue:
         self._deadlines[worker] = self._clock.now() + lease_seconds(lease)
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Json]) -> list[Held]:
-        description = _through_json(dict(about), "A worker's description")
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        published = worker_info(_through_json(info, "The info of a worker"))
         held = await self.renew(worker, lease)
-        self._about[worker] = description
+        self._info[worker] = published
         return held
 
-    async def sign_out(self, worker: WorkerId) -> None:
-        self._about.pop(worker, None)
+    async def deregister(self, worker: WorkerId) -> None:
+        self._info.pop(worker, None)
 
-    async def present(self) -> list[PresentWorker]:
+    async def present_workers(self) -> list[PresentWorker]:
         now = self._clock.now()
-        alive = [worker for worker in self._about if self._deadlines.get(worker, now) >= now]
+        here = [worker for worker in self._info if self._deadlines.get(worker, now) >= now]
         return [
-            PresentWorker(worker, self._about[worker])
-            for worker in sorted(alive, key=lambda w: (w.label, w.incarnation))
+            PresentWorker(worker, self._info[worker]) for worker in sorted(here, key=lambda w: (w.label, w.incarnation))
         ]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
@@ -120,7 +119,7 @@ class MemoryQueue:
                 returned += 1
         for worker in dead:
             del self._deadlines[worker]
-            self._about.pop(worker, None)
+            self._info.pop(worker, None)
         return Reaped(returned, failed)
 
     async def stats(self, run: str | None = None) -> list[Count]:
@@ -192,17 +191,19 @@ class MemoryQueue:
                 self._put(msgspec.structs.replace(job, id=job_id))
         return Submitted(new, len(storable) - new)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
-        stored = [
-            e for (space, name), e in self._entries.items() if space == shelf and (names is None or name in names)
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        check_texts((namespace, *(names or ())), "The name of a shared entry")
+        there = [
+            entry for (on, name), entry in self._entries.items() if on == namespace and (names is None or name in names)
         ]
-        return Entries(self._clock.now(), tuple(sorted(stored, key=lambda entry: entry.name)))
+        return Entries(self._clock.now(), tuple(sorted(there, key=lambda entry: entry.name)))
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
-        storable = [msgspec.structs.replace(note, value=_through_json(note.value, "A shared entry")) for note in notes]
-        return [self._swap(shelf, entry) for entry in storable]
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        check_texts((namespace,), "The name of a shared entry")
+        ready = [
+            msgspec.structs.replace(entry, value=_through_json(entry.value, "A shared entry")) for entry in entries
+        ]
+        return [self._swap(namespace, entry) for entry in ready]
 
     async def close(self) -> None:
         return None

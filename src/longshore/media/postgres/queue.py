@@ -6,7 +6,7 @@ instants come from the database's clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Self
@@ -15,7 +15,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob, State, number_of
@@ -83,9 +83,9 @@ class PostgresQueue:
         spans_machines=True,
         wakes=True,
         takes_over=True,
-        keeps_roll=True,
-        keeps_notes=True,
-        quick_notes=True,
+        tracks_presence=True,
+        shares_state=True,
+        quick_shared_state=True,
     )
 
     def __init__(self, location: DatabaseLocation, clock: Clock) -> None:
@@ -166,15 +166,18 @@ class PostgresQueue:
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._renew(worker, lease, None)
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
-        return await self._renew(worker, lease, encode(dict(about), "A worker's description").decode())
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        return await self._renew(worker, lease, encode(info, "The info of a worker").decode())
 
-    async def sign_out(self, worker: WorkerId) -> None:
+    async def deregister(self, worker: WorkerId) -> None:
         await self._call("sign_out", worker.incarnation, repeatable=True)
 
-    async def present(self) -> list[PresentWorker]:
+    async def present_workers(self) -> list[PresentWorker]:
         rows = await self._call("present", repeatable=True)
-        return [PresentWorker(WorkerId(row["label"], row["incarnation"]), _decode(row["about"])) for row in rows]
+        return [
+            PresentWorker(WorkerId(row["label"], row["incarnation"]), worker_info(_decode(row["about"])))
+            for row in rows
+        ]
 
     async def _renew(self, worker: WorkerId, lease: timedelta, about: str | None) -> list[Held]:
         arguments = (worker.incarnation, worker.label, lease_seconds(lease), about)
@@ -239,23 +242,23 @@ class PostgresQueue:
         await self._fold_if_due()
         return Submitted(rows[0][0], len(carried) - rows[0][0])
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        check_texts((namespace, *(names or ())), "The name of a shared entry")
         ((at, *columns),) = await self._call(
-            "read_notes", shelf, None if names is None else sorted(names), repeatable=True
+            "read_notes", namespace, None if names is None else sorted(names), repeatable=True
         )
         found = zip(*(column or () for column in columns), strict=True)
         return Entries(at, tuple(StateEntry(name, version, _decode(value)) for name, version, value in found))
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        check_texts((namespace,), "The name of a shared entry")
         rows = [
-            (note.name, note.version, None if note.value is None else encode(note.value, "A note").decode())
-            for note in notes
+            (entry.name, entry.version, None if entry.value is None else encode(entry.value, "A shared entry").decode())
+            for entry in entries
         ]
         if not rows:
             return []
-        ((answers,),) = await self._call("write_notes", shelf, *unzipped(rows, 3))
+        ((answers,),) = await self._call("write_notes", namespace, *unzipped(rows, 3))
         return list(answers)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from longshore.clock import Clock
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, NewJob
@@ -37,9 +36,9 @@ class SqliteQueue:
         spans_machines=False,
         wakes=True,
         takes_over=True,
-        keeps_roll=True,
-        keeps_notes=True,
-        quick_notes=True,
+        tracks_presence=True,
+        shares_state=True,
+        quick_shared_state=True,
     )
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -69,21 +68,21 @@ class SqliteQueue:
             lambda db: workers.held_leases(db, workers.extend_leases(db, worker, now, seconds))
         )
 
-    async def sign_in(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> list[Held]:
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
         now, seconds = self._clock.now(), lease_seconds(lease)
-        description = encode(dict(about), "A worker's description")
+        description = encode(info, "The info of a worker")
 
-        def sign_in(db: sqlite3.Connection) -> list[Held]:
+        def register(db: sqlite3.Connection) -> list[Held]:
             number = workers.extend_leases(db, worker, now, seconds)
-            workers.sign_in(db, number, description)
+            workers.register(db, number, description)
             return workers.held_leases(db, number)
 
-        return await self._database.write(sign_in)
+        return await self._database.write(register)
 
-    async def sign_out(self, worker: WorkerId) -> None:
-        await self._database.write(lambda db: workers.sign_out(db, worker))
+    async def deregister(self, worker: WorkerId) -> None:
+        await self._database.write(lambda db: workers.deregister(db, worker))
 
-    async def present(self) -> list[PresentWorker]:
+    async def present_workers(self) -> list[PresentWorker]:
         now = self._clock.now()
         return await self._database.read(lambda db: workers.present(db, now))
 
@@ -124,13 +123,13 @@ class SqliteQueue:
         new = await self._database.write(CarriedRows(carried, self._clock.now()).write)
         return Submitted(new, len(carried) - new)
 
-    async def notes(self, shelf: str, names: frozenset[str] | None = None) -> Entries:
-        check_texts((shelf, *(names or ())), "The name of a note")
-        return await self._database.read(lambda db: Entries(self._clock.now(), read_notes(db, shelf, names)))
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        check_texts((namespace, *(names or ())), "The name of a shared entry")
+        return await self._database.read(lambda db: Entries(self._clock.now(), read_notes(db, namespace, names)))
 
-    async def note(self, shelf: str, notes: Sequence[StateEntry]) -> list[str | None]:
-        check_texts((shelf,), "The name of a note")
-        return await self._database.write(NewNotes(shelf, notes).write)
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        check_texts((namespace,), "The name of a shared entry")
+        return await self._database.write(NewNotes(namespace, entries).write)
 
     async def wait(self, want: Want, timeout: timedelta) -> bool:
         until = self._clock.monotonic() + timeout.total_seconds()

@@ -7,7 +7,7 @@ import sqlite3
 import msgspec
 
 from longshore.errors import CrashedError, Failure
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, worker_info
 from longshore.lease import Held, WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, FAILED, READY, Moves, single_host
 from longshore.media.sqlite.statements import statements
@@ -62,12 +62,12 @@ def reap(db: sqlite3.Connection, now: float) -> Reaped:
     return Reaped(returned, failed)
 
 
-def sign_in(db: sqlite3.Connection, worker: int, about: bytes) -> None:
+def register(db: sqlite3.Connection, worker: int, about: bytes) -> None:
     """Register a worker as present; `about` replaces its earlier description."""
     db.execute(_SQL["sign_in"], (worker, about))
 
 
-def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
+def deregister(db: sqlite3.Connection, worker: WorkerId) -> None:
     """Remove a worker from the registry; it keeps its leases."""
     db.execute(_SQL["sign_out"], (worker.label, worker.incarnation))
 
@@ -75,6 +75,6 @@ def sign_out(db: sqlite3.Connection, worker: WorkerId) -> None:
 def present(db: sqlite3.Connection, now: float) -> list[PresentWorker]:
     """Return the registered workers whose deadline has not passed, ordered by label."""
     return [
-        PresentWorker(WorkerId(label, incarnation), _decode(about))
+        PresentWorker(WorkerId(label, incarnation), worker_info(_decode(about)))
         for label, incarnation, about in db.execute(_SQL["present"], (now,))
     ]

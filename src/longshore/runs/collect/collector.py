@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgspec
 
@@ -112,10 +112,13 @@ class ArchiveBounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Archivist:
-    """Packs away what was collected, on a queue with the trait `archives`. Packed jobs are still there for everyone."""
+    """Packs away what was collected, on a queue that archives. Packed jobs are still there for everyone."""
 
-    def __init__(self, queue: Queue, runs: tuple[str, ...], bounds: ArchiveBounds, clock: Clock) -> None:
-        self._queue = cast("Archives", queue)
+    def __init__(
+        self, queue: Queue, archive: Archives, runs: tuple[str, ...], bounds: ArchiveBounds, clock: Clock
+    ) -> None:
+        self._queue = queue
+        self._archives = archive
         self._runs = runs
         self._bounds = bounds
         self._clock = clock
@@ -133,20 +136,20 @@ class Archivist:
             packed = await self._archive(self._bounds.age)
             self._looked = self._clock.monotonic()
         if packed:
-            await self._queue.forget_history()
+            await self._archives.forget_history()
         return packed
 
     async def archived(self) -> list[Month]:
         """What is in the archive."""
-        return await self._queue.archived()
+        return await self._archives.archived()
 
     async def _at_hand(self) -> int:
         """How many completed jobs are not packed."""
-        packed = sum(month.jobs for month in await self._queue.archived())
+        packed = sum(month.jobs for month in await self._archives.archived())
         return totals(await self._queue.stats()).completed - packed
 
     async def _archive(self, age: timedelta) -> int:
-        return sum([await self._queue.archive(Selection(run=run, older_than=age)) for run in self._runs])
+        return sum([await self._archives.archive(Selection(run=run, older_than=age)) for run in self._runs])
 
 
 class Told(Protocol):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
-from longshore.errors import QueueUnavailableError, UsageError
+from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import find, require
 from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.queue import Queue
 from longshore.wrappers.growth_limits import LIMITS, GrowthLimits, LeftOut, decode_entry, left_out_of, limits_of
@@ -20,10 +19,7 @@ async def set_limits(queue: Queue, run: str, limits: GrowthLimits) -> GrowthLimi
     What is not given stays as it was. Workers that know the run already follow within half a minute. `UsageError`
     where the medium keeps no notes.
     """
-    if not queue.traits.keeps_notes:
-        raise UsageError(
-            f"A {queue.traits.name} queue cannot keep the limits of a run. Leave --max-depth and --max-jobs out."
-        )
+    state = require(queue, SharedState, "cannot keep the limits of a run. Leave --max-depth and --max-jobs out.")
     said = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
 
     async def change(note: StateEntry, _: float) -> object:
@@ -32,9 +28,10 @@ async def set_limits(queue: Queue, run: str, limits: GrowthLimits) -> GrowthLimi
         return UNCHANGED if new == before else msgspec.to_builtins(new)
 
     busy = QueueUnavailableError(f"The limits of run {run} are being set by too many at once. Try again.")
-    return decode_entry((await update_entry(cast("SharedState", queue), LIMITS, run, change, busy)).after, GrowthLimits)
+    return decode_entry((await update_entry(state, LIMITS, run, change, busy)).after, GrowthLimits)
 
 
 async def left_out(queue: Queue, run: str) -> LeftOut:
     """How many follow-on jobs of a run its limits have left out, as far as workers have said."""
-    return await left_out_of(cast("SharedState", queue), run) if queue.traits.keeps_notes else LeftOut()
+    state = find(queue, SharedState)
+    return LeftOut() if state is None else await left_out_of(state, run)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
-from longshore.errors import QueueUnavailableError, UsageError
+from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import find, require
 from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.queue import Queue
 from longshore.wrappers.paused import EVERYTHING, PAUSED
@@ -14,10 +13,11 @@ __all__ = ["EVERYTHING", "pause", "paused", "resume"]
 
 async def paused(queue: Queue) -> dict[str, float]:
     """What is paused, and since when by the queue's clock; `EVERYTHING` is all runs."""
-    if not queue.traits.keeps_notes:
+    state = find(queue, SharedState)
+    if state is None:
         return {}
-    shelf = await cast("SharedState", queue).notes(PAUSED)
-    return {note.name: _since(note, shelf.now) for note in shelf.notes}
+    read = await state.read_entries(PAUSED)
+    return {entry.name: _since(entry, read.now) for entry in read.entries}
 
 
 async def pause(queue: Queue, run: str) -> bool:
@@ -31,8 +31,7 @@ async def resume(queue: Queue, run: str) -> bool:
 
 
 async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
-    if not queue.traits.keeps_notes:
-        raise UsageError(f"A {queue.traits.name} queue cannot pause runs. Stop its workers instead.")
+    state = require(queue, SharedState, "cannot pause runs. Stop its workers instead.")
 
     async def change(note: StateEntry, now: float) -> object:
         if (note.value is not None) is paused:
@@ -40,7 +39,7 @@ async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
         return {"since": now} if paused else None
 
     busy = QueueUnavailableError(f"{run} is being paused and resumed by too many at once. Try again.")
-    return (await update_entry(cast("SharedState", queue), PAUSED, run, change, busy)).written
+    return (await update_entry(state, PAUSED, run, change, busy)).written
 
 
 def _since(note: StateEntry, now: float) -> float:

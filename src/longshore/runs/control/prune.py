@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState, StateEntry
 from longshore.queue import Queue, Selection
 from longshore.wrappers.growth_limits import LEFT_OUT, LIMITS
@@ -19,15 +18,15 @@ async def prune(queue: Queue, selection: Selection) -> int:
     Notes of a run that had no job before stay: it may be about to begin. Whoever dies in the middle leaves notes that
     the next run of that name finds.
     """
-    if not queue.traits.keeps_notes:
+    state = find(queue, SharedState)
+    if state is None:
         return await queue.prune(selection)
-    book = cast("SharedState", queue)
-    noted = [(shelf, note) for shelf in _OF_RUNS for note in (await book.notes(shelf)).notes]
-    runs = {note.name for _, note in noted if selection.run in (None, note.name)}
+    known = [(namespace, entry) for namespace in _OF_RUNS for entry in (await state.read_entries(namespace)).entries]
+    runs = {entry.name for _, entry in known if selection.run in (None, entry.name)}
     there = {run for run in runs if await queue.stats(run)}
     removed = await queue.prune(selection)
     gone = {run for run in there if not await queue.stats(run)}
-    for shelf, note in noted:
-        if note.name in gone:
-            await book.note(shelf, [StateEntry(note.name, note.version, None)])
+    for namespace, entry in known:
+        if entry.name in gone:
+            await state.swap_entries(namespace, [StateEntry(entry.name, entry.version, None)])
     return removed

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import cast
 
 import msgspec
 
+from longshore.extensions.find import find
 from longshore.extensions.presence import WorkerRegistry
 from longshore.job import Job, State
 from longshore.lease import Lease, WorkerId
@@ -68,8 +68,9 @@ async def release(queue: Queue, selection: Selection) -> ReleaseResult:
 async def _holders(queue: Queue) -> dict[str, list[WorkerId]]:
     """Who is on the roll, by label; several may have the same."""
     known: defaultdict[str, list[WorkerId]] = defaultdict(list)
-    if queue.traits.keeps_roll:
-        for each in await cast("WorkerRegistry", queue).present():
+    registry = find(queue, WorkerRegistry)
+    if registry is not None:
+        for each in await registry.present_workers():
             known[each.worker.label].append(each.worker)
     return known
 

@@ -10,11 +10,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError, UsageError
+from longshore.extensions.find import require
 from longshore.extensions.shared_state import ABSENT, UNCHANGED, SharedState, StateEntry, Update, update_entry
 from longshore.job import DEFAULT_MAX_ATTEMPTS
 from longshore.queue import Queue
@@ -165,25 +165,23 @@ def kept(source: Source) -> FromList:
 
 
 def keeping(queue: Queue) -> SharedState:
-    """The queue as one that keeps schedules. `UsageError` for a medium that cannot."""
-    if not queue.traits.keeps_notes:
-        raise UsageError(f"A {queue.traits.name} queue cannot keep schedules. Use cron and `longshore start` instead.")
-    return cast("SharedState", queue)
+    """Return the shared state in which the queue keeps schedules. Raise `UsageError` for a medium without it."""
+    return require(queue, SharedState, "cannot keep schedules. Use cron and `longshore start` instead.")
 
 
 async def schedules(queue: SharedState) -> tuple[float, dict[str, StoredSchedule]]:
     """The time by the queue's clock, and its schedules by name. One of a newer Longshore is passed over."""
-    shelf = await queue.notes(SHELF)
-    return shelf.now, {note.name: found for note in shelf.notes if (found := shelved_in(note)) is not None}
+    read = await queue.read_entries(SHELF)
+    return read.now, {note.name: found for note in read.entries if (found := shelved_in(note)) is not None}
 
 
 async def schedule_of(queue: SharedState, name: str) -> tuple[float, StoredSchedule]:
     """The time by the queue's clock, and the schedule of this name. `NotFoundError` says which there are."""
-    shelf = await queue.notes(SHELF, frozenset({name}))
-    found = shelved_in(shelf.get(name))
+    read = await queue.read_entries(SHELF, frozenset({name}))
+    found = shelved_in(read.get(name))
     if found is None:
         raise await _missing(queue, name)
-    return shelf.now, found
+    return read.now, found
 
 
 async def _missing(queue: SharedState, name: str) -> NotFoundError:
@@ -232,7 +230,7 @@ async def update(queue: SharedState, name: str, change: Callable[[StateEntry, fl
 async def put(queue: SharedState, note: StateEntry, schedule: Schedule) -> bool:
     """Write a schedule in the place of what the note says. False where another was faster."""
     value = msgspec.to_builtins(schedule)
-    return (await queue.note(SHELF, [msgspec.structs.replace(note, value=value)]))[0] is not None
+    return (await queue.swap_entries(SHELF, [msgspec.structs.replace(note, value=value)]))[0] is not None
 
 
 def check_name(name: str) -> None:

@@ -22,7 +22,7 @@ import structlog
 
 from longshore.clock import Clock
 from longshore.errors import InputFileError, LongshoreError, QueueError, QueueUnavailableError, UsageError
-from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry
+from longshore.extensions.shared_state import UNCHANGED, StateEntry
 from longshore.job import NewJob
 from longshore.queue import Queue
 from longshore.runs.control.growth_limits import set_limits
@@ -57,10 +57,11 @@ class Triggering:
 
     def __init__(self, queue: Queue, clock: Clock, who: str) -> None:
         """`who` is an incarnation: nobody else ever has the same. `UsageError` where the queue keeps no notes."""
-        self._queue: SharedState = keeping(queue)
+        self._queue = queue
+        self._state = keeping(queue)
         self._clock = clock
         self._who = who
-        quick = queue.traits.quick_notes
+        quick = queue.traits.quick_shared_state
         self._every = _QUICK_LOOK if quick else _SLOW_LOOK
         self._silence = SILENT_SECONDS if quick else 2 * SILENT_SECONDS
         self._told: set[tuple[str, float]] = set()
@@ -70,7 +71,7 @@ class Triggering:
 
         A run whose jobs cannot be read is noted in its schedule and logged, and the next time tries anew.
         """
-        now, there = await schedules(self._queue)
+        now, there = await schedules(self._state)
         wait = self._every
         for name, shelved in there.items():
             self._tell_of_the_clock(name, shelved.schedule, now)
@@ -83,7 +84,7 @@ class Triggering:
 
     async def start_now(self, name: str) -> Submission:
         """Start a run of a schedule without waiting for its time. `LongshoreError` where its jobs cannot be read."""
-        now, shelved = await schedule_of(self._queue, name)
+        now, shelved = await schedule_of(self._state, name)
         begun = shelved.schedule.begun
         if begun is not None and not self._may_go_on(begun, now):
             raise UsageError(f"Run {begun.run} of {name} is just being submitted by {begun.by}. Wait for its end.")
@@ -146,7 +147,7 @@ class Triggering:
         before = shelved.schedule.begun
         mine = Begun(instant, run_id(name, instant) if before is None else before.run, self._who, now)
         begun = msgspec.structs.replace(shelved.schedule, begun=mine)
-        return mine if await put(self._queue, shelved.note, begun) else None
+        return mine if await put(self._state, shelved.note, begun) else None
 
     async def _carry_out(
         self, name: str, schedule: Schedule, mine: Begun, source: Source, partitions: frozenset[str] | None
@@ -220,7 +221,7 @@ class Triggering:
                 return UNCHANGED
             return msgspec.to_builtins(change(shelved.schedule, now))
 
-        return (await update(self._queue, name, if_ours)).written
+        return (await update(self._state, name, if_ours)).written
 
 
 def _with_sign(schedule: Schedule, now: float) -> Schedule:

@@ -6,12 +6,12 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import cast
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import InputFileError, QueueError, UsageError
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import ABSENT, SharedState, StateEntry
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob, new_job
 from longshore.queue import Queue
@@ -151,14 +151,14 @@ async def new_run_id(queue: Queue, clock: Clock) -> str:
 
 async def _reserve(queue: Queue, run: str) -> bool:
     """Whether the id is ours from now on. Reservations that nobody needs any more are cleared away with it."""
-    if not queue.traits.keeps_notes:
+    state = find(queue, SharedState)
+    if state is None:
         return True
-    keeper = cast("SharedState", queue)
-    shelf = await keeper.notes(_SHELF)
-    if shelf.get(run).version != ABSENT:
+    read = await state.read_entries(_SHELF)
+    if read.get(run).version != ABSENT:
         return False
-    old = [StateEntry(note.name, note.version, None) for note in shelf.notes if not _is_recent(note.value, shelf.now)]
-    made, *_ = await keeper.note(_SHELF, [StateEntry(run, ABSENT, {"at": shelf.now}), *old])
+    old = [StateEntry(each.name, each.version, None) for each in read.entries if not _is_recent(each.value, read.now)]
+    made, *_ = await state.swap_entries(_SHELF, [StateEntry(run, ABSENT, {"at": read.now}), *old])
     return made is not None
 
 

@@ -7,11 +7,11 @@ by copying again: what has arrived is known there by run, kind and key, and is n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.extensions.find import require
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, State
 from longshore.lease import Held, Lease, WorkerId
@@ -41,13 +41,9 @@ class Copied(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def taking_over(queue: Queue) -> TakesOver:
-    """The queue as one that takes over jobs. `UsageError` for a medium that cannot."""
-    if not queue.traits.takes_over:
-        raise UsageError(
-            f"A {queue.traits.name} queue cannot take over jobs of another one. Copy to sqlite://, dir:// or "
-            "postgresql:// instead."
-        )
-    return cast("TakesOver", queue)
+    """Return the extension by which the queue takes over jobs. Raise `UsageError` for a medium without it."""
+    lacking = "cannot take over jobs of another one. Copy to sqlite://, dir:// or postgresql:// instead."
+    return require(queue, TakesOver, lacking)
 
 
 async def refuse_known_runs(source: Queue, target: Queue, run: str | None) -> None:
@@ -63,16 +59,17 @@ async def refuse_known_runs(source: Queue, target: Queue, run: str | None) -> No
         )
 
 
-async def copy(source: Queue, target: TakesOver, run: str | None, *, progress: Progress) -> Copied:
+async def copy(source: Queue, target: Queue, run: str | None, *, progress: Progress) -> Copied:
     """Copy every job of a run, or of all runs, oldest first.
 
     A job is copied as it stands when it is read. One that is claimed then arrives pending, for nobody holds it there.
     """
+    receiver = taking_over(target)
     done = Copied()
     after = ""
     while page := await source.jobs(Selection(run=run), after=after, limit=BATCH):
         coming = [job for job in page if not has_left(job)]
-        answer = await target.take_over(await carried(source, coming))
+        answer = await receiver.take_over(await carried(source, coming))
         done = Copied(
             new=done.new + answer.new,
             known=done.known + answer.duplicates,

@@ -29,12 +29,21 @@ from datetime import timedelta
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.extensions.transfer import TakesOver
 from longshore.job import FINISHED, Job, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Count, Queue, Selection, Submitted, totals
-from longshore.runs.transfer.copy_jobs import BATCH, MOVED_TO, MOVER, Progress, carried, has_left, jobs_by_id, leases_of
+from longshore.runs.transfer.copy_jobs import (
+    BATCH,
+    MOVED_TO,
+    MOVER,
+    Progress,
+    carried,
+    has_left,
+    jobs_by_id,
+    leases_of,
+    taking_over,
+)
 from longshore.url import mask_url
 
 HOLD = timedelta(days=30)
@@ -64,9 +73,10 @@ class Move:
     a job in the instant between.
     """
 
-    def __init__(self, source: Queue, target: TakesOver, run: str | None, *, route: tuple[str, str]) -> None:
+    def __init__(self, source: Queue, target: Queue, run: str | None, *, route: tuple[str, str]) -> None:
         self._source = source
         self._target = target
+        self._receiver = taking_over(target)
         self._run = run
         self._worker = mover(*route, run)
         self._gone = Completed({MOVED_TO: mask_url(route[1])})
@@ -103,7 +113,7 @@ class Move:
 
     async def _go_on(self, leases: Sequence[Lease]) -> None:
         """What was held by a move that died. Some of it may have arrived, so none of it is ever just given back."""
-        answer = await self._target.take_over(await carried(self._source, [lease.job for lease in leases]))
+        answer = await self._receiver.take_over(await carried(self._source, [lease.job for lease in leases]))
         await self._let_go(leases, answer, _has_arrived)
 
     async def _begin(self, leases: Sequence[Lease]) -> None:
@@ -115,7 +125,7 @@ class Move:
             await self._release(leases)
             raise
         try:
-            answer = await self._target.take_over(coming)
+            answer = await self._receiver.take_over(coming)
         except UsageError:
             # The target cannot store one of them, and so has none. After any other error it may have them.
             await self._release(leases)
@@ -162,7 +172,7 @@ class Move:
     async def _move_finished(self, page: Sequence[Job]) -> None:
         coming = [job for job in page if not has_left(job)]
         gone = list(page)
-        answer = await self._target.take_over(await carried(self._source, coming))
+        answer = await self._receiver.take_over(await carried(self._source, coming))
         if answer.duplicates:
             there = await self._lookup.find({_name(job) for job in coming})
             staying = {job.id for job in coming if not await self._has(there.get(_name(job)), job)}

@@ -19,11 +19,10 @@ from pathlib import Path
 import msgspec
 
 from longshore.errors import NotFoundError, UsageError
-from longshore.extensions.transfer import TakesOver
 from longshore.job import Job
 from longshore.lease import Want, WorkerId
 from longshore.queue import Queue
-from longshore.runs.transfer.copy_jobs import BATCH, Progress, carried, leases_of
+from longshore.runs.transfer.copy_jobs import BATCH, Progress, carried, leases_of, taking_over
 from longshore.system.atomic_file import write_atomically
 from longshore.system.descriptors import sync_folder
 from longshore.url import mask_url
@@ -200,7 +199,7 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
     )
 
 
-async def make_ready(bundle: TakesOver) -> None:
+async def make_ready(bundle: Queue) -> None:
     """Make an empty queue of the place for a bundle, before its sheet is put there.
 
     `UsageError` where it has jobs: what is to be brought back must be told from what is not.
@@ -210,10 +209,10 @@ async def make_ready(bundle: TakesOver) -> None:
             "A bundle needs a place of its own, and there are jobs in this one. Name a new folder or file."
         )
     # A folder becomes a queue with the first thing that is written; with a stranger's file in it, it would not.
-    await bundle.take_over([])
+    await taking_over(bundle).take_over([])
 
 
-async def take_away(source: Queue, bundle: TakesOver, sheet: CheckoutFile, *, progress: Progress) -> int:
+async def take_away(source: Queue, bundle: Queue, sheet: CheckoutFile, *, progress: Progress) -> int:
     """Claim what the sheet's terms say and bring it into the bundle; go on where that was begun. Returns how many.
 
     The leases last as long as was agreed, from now.
@@ -236,7 +235,7 @@ async def take_away(source: Queue, bundle: TakesOver, sheet: CheckoutFile, *, pr
     return there
 
 
-async def _bring(source: Queue, bundle: TakesOver, sheet: CheckoutFile, jobs: Sequence[Job]) -> int:
+async def _bring(source: Queue, bundle: Queue, sheet: CheckoutFile, jobs: Sequence[Job]) -> int:
     sheet.add(
         [
             CheckedOutJob(job.id, job.epoch, job.attempts, job.run, job.kind, job.key)
@@ -244,5 +243,5 @@ async def _bring(source: Queue, bundle: TakesOver, sheet: CheckoutFile, jobs: Se
             if (loan := sheet.loans.get(job.id)) is None or loan.epoch != job.epoch
         ]
     )
-    await bundle.take_over(await carried(source, jobs))
+    await taking_over(bundle).take_over(await carried(source, jobs))
     return len(jobs)

@@ -25,12 +25,11 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import UsageError
-from longshore.extensions.transfer import TakesOver
 from longshore.job import Attempt, Job, NewJob, State
 from longshore.lease import Held, Lease
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, each_job
-from longshore.runs.transfer.copy_jobs import Progress, carried, jobs_by_id, leases_of
+from longshore.runs.transfer.copy_jobs import Progress, carried, jobs_by_id, leases_of, taking_over
 from longshore.runs.transfer.offline_checkout import CheckedOutJob, CheckoutFile, Merged
 
 BATCH = 200
@@ -64,7 +63,7 @@ class Merge(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **{name: getattr(self, name) + number for name, number in more.items()})
 
 
-async def merge(bundle: Queue, source: TakesOver, sheet: CheckoutFile, clock: Clock, *, progress: Progress) -> Merge:
+async def merge(bundle: Queue, source: Queue, sheet: CheckoutFile, clock: Clock, *, progress: Progress) -> Merge:
     """Bring a bundle back. `UsageError` where it is from another queue. Safe to repeat at any time."""
     # What a worker of the bundle held when it died is not under way any more, and nobody else may be there to say so.
     await bundle.reap()
@@ -132,9 +131,7 @@ async def _look_through(bundle: Queue, sheet: CheckoutFile) -> _Contents:
 
 
 class _Merging:
-    def __init__(
-        self, bundle: Queue, source: TakesOver, sheet: CheckoutFile, clock: Clock, contents: _Contents
-    ) -> None:
+    def __init__(self, bundle: Queue, source: Queue, sheet: CheckoutFile, clock: Clock, contents: _Contents) -> None:
         self._bundle = bundle
         self._source = source
         self._sheet = sheet
@@ -276,7 +273,7 @@ class _Merging:
         """Jobs that are no loans, as they stand. Those that came with a settlement are known to the source already."""
         for start in range(0, len(ids), BATCH):
             jobs = await self._jobs(ids[start : start + BATCH])
-            answer = await self._source.take_over(await carried(self._bundle, jobs))
+            answer = await taking_over(self._source).take_over(await carried(self._bundle, jobs))
             self._done = self._done.plus(born=answer.new)
             await self._stop_waiting([job.id for job in jobs])
             self._sheet.add([Merged(born=tuple(job.id for job in jobs))])

@@ -6,12 +6,12 @@ have under way at once (`of`) and how many it has (`busy`). What it does not say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker, WorkerRegistry
+from longshore.extensions.find import find
+from longshore.extensions.presence import PresentWorker, WorkerInfo, WorkerRegistry
 from longshore.queue import Count, Queue
 
 
@@ -38,11 +38,11 @@ async def active_workers(queue: Queue, run: str | None = None, *, claimed: int |
 
     Where they do not say how many attempts are under way, what is claimed stands for it: a worker claims little ahead.
     """
-    if not queue.traits.keeps_roll:
+    registry = find(queue, WorkerRegistry)
+    if registry is None:
         return ActiveWorkers()
-    there = [each for each in await cast(WorkerRegistry, queue).present() if run is None or works_on(each, run)]
-    slots, busy = ([number_said(each, word) for each in there] for word in ("of", "busy"))
-    under_way, room = _sum(busy), _sum(slots)
+    there = [each.info for each in await registry.present_workers() if run is None or works_on(each, run)]
+    under_way, room = _sum([info.busy for info in there]), _sum([info.slots for info in there])
     if under_way is None and room is not None and claimed is not None:
         under_way = min(claimed, room)
     return ActiveWorkers(workers=len(there), busy=under_way, slots=room, kinds=_kinds_said(there))
@@ -61,23 +61,12 @@ def untaken(hands: ActiveWorkers, lanes: Iterable[Count]) -> tuple[str, ...]:
 
 def works_on(each: PresentWorker, run: str) -> bool:
     """Whether a worker works on this run, as far as it says."""
-    membership = each.about.get("membership")
-    words: Mapping[str, Any] = membership if isinstance(membership, Mapping) else each.about
-    return words.get("run") in (None, "", run)
+    return each.info.working_on in (None, "", msgspec.UNSET, run)
 
 
-def number_said(each: PresentWorker, word: str) -> int | None:
-    """The number that a worker says under this word; None where it says none."""
-    said = each.about.get(word)
-    return said if isinstance(said, int) and not isinstance(said, bool) and said >= 0 else None
-
-
-def _kinds_said(there: list[PresentWorker]) -> frozenset[str] | None:
-    try:
-        said = [msgspec.convert(each.about.get("kinds"), frozenset[str]) for each in there]
-    except msgspec.ValidationError:
-        return None
-    return frozenset().union(*said) if said else None
+def _kinds_said(there: list[WorkerInfo]) -> frozenset[str] | None:
+    said = [info.kinds for info in there if info.kinds is not None]
+    return frozenset().union(*said) if said and len(said) == len(there) else None
 
 
 def _sum(said: list[int | None]) -> int | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState
 from longshore.queue import Queue
 from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, limits_of
@@ -29,7 +28,8 @@ async def blockers_of(queue: Queue, run: str | None) -> Blockers:
     if run is None:
         return Blockers(paused=found)
     ours = {name: since for name, since in found.items() if name in (run, EVERYTHING)}
-    if not queue.traits.keeps_notes:
+    state = find(queue, SharedState)
+    if state is None:
         return Blockers(paused=ours)
-    limits = await limits_of(cast("SharedState", queue), run)
+    limits = await limits_of(state, run)
     return Blockers(paused=ours, left_out=await left_out(queue, run), limits=limits)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
+from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState
 from longshore.queue import Count, Queue, totals
 from longshore.runs.estimate.estimate import Estimate, Evidence, HostLoad, estimate, unattended
@@ -154,9 +155,8 @@ class RunWatcher:
             await self._survey.read(await self._medium_time())
 
     async def _medium_time(self) -> float:
-        if not self._queue.traits.keeps_notes:
-            return self._clock.now()
-        return (await cast(SharedState, self._queue).notes(_NO_NOTES, frozenset())).now
+        state = find(self._queue, SharedState)
+        return self._clock.now() if state is None else (await state.read_entries(_NO_NOTES, frozenset())).now
 
     def _before(self, finished: int, now: float) -> list[ThroughputSpan]:
         """What the jobs that are finished already tell about the time before the first look."""

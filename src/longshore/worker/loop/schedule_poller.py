@@ -39,7 +39,7 @@ class SchedulePoller:
     def __init__(self, make: MakeStarts | None, queue: Queue, clock: Clock, incarnation: str) -> None:
         """Without `make`, and on a queue without shared state, there are no schedules."""
         self._clock = clock
-        self._starts = make(queue, clock, incarnation) if make is not None and queue.traits.keeps_notes else None
+        self._starts = make(queue, clock, incarnation) if make is not None and queue.traits.shares_state else None
         self._last_error = ""
 
     async def run(self) -> None:

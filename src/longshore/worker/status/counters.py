@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import cast
 
 import msgspec
 import structlog
 
 from longshore.errors import QueueError
 from longshore.extensions.claim_stats import ClaimStats
+from longshore.extensions.find import find
 from longshore.observe import health
 from longshore.observe.health import Vitals
 from longshore.observe.statistics import final_statistics, per_hour
@@ -170,12 +170,13 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_success_rate(queue: Queue) -> float | None:
-    """Return the claim success rate of the queue; None if it does not count races, or does not answer in time."""
-    if not queue.traits.counts_races:
+    """That of the queue; None where it does not count races, or does not answer (soon) any more."""
+    claim_stats = find(queue, ClaimStats)
+    if claim_stats is None:
         return None
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
-            return await cast("ClaimStats", queue).claim_success_rate()
+            return await claim_stats.claim_success_rate()
     except (QueueError, TimeoutError) as error:
         log.info("The claim success rate is not known", error=str(error) or "the queue does not answer")
         return None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longshore.cli import options
 
 if TYPE_CHECKING:
-    from longshore.extensions.archive import Archives, Month
+    from longshore.extensions.archive import Month
     from longshore.queue import Selection
     from longshore.settings import Settings
 
@@ -57,27 +57,29 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
     """How many were packed now, where something is chosen and agreed to; and what is archived."""
     from longshore.cli.job_selection import agreed, size
     from longshore.errors import UsageError
+    from longshore.extensions.archive import Archives
+    from longshore.extensions.find import find
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.url import mask_url
 
-    async with open_existing(settings) as opened:
-        if not opened.traits.archives:
+    async with open_existing(settings) as queue:
+        archive = find(queue, Archives)
+        if archive is None:
             raise UsageError(
                 f"{mask_url(settings.queue)} has no archive: its jobs stay where they are until they are removed. "
                 "To remove old ones: longshore prune --older-than 90d"
             )
-        queue = cast("Archives", opened)
         if chosen is None:
-            return None, await queue.archived()
+            return None, await archive.archived()
         if chosen.run is not None:
             await counts_of(queue, chosen.run, settings)
         if sys.stdin.isatty() and not yes:
             number = await size(queue, chosen, settings)
             if number and not agreed(number, chosen, "archive", yes=yes):
-                return None, await queue.archived()
-        packed = await queue.archive(chosen)
-        await queue.forget_history()
-        return packed, await queue.archived()
+                return None, await archive.archived()
+        packed = await archive.archive(chosen)
+        await archive.forget_history()
+        return packed, await archive.archived()
 
 
 def _said(packed: int, chosen: Selection, older_than: str) -> str:

@@ -14,7 +14,6 @@ from longshore.cli import options
 from longshore.errors import QueueError, UsageError
 
 if TYPE_CHECKING:
-    from longshore.extensions.transfer import TakesOver
     from longshore.queue import Count, Queue
     from longshore.runs.transfer.copy_jobs import Progress
     from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms
@@ -216,8 +215,8 @@ async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: b
             await counts_of(source, terms.run, here)
         if sheet is None and sheet_path.exists():
             CheckoutFile.refuse_another(sheet_path)
-        async with open_or_create(there) as queue:
-            bundle = taking_over(queue)
+        async with open_or_create(there) as bundle:
+            taking_over(bundle)
             if sheet is None:
                 await make_ready(bundle)
                 sheet = CheckoutFile.begin(sheet_path, here.queue, terms)
@@ -254,7 +253,8 @@ async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
     # The queue the jobs are from is there, or it is not the one.
     async with open_existing(here) as bundle, open_existing(there) as source:
         with _progress("Merging", len(sheet.loans), _GO_ON) as progress:
-            done = await merge(bundle, taking_over(source), sheet, SystemClock(), progress=progress)
+            taking_over(source)
+            done = await merge(bundle, source, sheet, SystemClock(), progress=progress)
     _write_merge(done, there)
     return LEFT_SOME if done.busy else 0
 
@@ -295,7 +295,7 @@ def _write_merge(done: Merge, there: Settings) -> None:
 @asynccontextmanager
 async def _both(
     here: Settings, there: Settings, run: str | None, *, resume: bool
-) -> AsyncIterator[tuple[Queue, TakesOver, int]]:
+) -> AsyncIterator[tuple[Queue, Queue, int]]:
     """The two queues, open, and how many jobs are to go. The target is not made before it is known to be needed."""
     from longshore.queue import totals
     from longshore.runs.open_queue import counts_of, open_existing, open_or_create
@@ -303,8 +303,8 @@ async def _both(
 
     async with open_existing(here) as source:
         counts = await (source.stats() if run is None else counts_of(source, run, here))
-        async with open_or_create(there) as queue:
-            target = taking_over(queue)
+        async with open_or_create(there) as target:
+            taking_over(target)
             if not resume:
                 await refuse_known_runs(source, target, run)
             yield source, target, totals(counts).total

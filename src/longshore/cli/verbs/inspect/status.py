@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from math import floor
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,8 @@ from longshore.cli import options
 from longshore.ui.counts import COLUMNS, NO_NAME, NO_RUN
 
 if TYPE_CHECKING:
-    from longshore.extensions.claim_stats import ClaimStats
     from longshore.extensions.presence import PresentWorker
-    from longshore.extensions.rejected import KeepsRejected, RejectedFiles
+    from longshore.extensions.rejected import RejectedFiles
     from longshore.queue import Count
     from longshore.runs.watch.active_workers import ActiveWorkers
     from longshore.runs.watch.blockers import Blockers
@@ -119,6 +118,9 @@ class _Seen:
 async def _look(settings: Settings, run: str | None) -> _Seen:
     """The counts; and what else there is to say, where the queue knows it."""
     from longshore.clock import SystemClock
+    from longshore.extensions.claim_stats import ClaimStats
+    from longshore.extensions.find import find
+    from longshore.extensions.rejected import KeepsRejected
     from longshore.queue import totals
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import active_workers
@@ -126,8 +128,9 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
 
     async with open_existing(settings) as queue:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
-        claims = await cast("ClaimStats", queue).claim_success_rate() if queue.traits.counts_races else None
-        rejects = await cast("KeepsRejected", queue).set_aside() if queue.traits.sets_aside else None
+        claim_stats, keeps_rejected = find(queue, ClaimStats), find(queue, KeepsRejected)
+        claims = None if claim_stats is None else await claim_stats.claim_success_rate()
+        rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
         hands = await active_workers(queue, run, claimed=totals(counts).claimed)
         if not run or not totals(counts).remaining:
             return _Seen(counts, claims, rejects, hands, await blockers_of(queue, run))
@@ -215,6 +218,7 @@ def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) 
 
 
 async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list[Part], list[PresentWorker]]:
+    from longshore.extensions.find import find
     from longshore.extensions.presence import WorkerRegistry
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import works_on
@@ -224,8 +228,9 @@ async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list
     async with open_existing(settings) as queue:
         if run:
             await counts_of(queue, run, settings)
-        roll = await cast(WorkerRegistry, queue).present() if queue.traits.keeps_roll else []
-        there = [each for each in roll if run is None or works_on(each, run)]
+        registry = find(queue, WorkerRegistry)
+        present = [] if registry is None else await registry.present_workers()
+        there = [each for each in present if run is None or works_on(each, run)]
         with counting(lambda read: f"Reading: {read:,} jobs") as progress:
             return await breakdown(queue, run, by, progress), there
 
@@ -240,11 +245,9 @@ def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, An
 
 def _now(label: str, workers: list[PresentWorker]) -> str:
     """What a worker does now, going by the roll."""
-    from longshore.runs.watch.active_workers import number_said
-
     for each in workers:
         if each.worker.label == label:
-            busy, slots = number_said(each, "busy"), number_said(each, "of")
+            busy, slots = each.info.busy, each.info.slots
             return "at work" if busy is None or slots is None else f"{busy:,} of {slots:,} busy"
     return ""
 

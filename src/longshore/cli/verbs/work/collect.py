@@ -16,7 +16,7 @@ from longshore.errors import UsageError
 if TYPE_CHECKING:
     from longshore.errors import QueueUnavailableError
     from longshore.extensions.archive import Month
-    from longshore.runs.collect.collector import ArchiveBounds, Archivist, Collector, Passed
+    from longshore.runs.collect.collector import ArchiveBounds, Collector, Passed
     from longshore.settings import Settings
 
 
@@ -130,6 +130,8 @@ async def _collect(
     settings: Settings, runs: tuple[str, ...], into: Path, view: _View, bounds: ArchiveBounds, follows: bool
 ) -> None:
     from longshore.clock import SystemClock
+    from longshore.extensions.archive import Archives
+    from longshore.extensions.find import find
     from longshore.runs.collect.collected_file import Collected
     from longshore.runs.collect.collector import Archivist, Collector, collect_once, follow
     from longshore.runs.open_queue import counts_of, open_existing
@@ -138,7 +140,8 @@ async def _collect(
     async with open_existing(settings) as queue:
         for run in runs:
             await counts_of(queue, run, settings)
-        archivist: Archivist | None = Archivist(queue, runs, bounds, clock) if queue.traits.archives else None
+        archive = find(queue, Archives)
+        archivist = None if archive is None else Archivist(queue, archive, runs, bounds, clock)
         with ExitStack() as opened:
             view.collectors = [Collector(queue, run, opened.enter_context(Collected(into, run))) for run in runs]
             if follows:

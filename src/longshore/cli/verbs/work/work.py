@@ -86,6 +86,7 @@ def work(
 
     # Before those below import it with all it can find.
     import_structlog_alone()
+    from longshore.extensions.presence import WorkerInfo
     from longshore.fleet.supervise.lifeline import hold_on
     from longshore.fleet.supervise.status_reports import Reports
     from longshore.fleet.supervise.worker_slot import Attendance, WorkerSlot
@@ -148,10 +149,9 @@ def work(
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
         return 0
     own_place = None if place is None else WorkerSlot.decoded(place)
-    about: dict[str, Any] = {"machine": machine_name(), "of": settings.concurrency}
-    taken = sorted(handlers if wanted is None else wanted)
-    if sum(map(len, taken)) <= _KINDS_SAID:
-        about["kinds"] = taken
+    taken = tuple(sorted(handlers if wanted is None else wanted))
+    published = taken if sum(map(len, taken)) <= _KINDS_SAID else None
+    info = WorkerInfo(machine=machine_name(), slots=settings.concurrency, kinds=published)
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
@@ -160,7 +160,7 @@ def work(
         run=run,
         kinds=wanted,
         partitions=options.listed(partitions) if own_place is None else own_place.limited_to(),
-        scope=Attendance(about) if own_place is None else own_place.scoping(partitions_in(file), about),
+        scope=Attendance(info) if own_place is None else own_place.scoping(partitions_in(file), info),
         concurrency=settings.concurrency,
         delay=settings.delay,
         batch_size=settings.batch_size,

@@ -7,12 +7,12 @@ register a worker again that has just left.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.lease import WorkerId
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import worker_of
@@ -55,7 +55,7 @@ class WorkerInfoFiles:
             # Ignore a file whose name belongs to another worker.
             if info is None or worker_of(info.label, info.incarnation) != folder or self._workers.silent(folder):
                 continue
-            found.append(PresentWorker(WorkerId(info.label, info.incarnation), info.about))
+            found.append(PresentWorker(WorkerId(info.label, info.incarnation), worker_info(info.about)))
         return sorted(found, key=lambda each: (each.worker.label, each.worker.incarnation))
 
     def remove_silent(self) -> None:
@@ -80,6 +80,7 @@ class WorkerInfoFiles:
         return self._journal.path(f"roll/{folder}.json")
 
 
-def encode_info(worker: WorkerId, about: Mapping[str, Any]) -> bytes:
+def encode_info(worker: WorkerId, info: WorkerInfo) -> bytes:
     """Return the content of a worker's file. Raises if it could not be read back."""
-    return encode(WorkerInfoFile(worker.label, worker.incarnation, dict(about)), "The info of a worker")
+    content = {"label": worker.label, "incarnation": worker.incarnation, "about": info}
+    return encode(content, "The info of a worker")

@@ -317,7 +317,7 @@ class BranchState:
         """Write the worker's next heartbeat. With `about` the worker is then registered; without, nothing changes."""
         self._write_beat(files.stem_of(worker), self.heartbeats.next_heartbeat(worker, lease_seconds, about))
 
-    def sign_out(self, worker: WorkerId) -> None:
+    def deregister(self, worker: WorkerId) -> None:
         """Remove a worker from the registry. This renews no lease."""
         stem = files.stem_of(worker)
         if stem in self.held and self.heartbeats.is_registered(stem):

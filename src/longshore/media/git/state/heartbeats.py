@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from longshore.extensions.presence import PresentWorker
+from longshore.extensions.presence import PresentWorker, worker_info
 from longshore.lease import DEFAULT_LEASE, WorkerId
 from longshore.media.git.state.branch_files import HeartbeatFile, stem_of
 
@@ -100,7 +100,7 @@ class Heartbeats:
     def present(self) -> list[PresentWorker]:
         """Return the registered workers that are not silent, ordered by label."""
         found = [
-            PresentWorker(worker, dict(beat.about))
+            PresentWorker(worker, worker_info(beat.about))
             for stem, beat in self._beats.items()
             if beat.about is not None
             # Ignore a file whose name belongs to another worker.

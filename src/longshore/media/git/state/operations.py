@@ -7,7 +7,7 @@ arguments (such as a payload that JSON cannot represent) fails when the operatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, ClassVar, Generic, TypeVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from longshore.errors import CrashedError, Failure, UsageError
+from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, NewJob, State, number_of
@@ -123,10 +124,10 @@ class Register(Operation[list[Held]]):
 
     verb = "renew"
 
-    def __init__(self, worker: WorkerId, lease: timedelta, about: Mapping[str, Any]) -> None:
+    def __init__(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> None:
         self._worker = worker
         self._seconds = lease_seconds(lease)
-        self._about: dict[str, Any] = _within_limit(dict(about), "The info of a worker")
+        self._about: dict[str, Any] = _within_limit(info, "The info of a worker")
 
     def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
@@ -144,7 +145,7 @@ class Deregister(Operation[None]):
 
     def apply(self, state: BranchState, now: float) -> None:
         del now
-        state.sign_out(self._worker)
+        state.deregister(self._worker)
 
 
 class Settle(Operation[list[bool]]):
