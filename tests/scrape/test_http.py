@@ -202,7 +202,7 @@ async def test_a_page_that_is_too_large_is_refused_for_good(site: Site, http: Ht
 
 
 async def test_a_redirect_to_what_is_not_http_is_refused_for_good(site: Site, http: Http) -> None:
-    with pytest.raises(ProcessingError, match="/astray redirects to what is not a URL") as caught:
+    with pytest.raises(ProcessingError, match="/astray redirects to an invalid URL") as caught:
         await http.get(f"{site.url}/astray")
     assert not caught.value.retryable
 

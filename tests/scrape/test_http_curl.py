@@ -141,7 +141,7 @@ async def test_only_so_many_proxies_have_connections_at_a_time(
         http = Http(transport="curl", robots=False)
         for server in servers:
             await http.get(f"{site.url}/x", proxy=server.proxy.url)
-        assert len(http._ways.transport._lanes) == 2  # type: ignore[attr-defined]
+        assert len(http._context.transport._sessions) == 2  # type: ignore[attr-defined]
         await http.close()
 
 

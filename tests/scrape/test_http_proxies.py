@@ -211,7 +211,7 @@ async def test_only_so_many_proxies_have_connections_at_a_time(
         http = Http(robots=False)
         for server in [*servers, *servers]:
             await http.get(f"{site.url}/x", proxy=server.proxy.url)
-        lanes = http._ways.transport._lanes  # type: ignore[attr-defined]
-        assert list(lanes) == [server.proxy.url for server in servers[-2:]]
+        sessions = http._context.transport._sessions  # type: ignore[attr-defined]
+        assert list(sessions) == [server.proxy.url for server in servers[-2:]]
         await http.close()
     assert len(site.requests) == 10

@@ -162,7 +162,7 @@ async def test_after_a_day_of_that_the_attempt_fails(site: ScriptedSite, http: H
     with pytest.raises(HostClosedError):
         await http.get(f"{site.url}/x")
     clock.passed += DAY + 1
-    with pytest.raises(RobotsError, match="for a day by now") as caught:
+    with pytest.raises(RobotsError, match="for more than a day") as caught:
         await http.get(f"{site.url}/x")
     assert caught.value.retryable
 

@@ -34,7 +34,7 @@ async def test_blocked_types_are_not_asked_for_not_even_in_frames_of_other_sites
 
 
 def test_a_type_that_cannot_be_blocked_is_refused_at_once() -> None:
-    with pytest.raises(SettingsError, match=r"'images' cannot be blocked in a browser\. Choose of image,"):
+    with pytest.raises(SettingsError, match=r"'images' cannot be blocked in a browser\. Choose from image,"):
         Browsers(blocked=("images",))
 
 

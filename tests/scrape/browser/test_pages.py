@@ -56,7 +56,7 @@ def test_a_site_that_does_not_answer_is_named(browsers: SyncBrowsers) -> None:
     "url", ["file:///etc/hostname", " FILE:///etc/hostname", "fi\tle:///etc/hostname", "view-source:file:///"]
 )
 def test_files_of_this_machine_are_not_opened(browsers: SyncBrowsers, url: str) -> None:
-    with browsers.page() as page, pytest.raises(ValidationError, match="a file of this machine"):
+    with browsers.page() as page, pytest.raises(ValidationError, match="is a local file"):
         page.open(url)
 
 

@@ -1,4 +1,4 @@
-"""Browsers by way of a pool of proxies: one that is banned, or not there, is left with the next page (B4, B9, A17)."""
+"""Browsers behind a pool of proxies: the next page avoids a proxy that is banned or unreachable (B4, B9, A17)."""
 
 from __future__ import annotations
 
@@ -121,16 +121,16 @@ async def test_a_proxy_that_moves_is_followed_with_the_next_page(
     make_browsers: Make, servers: list[ProxyServer], kind: str
 ) -> None:
     """As that of a Tor does when it had to be started again."""
-    ways = [server.proxy.url for server in servers]
+    proxies = [server.proxy.url for server in servers]
 
-    async def way() -> str:
-        return ways[0]
+    async def current_proxy() -> str:
+        return proxies[0]
 
-    browsers = make_browsers(kind, way=way)
+    browsers = make_browsers(kind, current_proxy=current_proxy)
     async with Site().running() as site:
         assert await opened(browsers, f"{site.url}/one") == 200
         assert await opened(browsers, f"{site.url}/two") == 200
         assert list(site.seen) == ["127.0.1.1"]
-        del ways[0]
+        del proxies[0]
         assert await opened(browsers, f"{site.url}/three") == 200
         assert list(site.seen) == ["127.0.1.1", "127.0.1.2"]

@@ -357,7 +357,7 @@ def _browsers(
         user_agent=config.user_agent or None,
         proxies=None if config.tor else turns,
         # Without a session: one for each host would be a browser for each host.
-        way=tor if config.tor else None,
+        current_proxy=tor if config.tor else None,
         pace=pace,
         wants_picture=lambda _: config.bundles > 0,
     )
