@@ -135,7 +135,7 @@ async def test_a_proxy_that_is_to_blame_is_blamed(site: ScriptedSite) -> None:
 async def test_only_so_many_proxies_have_connections_at_a_time(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curl_transport, "MOST_LANES", 2)
+    monkeypatch.setattr(curl_transport, "MOST_SESSIONS", 2)
     servers = [ProxyServer(f"127.0.1.{number}") for number in range(1, 5)]
     async with running(*servers):
         http = Http(transport="curl", robots=False)

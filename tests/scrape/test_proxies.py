@@ -34,7 +34,7 @@ class Scene:
             limits=ProxyLimits(threshold=threshold),
             tell=self.said.append,
             clock=self.clock,
-            chance=random.Random(1),
+            rng=random.Random(1),
         )
 
     @property
@@ -332,7 +332,7 @@ async def test_the_table_says_who_is_on_probation_and_who_came_back() -> None:
     (await scene.take()).succeeded()
     (row,) = rows([scene.pool.standings()], scene.clock.now())
     assert (row.state, row.requests, row.failed, row.since) == ("serving", 3, 2, scene.clock.now())
-    assert row.why == "a try after its rest went well"
+    assert row.why == "a try after its rest succeeded"
 
 
 async def test_the_table_adds_up_what_workers_know(tmp_path: Path) -> None:

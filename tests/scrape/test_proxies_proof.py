@@ -87,7 +87,7 @@ async def test_it_finishes_where_28_of_the_addresses_were_banned_before(servers:
         [server.proxy for server in servers],
         tell=changes.append,
         clock=ManualClock(),
-        chance=random.Random(6),
+        rng=random.Random(6),
     )
     fetcher = Fetcher(pool)
     async with Site(allowed=ALLOWED).running() as site:

@@ -14,7 +14,7 @@ from tests.services.tor import EXITS, TorNetwork
 
 from longshore.scrape.proxies.connection import connector_for
 from longshore.scrape.proxies.proxy_file import Proxy
-from longshore.scrape.tor import Endpoint, SyncTor, Tor
+from longshore.scrape.tor import Tor
 from longshore.scrape.tor.control import TorControl
 from longshore.scrape.tor.identity import Identities
 
@@ -131,30 +131,8 @@ async def test_many_who_want_a_new_identity_at_once_share_one(tor: Tor, site: st
     assert await circuit(tor, plain, site) != before
 
 
-async def test_a_plain_handler_gets_new_identities_too(tor: Tor, site: str) -> None:
-    sync = SyncTor(await tor.start())
-    one, other = sync.proxy("one"), sync.proxy("other")
-    sync.new_identity("one")
-    assert sync.proxy("one") != one
-    assert sync.proxy("other") == other
-    before = await circuit(tor, sync.plain_proxy(), site)
-    # Called where an event loop runs, as a plain handler that starts one of its own may do.
-    sync.new_identity()
-    assert await circuit(tor, sync.plain_proxy(), site) != before
-    assert sync.proxy("other") != other
-
-
 async def test_a_new_identity_needs_no_tor_that_runs(tmp_path: Path) -> None:
     await Tor(tmp_path, program="no-such-tor").new_identity()
-
-
-def test_sessions_keep_their_logins_when_tor_is_started_again() -> None:
-    sync = SyncTor(Endpoint("127.0.0.1", 1, 2, "cookie"))
-    before = urlsplit(sync.proxy("one"))
-    sync.endpoint = Endpoint("127.0.0.1", 3, 4, "cookie")
-    after = urlsplit(sync.proxy("one"))
-    assert (before.username, before.password) == (after.username, after.password)
-    assert after.port == 3
 
 
 def test_two_processes_never_share_an_identity() -> None:

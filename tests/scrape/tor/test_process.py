@@ -18,7 +18,7 @@ from tests.scrape.tor.conftest import Visit
 from tests.services.tor import EXITS, TorNetwork, lives
 from tests.waiting import wait_until
 
-from longshore.scrape.tor import Bootstrap, SyncTor, Tor, TorError, TorMissingError
+from longshore.scrape.tor import Bootstrap, Tor, TorError, TorMissingError
 from longshore.scrape.tor import process as process_module
 from longshore.scrape.tor.data_dir import TorDataDir
 
@@ -205,9 +205,3 @@ async def test_a_tor_that_gets_no_further_says_how_far_it_got(program: str, tmp_
     with pytest.raises(TorError, match=r"Tor got to \d+ % \(.+\) and no further within 1 s.*internet.*log"):
         await tor.start()
     assert not children()
-
-
-async def test_plain_handlers_use_the_tor_of_their_worker(tor: Tor, visit: Visit) -> None:
-    sync = SyncTor(await tor.start())
-    assert await visit(sync.proxy("one")) in EXITS
-    assert await visit(sync.plain_proxy()) in EXITS
