@@ -136,7 +136,7 @@ def test_what_a_job_was_answered_is_known_anew_where_it_was_damaged(store: PageS
     keep(store, job(), answered(b"page"))
     (index,) = (path for path in (tmp_path / "pages" / "jobs").rglob("*") if path.is_file())
     index.write_bytes(b"")
-    with pytest.raises(InputFileError, match=f"{index.name}, which says what pages a job has, is damaged"):
+    with pytest.raises(InputFileError, match=f"{index.name}, the page list of a job, is damaged"):
         store.exchanges(job())
     keep(store, job(2), answered(b"new page"))
     assert [each.body for each in store.exchanges(job())] == [b"new page"]
