@@ -90,7 +90,7 @@ async def test_a_try_that_failed_is_followed_by_one_through_another_proxy(site: 
     async with running(*servers):
         pool = ProxyPool([DEAD, *(server.proxy for server in servers)])
         http = Http(proxies=pool, robots=False, clock=SwiftClock())
-        # Round robin begins anywhere: by three fetches each proxy was tried.
+        # Round robin starts at a random proxy: three fetches try every proxy.
         for _ in range(3):
             assert (await http.get(f"{site.url}/x")).status == 200
         await http.close()

@@ -1,4 +1,4 @@
-"""Which proxy comes next, and which are a worker's own."""
+"""The choice of the next proxy, and the share of a worker."""
 
 from __future__ import annotations
 

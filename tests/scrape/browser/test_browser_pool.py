@@ -1,4 +1,4 @@
-"""When a browser is started, shared, retired and ended; with browsers that are not there."""
+"""The browser pool with fake browsers: when a browser is started, shared, retired and ended."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_a_doubtful_or_worn_tab_is_closed_and_not_used_again() -> None:
 async def test_a_tab_that_cannot_be_closed_retires_its_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_module, "_TAB_SECONDS", 0.0)
     pool = make(launcher := FakeLauncher())
-    # With no time at all a tab can still be made: making it waits for nothing.
+    # A time limit of 0 still allows a fake tab: making it does not wait.
     pooled, tab = await pool.take()
     assert isinstance(tab, FakeTab)
     tab.hangs = True

@@ -1,4 +1,4 @@
-"""Which browser is found, and what is said where there is none."""
+"""The search for a browser, and the error if there is none."""
 
 from __future__ import annotations
 

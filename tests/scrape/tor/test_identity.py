@@ -1,4 +1,4 @@
-"""Identities: sessions that a site cannot tell are one visitor."""
+"""Identities: a site cannot link two sessions."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
             assert worker.stdout is not None
             told.append(msgspec.json.decode(await worker.stdout.readline(), type=Told))
     finally:
-        # Not before: both are up while they tell their ports and folders. A line on its input lets a worker end.
+        # Only now: both must run while they report their ports and folders. A line on its input ends a worker.
         for worker in workers:
             await worker.communicate(b"\n")
     assert [worker.returncode for worker in workers] == [0, 0]
@@ -83,12 +83,12 @@ async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
 
 
 async def circuit(tor: Tor, proxy: str, site: str) -> str:
-    """Visit the site through a proxy, and say which circuit of this Tor that took."""
+    """Visit the site through a proxy and return the circuit that was used."""
     endpoint = await tor.start()
     async with aiohttp.ClientSession(connector=connector_for(Proxy(proxy))) as session:
         async with session.get(site) as answer:
             assert await answer.text() in EXITS
-        # The connection is kept, so its stream is there to be looked at.
+        # The connection stays open, so its stream can be inspected.
         async with await TorControl.open(endpoint.host, endpoint.control_port, cookie=Path(endpoint.cookie)) as control:
             status = await control.ask_for("stream-status")
     _, state, circuit, target = status.split()
@@ -116,7 +116,7 @@ async def test_what_cannot_log_in_gets_new_identities_as_often_as_tor_allows(tor
     assert urlsplit(plain).username is None
     circuits = [await circuit(tor, plain, site), await circuit(tor, plain, site)]
     assert circuits[0] == circuits[1]
-    # The second new identity comes within ten seconds of the first, and so has to wait for its turn.
+    # The second new identity follows within ten seconds of the first, so it has to wait.
     for _ in range(2):
         await tor.new_identity()
         circuits.append(await circuit(tor, plain, site))
