@@ -302,7 +302,7 @@ async def test_a_browser_asks_before_each_page_where_the_tor_is(
 
     class NotingBrowsers(Browsers):
         def __init__(self, *args: Any, **options: Any) -> None:
-            asked.append(options["way"])
+            asked.append(options["current_proxy"])
             super().__init__(*args, **options)
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)
