@@ -15,7 +15,7 @@ from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError
 from longshore.pacing.contract import HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.request import Request
-from longshore.scrape.http.response import Response, in_words, passes, retry_after
+from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
 from longshore.scrape.http.robots import Robots, RobotsError
 from longshore.scrape.http.transport import Transport, not_a_url
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -137,7 +137,7 @@ class Fetch:
                     raise
             else:
                 status = response.status
-                if status < 400 or not (passes(status) or self.another_proxy_may(status)):
+                if status < 400 or not (is_temporary(status) or self.another_proxy_may(status)):
                     return response
                 if not await self._wait_as_asked(response, wait, retries_left):
                     return response
@@ -161,7 +161,7 @@ class Fetch:
 
     async def _wait(self, seconds: float) -> bool:
         """Wait before the next try; return False at once if there is no time for it."""
-        seconds *= random.uniform(0.5, 1.0)  # noqa: S311  no secret hangs on it
+        seconds *= random.uniform(0.5, 1.0)  # noqa: S311  jitter, not a secret
         if seconds > self._patience():
             return False
         await self._context.clock.sleep(seconds)

@@ -12,7 +12,7 @@ from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.masking import mask_address, mask_body
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
-from longshore.scrape.http.response import Response, StatusError, passes
+from longshore.scrape.http.response import Response, StatusError, is_temporary
 from longshore.url import canonical_url
 
 _LISTED = 5
@@ -148,4 +148,4 @@ def _key(url: str) -> str:
 
 
 def _retried(exchange: Exchange) -> bool:
-    return exchange.status is None or passes(exchange.status)
+    return exchange.status is None or is_temporary(exchange.status)

@@ -15,15 +15,15 @@ from longshore.errors import ProcessingError
 from longshore.stored import Json
 from longshore.url import canonical_url, mask_url
 
-_PASSING = frozenset({408, 425, 429})
+_TEMPORARY = frozenset({408, 425, 429})
 _PHRASES = {known.value: f" {known.phrase}" for known in HTTPStatus}
 # Seconds; longer than any run, and small enough for every clock and medium.
 _LONGEST = 10 * 365 * 24 * 3600.0
 
 
-def passes(status: int) -> bool:
+def is_temporary(status: int) -> bool:
     """Return whether this status may be temporary: 408, 425, 429 and 5xx."""
-    return status >= 500 or status in _PASSING
+    return status >= 500 or status in _TEMPORARY
 
 
 def in_words(status: int) -> str:
@@ -38,7 +38,7 @@ class StatusError(ProcessingError):
     """
 
     def __init__(self, url: str, status: int, *, final_url: str = "", retryable: bool | None = None) -> None:
-        retry = passes(status) if retryable is None else retryable
+        retry = is_temporary(status) if retryable is None else retryable
         # Name the redirect target: a missing page differs from a redirect to a login page. Another spelling of the
         # same URL is not a redirect worth naming.
         moved = final_url not in ("", url) and canonical_url(final_url) != canonical_url(url)
