@@ -109,7 +109,7 @@ def test_records_are_checked_and_filtered_as_ever(here: Path, capsys: pytest.Cap
     bundle.rename(here / "before")
     assert main(["replay", kept(here, KEY_ERROR, PAGE, numbers=["one"]), "handlers.py"]) == 1
     assert (
-        "A record of kind 'item' is not what Item says: n: input should be a valid integer" in capsys.readouterr().out
+        "A record of kind 'item' does not match Item: n: input should be a valid integer" in capsys.readouterr().out
     )
 
 

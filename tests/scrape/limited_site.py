@@ -1,4 +1,4 @@
-"""A site that allows so many requests a second, on a clock that jumps from one thing to happen to the next."""
+"""A simulated site with a rate limit, on a simulated clock that jumps from event to event."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from longshore.pacing.limiter import LearnedLimiter
 
 
 class JumpingClock(ManualClock):
-    """Runs until nobody has anything to do, and then moves to when the next sleeper wakes."""
+    """A clock that runs all ready tasks and then jumps to the next wake-up time."""
 
     async def run(self, until: float) -> None:
-        """Let time pass until then."""
+        """Sleep in simulated time."""
         while (ahead := await self._next()) is not None and ahead <= until:
             self.advance(max(ahead - self.monotonic(), 0.0))
         self.advance(until - self.monotonic())
         await settle()
 
     async def step(self) -> None:
-        """Let what can happen now happen, and move on to what happens next."""
+        """Run the ready tasks, then move to the next wake-up time."""
         ahead = await self._next()
         if ahead is not None:
             self.advance(max(ahead - self.monotonic(), 0.0))
@@ -35,27 +35,27 @@ class JumpingClock(ManualClock):
 
 
 async def settle() -> None:
-    """Let everybody do what can be done without time passing."""
+    """Run all tasks until none can proceed without time passing."""
     for _ in range(12):
         await asyncio.sleep(0)
 
 
 @dataclass
 class TokenBucket:
-    """Lets `rate` requests a second through, and `burst` at once when it was left alone."""
+    """A site that accepts `rate` requests per second, and `burst` at once after a pause."""
 
     clock: JumpingClock
     rate: float
     burst: float
     answers: list[tuple[float, int]] = field(default_factory=list)
-    """When each was answered, and how."""
+    """The time and status of each response."""
 
     def __post_init__(self) -> None:
         self._tokens = self.burst
         self._at = self.clock.monotonic()
 
     def ask(self) -> int:
-        """The status of the answer."""
+        """Return the status of the response."""
         now = self.clock.monotonic()
         self._tokens = min(self.burst, self._tokens + (now - self._at) * self.rate)
         self._at = now
@@ -66,7 +66,7 @@ class TokenBucket:
         return status
 
     def share(self, since: float) -> float:
-        """What was let through since then, as a share of what could have been."""
+        """Return the accepted requests since then, as a share of those possible."""
         through = sum(status == 200 and at > since for at, status in self.answers)
         return through / (self.clock.monotonic() - since) / self.rate
 
@@ -76,7 +76,7 @@ class TokenBucket:
 
 
 async def ask_for_ever(site: TokenBucket, pace: LearnedLimiter, latency: float) -> None:
-    """One of those who fetch pages of a site, one after another."""
+    """Fetch pages of a site one after another."""
     while True:
         await pace.slot("a.org", patience=1e6)
         await site.clock.sleep(latency / 2)

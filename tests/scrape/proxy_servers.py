@@ -23,7 +23,7 @@ Login = tuple[str, str]
 
 
 class ProxyServer:
-    """A proxy that forwards and tunnels. `login` is what it asks for."""
+    """A proxy that forwards and tunnels. It requires `login`, if given."""
 
     scheme = "http"
 
@@ -31,15 +31,15 @@ class ProxyServer:
         self.source = source
         self.login = login
         self.tunnels = 0
-        """Requests for CONNECT, in HTTP; every one, in SOCKS."""
+        """The number of CONNECT requests (HTTP), or of all requests (SOCKS)."""
         self.names: list[str] = []
-        """What it was asked to reach."""
+        """The targets it was asked to reach."""
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def proxy(self) -> Proxy:
-        """As the pool takes it, with the login it asks for."""
+        """The proxy for a pool, with its login."""
         return self.proxy_with(self.login)
 
     def proxy_with(self, login: Login | None) -> Proxy:
@@ -65,7 +65,7 @@ class ProxyServer:
         try:
             await self._serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # one side hung up, or the test is over
+            pass  # one side closed the connection, or the test is over
         finally:
             self._tasks.discard(task)
             writer.close()
@@ -108,7 +108,7 @@ class ProxyServer:
 
 
 class SocksServer(ProxyServer):
-    """The same in SOCKS5."""
+    """A SOCKS5 proxy."""
 
     scheme = "socks5"
 
@@ -145,7 +145,7 @@ class SocksServer(ProxyServer):
 
 
 class Site:
-    """Answers with the address it sees, `allowed` times for each; from then on with 403."""
+    """A site that answers with the client's address, `allowed` times for each address, then with 403."""
 
     def __init__(self, allowed: int | None = None) -> None:
         self.allowed = allowed
@@ -169,7 +169,7 @@ class Site:
             await runner.cleanup()
 
     async def tell(self, request: web.Request) -> web.Response:
-        """The address alone, whoever asks and however often."""
+        """Answer with the client's address, without a limit."""
         return web.Response(text=request.remote or "")
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -184,14 +184,14 @@ class Site:
 
 
 class Fetcher:
-    """Fetches through a pool with aiohttp alone, a session for each proxy; every try takes a turn."""
+    """A client that fetches through a pool with plain aiohttp: one session per proxy, one turn per try."""
 
     def __init__(self, pool: ProxyPool) -> None:
         self._pool = pool
         self._sessions: dict[Proxy, aiohttp.ClientSession] = {}
 
     async def get(self, url: str, host: str) -> str:
-        """The page, after as many tries as it takes."""
+        """Return the page, after any number of tries."""
         while True:
             turn = await self._pool.acquire(host)
             session = self._sessions.get(turn.proxy)
@@ -216,7 +216,7 @@ class Fetcher:
 
 @asynccontextmanager
 async def running(*servers: ProxyServer) -> AsyncIterator[None]:
-    """These proxies, until the block is left."""
+    """Run these proxies inside the block."""
     async with AsyncExitStack() as stack:
         for server in servers:
             await server.start()
@@ -241,10 +241,10 @@ async def _join(
 
     tasks = [asyncio.ensure_future(pump(reader, far_writer)), asyncio.ensure_future(pump(far_reader, writer))]
     try:
-        # Whichever side ends, the other has nothing left to say to it.
+        # When one side ends, the other has no reader left.
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        # Closed before anything is waited for: the end of the test may cut that short.
+        # Close before any wait: the end of the test may cancel the wait.
         far_writer.close()
         for task in tasks:
             task.cancel()

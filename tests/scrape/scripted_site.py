@@ -1,4 +1,4 @@
-"""A site on this machine that answers as it is told, and remembers what it was asked."""
+"""A local site that sends scripted responses and records its requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `hangs_up` is none at all."""
+    """One scripted response. With `hangs_up` the connection is closed without one."""
 
     body: bytes | str = b"hello"
     status: int = 200
@@ -23,7 +23,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request, as it arrived."""
+    """One request as received."""
 
     method: str
     path: str
@@ -33,7 +33,7 @@ class Asked:
 
 
 class ScriptedSite:
-    """Paths with what they answer, one after another; the last one for ever. What has no script says hello."""
+    """Scripted responses by path, sent in order; the last one repeats. A path without a script answers hello."""
 
     def __init__(self) -> None:
         self.script: dict[str, list[Answer] | Callable[[web.Request], Answer]] = {"/robots.txt": [Answer(status=404)]}
@@ -49,7 +49,7 @@ class ScriptedSite:
         return f"http://{self.host}"
 
     def asked(self, path: str) -> list[Asked]:
-        """The requests for this path."""
+        """Return the requests for this path."""
         return [request for request in self.requests if request.path == path]
 
     @asynccontextmanager
@@ -78,7 +78,7 @@ class ScriptedSite:
 
 
 class Silent:
-    """Takes connections and says nothing, or begins to answer and stops. Gives its host and port."""
+    """Run a server that accepts connections and sends nothing, or only the start of a response; yield host and port."""
 
     def __init__(self, beginning: bytes = b"") -> None:
         self._beginning = beginning
@@ -106,7 +106,7 @@ class Silent:
 
 
 class SwiftClock:
-    """The machine's time, except that nobody sleeps: `slept` lists for how long they would have."""
+    """The system clock, except that sleeping returns at once: `slept` lists the durations."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -125,7 +125,7 @@ class SwiftClock:
 
 @dataclass
 class NotingPace:
-    """Lets everyone through unless told otherwise, and notes what it is told."""
+    """A limiter that grants every slot unless told otherwise, and records its calls."""
 
     slots: list[tuple[str, str]] = field(default_factory=list)
     answers: list[tuple[str, str, int | None, float | None]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Connections are kept for the hosts that were asked last, and for so many of them."""
+"""Idle connections are kept for a limited number of the most recently used hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.scrape.http.transport import AiohttpTransport, TransferLimits
 
 
 class Host:
-    """A host that knows its open connections, and how many it ever had."""
+    """A host that counts its open connections and all it ever had."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -44,7 +44,7 @@ class Host:
 
 @pytest.fixture
 async def hosts() -> AsyncIterator[list[Host]]:
-    """Ports of this machine: each is a host of its own to whoever keeps connections."""
+    """Ports of this machine: to the connector each is a separate host."""
     hosts = [Host() for _ in range(8)]
     servers = []
     for host in hosts:

@@ -1,4 +1,4 @@
-"""Failure bundles: the first failure of each kind, whole, without secrets, and never too many of them."""
+"""Failure bundles: the first failure of each kind, complete, without secrets, and limited in number."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kept(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir())
 
 
-# What is in one
+# Contents
 
 
 def test_a_bundle_is_read_back_with_all_that_was_asked_and_answered(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_bundle_can_be_looked_at_without_longshore(tmp_path: Path) -> None:
     assert whole["exchanges"][0]["file"] == "page-1.html"
 
 
-# How many there are
+# Limits
 
 
 def test_a_thousand_failures_of_one_kind_leave_one_bundle(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_nothing_half_written_is_left_when_the_disk_is_full(tmp_path: Path, monk
     assert FailureBundles(tmp_path).keep(job(), FAILURE, PLACE, trail(b"page"))
 
 
-# Reading one
+# Reading
 
 
 @pytest.mark.parametrize("content", [None, "not json", "{}"])
@@ -264,7 +264,7 @@ def test_the_place_is_the_innermost_line_of_the_users_own_code() -> None:
         return json.loads("no json")
 
     found = _signature(parse)
-    assert (found.error, found.file, found.function) == ("json.decoder.JSONDecodeError", "test_bundles.py", "parse")
+    assert (found.error, found.file, found.function) == ("json.decoder.JSONDecodeError", Path(__file__).name, "parse")
     assert found.line == parse.__code__.co_firstlineno + 1
 
 

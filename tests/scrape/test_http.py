@@ -1,4 +1,4 @@
-"""The HTTP kit against a real server on this machine."""
+"""The HTTP client against a real server on this machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longshore.system.loop_thread import LoopThread
 
 
 class Site:
-    """A few pages, and how often a connection was opened for them."""
+    """A few pages, and a count of the connections opened for them."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -37,7 +37,7 @@ class Site:
         return runner
 
     async def stop(self, runner: web.AppRunner) -> None:
-        # First let the page that hangs go, or the server would wait for it.
+        # Release the hanging page first, or the server would wait for it.
         self._over.set()
         await runner.cleanup()
 
@@ -178,7 +178,7 @@ async def test_a_server_that_hangs_up_is_a_failed_connection(site: Site, http: H
 
 async def test_nobody_there_is_a_failed_connection_with_the_password_masked(site: Site, http: Http) -> None:
     port = site.url.rpartition(":")[2]
-    # A port of another loopback address: the site listens on one address only.
+    # Another loopback address: the site listens on one address only.
     url = f"http://me:hunter2@127.0.0.2:{port}/"
     with pytest.raises(ConnectionFailedError) as caught:
         await http.get(url)
@@ -202,7 +202,7 @@ async def test_a_page_that_is_too_large_is_refused_for_good(site: Site, http: Ht
 
 
 async def test_a_redirect_to_what_is_not_http_is_refused_for_good(site: Site, http: Http) -> None:
-    with pytest.raises(ProcessingError, match="/astray redirects to what is not a URL") as caught:
+    with pytest.raises(ProcessingError, match="/astray redirects to an invalid URL") as caught:
         await http.get(f"{site.url}/astray")
     assert not caught.value.retryable
 
@@ -229,7 +229,7 @@ async def test_closing_twice_is_harmless_and_a_later_fetch_opens_anew(site: Site
 
 @pytest.fixture
 def site_beside() -> Iterator[Site]:
-    """The site, served by a thread of its own, for plain tests."""
+    """Serve the site in another thread, for synchronous tests."""
     thread = LoopThread("site")
     made = Site()
     runner = thread.call(made.start())

@@ -1,4 +1,4 @@
-"""The transport that looks like a browser."""
+"""The transport that imitates a browser."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_it_goes_through_proxies(site: ScriptedSite, http: Http, kind: typ
     async with running(proxy := kind("127.0.1.1", ("ann", "hunter2"))):
         await http.get(f"http://localhost:{site.port}/x", proxy=proxy.proxy.url)
         assert {asked.remote for asked in site.requests} == {"127.0.1.1"}
-        # The proxy looks names up, and not this machine.
+        # The proxy resolves names, not this machine.
         assert all("localhost" in name for name in proxy.names)
 
 
@@ -123,7 +123,7 @@ async def test_a_proxy_that_is_to_blame_is_blamed(site: ScriptedSite) -> None:
         wrong = strict.proxy_with(("ann", "wrong"))
         pool = ProxyPool([dead, wrong, fine.proxy])
         http = Http(transport="curl", proxies=pool, robots=False, clock=SwiftClock())
-        # Round robin begins anywhere: by three fetches each proxy was tried.
+        # Round robin starts at a random proxy: three fetches try every proxy.
         for _ in range(3):
             assert (await http.get(f"{site.url}/x")).status == 200
         await http.close()
@@ -135,13 +135,13 @@ async def test_a_proxy_that_is_to_blame_is_blamed(site: ScriptedSite) -> None:
 async def test_only_so_many_proxies_have_connections_at_a_time(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(curl_transport, "MOST_LANES", 2)
+    monkeypatch.setattr(curl_transport, "MOST_SESSIONS", 2)
     servers = [ProxyServer(f"127.0.1.{number}") for number in range(1, 5)]
     async with running(*servers):
         http = Http(transport="curl", robots=False)
         for server in servers:
             await http.get(f"{site.url}/x", proxy=server.proxy.url)
-        assert len(http._ways.transport._lanes) == 2  # type: ignore[attr-defined]
+        assert len(http._context.transport._sessions) == 2  # type: ignore[attr-defined]
         await http.close()
 
 

@@ -66,7 +66,7 @@ async def test_what_a_proxy_is_called_shows_no_password(site: ScriptedSite, sche
     "proxy", ["127.0.0.1:80", "ftp://h:1", "http://h", "http://h:x", "ann:hunter2@h:1", "http://ann:1#hunter2@h:1"]
 )
 async def test_a_proxy_that_is_none_is_refused_for_good(proxy: str) -> None:
-    with pytest.raises(ValidationError, match="The proxy given is no URL") as caught:
+    with pytest.raises(ValidationError, match="The option proxy is not the URL of a proxy") as caught:
         await Http().get("http://127.0.0.1:9/", proxy=proxy)
     assert "hunter2" not in str(caught.value)
 
@@ -90,7 +90,7 @@ async def test_a_try_that_failed_is_followed_by_one_through_another_proxy(site: 
     async with running(*servers):
         pool = ProxyPool([DEAD, *(server.proxy for server in servers)])
         http = Http(proxies=pool, robots=False, clock=SwiftClock())
-        # Round robin begins anywhere: by three fetches each proxy was tried.
+        # Round robin starts at a random proxy: three fetches try every proxy.
         for _ in range(3):
             assert (await http.get(f"{site.url}/x")).status == 200
         await http.close()
@@ -205,13 +205,13 @@ async def test_no_proxy_carries_the_cookies_of_another(site: ScriptedSite) -> No
 async def test_only_so_many_proxies_have_connections_at_a_time(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch, kind: type[ProxyServer]
 ) -> None:
-    monkeypatch.setattr(transport, "MOST_LANES", 2)
+    monkeypatch.setattr(transport, "MOST_SESSIONS", 2)
     servers = [kind(f"127.0.1.{number}") for number in range(1, 6)]
     async with running(*servers):
         http = Http(robots=False)
         for server in [*servers, *servers]:
             await http.get(f"{site.url}/x", proxy=server.proxy.url)
-        lanes = http._ways.transport._lanes  # type: ignore[attr-defined]
-        assert list(lanes) == [server.proxy.url for server in servers[-2:]]
+        sessions = http._context.transport._sessions  # type: ignore[attr-defined]
+        assert list(sessions) == [server.proxy.url for server in servers[-2:]]
         await http.close()
     assert len(site.requests) == 10

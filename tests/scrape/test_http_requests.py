@@ -1,4 +1,4 @@
-"""What is sent: methods, bodies, parameters, redirects; and the bounds on what comes back."""
+"""Requests: methods, bodies, parameters, redirects; and the limits on responses."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_body_that_cannot_be_sent_is_refused_for_good(http: Http, body: 
 
 
 async def test_a_header_that_would_smuggle_another_is_refused(site: ScriptedSite, http: Http) -> None:
-    with pytest.raises(ValidationError, match="cannot be asked for"):
+    with pytest.raises(ValidationError, match="cannot be requested"):
         await http.get(f"{site.url}/x", headers={"X-Mine": "a\r\nX-Other: b"})
     assert site.requests == []
 
@@ -322,7 +322,7 @@ async def test_many_pages_are_fetched_in_one_call_so_many_at_once_and_come_in_or
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        # The last of three lets all go, so none can have waited for another.
+        # The third request releases all, so none can have waited for another.
         if under_way == 3:
             full.set()
         await full.wait()

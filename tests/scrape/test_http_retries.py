@@ -1,4 +1,4 @@
-"""Another try: when, how often, how long after; and when the job had better come back later."""
+"""Retries: when, how often, after which wait; and when the job returns later instead."""
 
 from __future__ import annotations
 

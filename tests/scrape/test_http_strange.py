@@ -1,4 +1,4 @@
-"""Answers that no server should give, and what is kept of them."""
+"""Malformed responses, and how they are stored."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LATIN = b'HTTP/1.1 200 OK\r\nX-Name: caf\xe9\r\nETag: "\xff"\r\nContent-Length: 
 
 @asynccontextmanager
 async def saying(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
-    """A server that answers with these bytes, one after another: its URL, and the first line of each request."""
+    """Run a server that answers with these bytes in order; yield its URL and the first line of each request."""
     asked: list[bytes] = []
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

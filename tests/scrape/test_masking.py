@@ -1,4 +1,4 @@
-"""What is kept for people has no secrets in it; what is no secret stays."""
+"""Captured data has no secrets; other values stay."""
 
 from __future__ import annotations
 

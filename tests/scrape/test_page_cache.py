@@ -1,4 +1,4 @@
-"""Pages kept on disk."""
+"""The page cache on disk."""
 
 from __future__ import annotations
 

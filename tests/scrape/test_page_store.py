@@ -1,4 +1,4 @@
-"""The page store: what was answered is kept once, whole, and found again."""
+"""The page store: each response is stored once, completely, and found again."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_damaged_page_counts_as_not_kept_and_is_kept_anew(store: PageStore, tm
 def test_a_page_that_claims_a_size_beyond_all_memory_counts_as_not_kept(store: PageStore, tmp_path: Path) -> None:
     keep(store, job(), answered(b"page"))
     (content,) = (path for path in (tmp_path / "pages" / "content").rglob("*") if path.is_file())
-    # A frame's head: its mark, that eight bytes of size follow, and those.
+    # The head of a frame: its magic number, the flag for an 8-byte size, and the size.
     content.write_bytes(b"\x28\xb5\x2f\xfd\xe4" + (1 << 60).to_bytes(8, "little") + content.read_bytes()[6:])
     assert store.exchanges(job()) == []
 
@@ -136,7 +136,7 @@ def test_what_a_job_was_answered_is_known_anew_where_it_was_damaged(store: PageS
     keep(store, job(), answered(b"page"))
     (index,) = (path for path in (tmp_path / "pages" / "jobs").rglob("*") if path.is_file())
     index.write_bytes(b"")
-    with pytest.raises(InputFileError, match=f"{index.name}, which says what pages a job has, is damaged"):
+    with pytest.raises(InputFileError, match=f"{index.name}, the page list of a job, is damaged"):
         store.exchanges(job())
     keep(store, job(2), answered(b"new page"))
     assert [each.body for each in store.exchanges(job())] == [b"new page"]
@@ -170,7 +170,7 @@ def test_only_the_latest_attempts_of_a_job_are_known(store: PageStore) -> None:
     assert [attempt.epoch for attempt in known.attempts] == list(range(4, KEPT_ATTEMPTS + 4))
 
 
-# Which of several answers is given again
+# The choice among several responses
 
 
 def test_the_latest_good_answer_is_given_again(store: PageStore) -> None:

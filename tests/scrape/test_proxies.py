@@ -1,4 +1,4 @@
-"""The pool on a manual clock: who serves, who rests, who waits."""
+"""The pool on a manual clock: which proxies serve and rest, and which requests wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR = 3600.0
 
 
 class Scene:
-    """A pool of so many proxies, its clock, and what it said."""
+    """A pool of `count` proxies, its clock, and its reported changes."""
 
     def __init__(self, count: int, threshold: int = 10) -> None:
         self.clock = ManualClock()
@@ -34,7 +34,7 @@ class Scene:
             limits=ProxyLimits(threshold=threshold),
             tell=self.said.append,
             clock=self.clock,
-            chance=random.Random(1),
+            rng=random.Random(1),
         )
 
     @property
@@ -42,7 +42,7 @@ class Scene:
         return [change.what for change in self.said]
 
     async def take(self, host: str = "a.org") -> ProxyTurn:
-        """A turn that must not have to wait."""
+        """Return a turn that must be available at once."""
         return await self.pool.acquire(host, within=timedelta(0))
 
     async def fail(self, times: int, host: str = "a.org") -> None:
@@ -70,7 +70,7 @@ def _no_proxy_there() -> Exception:
 
 
 async def settle() -> None:
-    """Let every task that can go on do so."""
+    """Run every task that can proceed."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -236,7 +236,7 @@ async def test_where_all_rest_every_request_waits_until_one_is_back_and_it_is_sa
 
     scene.clock.advance(1)
     await settle()
-    # Two are let through, one for each proxy; the success of one lets all others go on.
+    # Two trials are let through, one per proxy; the success of one releases all other requests.
     through = [task for task in waiting if task.done()]
     assert len(through) == 2
     through[0].result().succeeded()
@@ -332,7 +332,7 @@ async def test_the_table_says_who_is_on_probation_and_who_came_back() -> None:
     (await scene.take()).succeeded()
     (row,) = rows([scene.pool.standings()], scene.clock.now())
     assert (row.state, row.requests, row.failed, row.since) == ("serving", 3, 2, scene.clock.now())
-    assert row.why == "a try after its rest went well"
+    assert row.why == "a try after its rest succeeded"
 
 
 async def test_the_table_adds_up_what_workers_know(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_the_table_adds_up_what_workers_know(tmp_path: Path) -> None:
     (row,) = rows([first.pool.standings(), second.pool.standings()], first.clock.now())
     assert (row.state, row.requests, row.failed) == ("resting", 4, 2)
     assert (row.resting, row.workers) == (1, 2)
-    # The rest may end after it was told, and nobody tells anything new.
+    # The rest may end after the last report, without a new one.
     (row,) = rows([first.pool.standings(), second.pool.standings()], first.clock.now() + HOUR + 1)
     assert (row.state, row.resting, row.until) == ("probation", 0, None)
 
@@ -440,7 +440,7 @@ def test_a_pool_without_proxies_is_refused() -> None:
 
 @pytest.mark.parametrize("limits", [{"threshold": 0}, {"rest": timedelta(0)}])
 def test_limits_that_make_no_sense_are_refused(limits: dict[str, timedelta | int]) -> None:
-    with pytest.raises(ValueError, match="at least 1 failure"):
+    with pytest.raises(ValueError, match="1 failure or more"):
         ProxyLimits(**limits)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Whose fault it was, told from what aiohttp raises against real proxies."""
+"""The blame for errors that aiohttp raises with real proxies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG = ("ann", "hunter2")
 
 
 def nobody(scheme: str) -> Proxy:
-    """A proxy where nobody listens: a port that was free a moment ago."""
+    """A proxy at a port without a listener: it was free a moment ago."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return Proxy(f"{scheme}://ann:geheim@127.0.0.1:{taken.getsockname()[1]}")
@@ -97,14 +97,14 @@ async def test_a_site_the_proxy_cannot_reach_counts_for_the_site(kind: type[Prox
 
 
 class Silent(ProxyServer):
-    """Takes connections and says nothing."""
+    """Accept connections and send nothing."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await asyncio.Event().wait()
 
 
 class Rude(ProxyServer):
-    """Hears what is asked, and hangs up."""
+    """Read the request and close the connection."""
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(65536)
@@ -116,7 +116,7 @@ async def test_a_proxy_that_is_silent_is_to_blame_itself_where_it_should_make_a_
         timeout = aiohttp.ClientTimeout(total=20, sock_connect=0.05)
         socks = await fault(Proxy(server.proxy.url.replace("http", "socks5")), "http://127.0.0.1:9/", timeout)
         assert blame_of(socks) is Blame.PROXY
-        # It was connected to; whether it or the site is silent cannot be told.
+        # The proxy was reached; whether it or the site does not respond is unknown.
         plain = await fault(server.proxy, "http://127.0.0.1:9/", aiohttp.ClientTimeout(total=0.05))
         assert (blame_of(plain), in_words(plain)) == (Blame.SITE, "no answer in time")
 

@@ -1,4 +1,4 @@
-"""Testing all proxies at once."""
+"""The check of all proxies at once."""
 
 from __future__ import annotations
 

@@ -48,12 +48,12 @@ async def test_the_run_finishes_while_banned_proxies_rest_and_others_serve(serve
         try:
             pages = await fetch_all(fetcher, site, REQUESTS)
 
-            # Sticky wears out one proxy after another: 50 requests each.
+            # Sticky uses one proxy after another until it is banned: 50 requests each.
             assert len(pages) == REQUESTS
             assert "127.0.0.1" not in site.seen
             banned = {address for address, times in site.seen.items() if times == ALLOWED}
             assert len(banned) >= REQUESTS // ALLOWED - 1
-            # Ten failures, and what was under way when the tenth came.
+            # Ten failures, and the requests in flight at the tenth.
             assert all(site.turned_away[address] < 10 + AT_ONCE for address in banned)
 
             resting = {change.proxy for change in changes if change.what is ProxyEvent.RESTS}
@@ -87,7 +87,7 @@ async def test_it_finishes_where_28_of_the_addresses_were_banned_before(servers:
         [server.proxy for server in servers],
         tell=changes.append,
         clock=ManualClock(),
-        chance=random.Random(6),
+        rng=random.Random(6),
     )
     fetcher = Fetcher(pool)
     async with Site(allowed=ALLOWED).running() as site:

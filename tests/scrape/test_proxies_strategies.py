@@ -1,4 +1,4 @@
-"""Which proxy comes next, and which are a worker's own."""
+"""The choice of the next proxy, and the share of a worker."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_is_remembered_of_hosts_is_bounded(monkeypatch: pytest.MonkeyPatch)
     robin = made(Strategy.ROUND_ROBIN)
     for n in range(100):
         robin.choose(ALL, f"{n}.org", "")
-    assert len(robin._at._values) == 10  # type: ignore[attr-defined]
+    assert len(robin._by_host._values) == 10  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("workers", [1, 3, 7, 50])

@@ -43,14 +43,14 @@ def test_a_proxy_is_shown_without_its_password(tmp_path: Path) -> None:
         "http://a.org",
         "http://:80",
         "a b:1",
-        # What browsers cannot read: they would go without.
+        # Browsers cannot read these and would connect directly.
         "http://ho st:80",
         "http://grün.org:80",
         "grün.org:80",
         "http://x=y:80",
         "http://a;b:80",
         "http://a\0b:80",
-        # A part of the password would be taken for the address's end, and be shown.
+        # Part of the password would be read as the end of the address and be shown.
         "http://ann:12#geheim@10.0.0.2:80",
         "http://ann:12/geheim@10.0.0.2:80",
         "http://ann:12?geheim@10.0.0.2:80",

@@ -1,4 +1,4 @@
-"""robots.txt: whose rules count, how often it is read, and what happens where it cannot be."""
+"""robots.txt: which rules apply, how often it is read, and what happens if it cannot be read."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_after_a_day_of_that_the_attempt_fails(site: ScriptedSite, http: H
     with pytest.raises(HostClosedError):
         await http.get(f"{site.url}/x")
     clock.passed += DAY + 1
-    with pytest.raises(RobotsError, match="for a day by now") as caught:
+    with pytest.raises(RobotsError, match="for more than a day") as caught:
         await http.get(f"{site.url}/x")
     assert caught.value.retryable
 
@@ -265,7 +265,7 @@ async def test_closing_ends_what_is_being_read(site: ScriptedSite) -> None:
 async def test_a_file_made_to_keep_us_busy_does_not(
     site: ScriptedSite, http: Http, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To find the rule to name it took hours, and the event loop with it."""
+    """Finding the rule for the message once blocked the event loop for hours."""
     nested = [f"Disallow: /{'x' * length}" for length in range(1, 500)]
     rules(site, "User-agent: *", "Disallow:" + " " * 200_000, *nested, *(f"Disallow: /y{n}" for n in range(5_000)))
     read: list[int] = []

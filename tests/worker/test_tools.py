@@ -142,7 +142,7 @@ async def test_browsers_are_made_as_the_settings_say(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"LONGSHORE_BROWSER_BLOCKED": "images"}, "'images' cannot be blocked in a browser. Choose of image, media"),
+        ({"LONGSHORE_BROWSER_BLOCKED": "images"}, "'images' cannot be blocked in a browser. Choose from image, media"),
         ({"LONGSHORE_TOR": "true", "PROXY_FILE": "proxies.txt"}, "tor is on and proxy_file is set"),
     ],
 )
@@ -302,7 +302,7 @@ async def test_a_browser_asks_before_each_page_where_the_tor_is(
 
     class NotingBrowsers(Browsers):
         def __init__(self, *args: Any, **options: Any) -> None:
-            asked.append(options["way"])
+            asked.append(options["current_proxy"])
             super().__init__(*args, **options)
 
     monkeypatch.setattr("longshore.scrape.browser.Browsers", NotingBrowsers)

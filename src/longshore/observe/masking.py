@@ -1,4 +1,8 @@
-"""Mask secrets in log entries: passwords in URLs, and values whose names suggest a secret, become `***`."""
+"""Mask secrets in log lines: passwords in URLs, and values with the name of a secret, become `***`.
+
+This runs for every log line and has few rules. `scrape/capture/masking.py` masks captured requests and responses:
+its rules are wider (cookies, session ids, CSRF tokens, JSON Web Tokens) and it knows forms, headers and exchanges.
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,5 @@
-"""The kit a handler is given to fetch things with."""
+"""The tools of a handler's kit: HTTP, browsers, proxies, Tor, records, and the capture of pages and failures."""
+
+from longshore.scrape.former_modules import register
+
+register(__name__)

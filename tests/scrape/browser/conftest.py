@@ -1,4 +1,4 @@
-"""A site on loopback with the pages that browsers stumble over, and browsers that are really there."""
+"""A site on loopback with difficult pages, and real browsers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAGES = {
 
 
 class Site:
-    """Counts what it is asked for. `port` and `url` say where it is."""
+    """A site that counts its requests by path; `port` and `url` are its address."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
@@ -51,7 +51,7 @@ class Site:
         application.router.add_get("/{path:.*}", self._answer)
         runner = web.AppRunner(application, shutdown_timeout=0.1)
         await runner.setup()
-        # Both spellings of this machine: they are two sites to a browser.
+        # To a browser, the two names of this machine are two sites.
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
         yield
@@ -81,7 +81,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
-    """Runs beside the tests, in a loop of its own, whatever loop they run in."""
+    """Run the site in its own event loop and thread."""
     thread = LoopThread("site")
     site = Site()
     running = site.running()
@@ -111,7 +111,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def browsers(kind: Any) -> Iterator[SyncBrowsers]:
-    """One for a module's tests: starting a browser is what takes time."""
+    """The browsers of a module's tests: starting a browser is slow."""
     made = SyncBrowsers(Browsers(kind, timeout=timedelta(seconds=20)))
     yield made
     made.close()
@@ -119,7 +119,7 @@ def browsers(kind: Any) -> Iterator[SyncBrowsers]:
 
 @pytest.fixture
 async def make_browsers() -> AsyncIterator[Callable[..., Browsers]]:
-    """Browsers of one's own, closed at the end."""
+    """Make browsers that are closed at the end of the test."""
     made: list[Browsers] = []
 
     def make(*args: Any, **options: Any) -> Browsers:

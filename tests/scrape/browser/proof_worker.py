@@ -24,7 +24,7 @@ async def main(kind: str, site: str, pages: int, targets: int) -> None:
         async with browsers.page() as page:
             await page.open(f"{site}/page/{number}")
             assert "a page" in await page.html()
-            # At the same age of each browser, so that the figures compare.
+            # Measure each browser at the same age, so that the figures are comparable.
             if number % targets == targets - 1:
                 weights.append({"own": own.memory_info().rss, "browser": memory_of(browsers.pids[0])})
         seen.update(each.pid for each in own.children(recursive=True))

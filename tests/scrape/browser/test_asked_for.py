@@ -1,4 +1,4 @@
-"""What is asked of browsers as a whole: what they load, as whom, through whom, at what pace."""
+"""The options of browsers: blocked resources, user agent, proxy, pace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def test_blocked_types_are_not_asked_for_not_even_in_frames_of_other_sites
 
 
 def test_a_type_that_cannot_be_blocked_is_refused_at_once() -> None:
-    with pytest.raises(SettingsError, match=r"'images' cannot be blocked in a browser\. Choose of image,"):
+    with pytest.raises(SettingsError, match=r"'images' cannot be blocked in a browser\. Choose from image,"):
         Browsers(blocked=("images",))
 
 
@@ -99,7 +99,7 @@ async def test_a_proxy_that_refuses_the_password_is_named_without_it(make_browse
 
 
 class StrictPace:
-    """Lets one host in, and keeps what it is told."""
+    """A limiter that admits one host and records its calls."""
 
     def __init__(self) -> None:
         self.told: list[Any] = []
@@ -135,7 +135,7 @@ async def test_pages_keep_the_pace_ask_for_permission_and_are_watched(make_brows
     assert pace.told == [(host, 503, 7.0)]
     assert [(exchange.final_url, exchange.status) for exchange in seen] == [(f"{site.url}/busy", 503)]
 
-    # And the picture of a page on which a handler failed comes with its error.
+    # The picture of a page on which a handler failed is attached to its error.
     with pytest.raises(ValueError, match="no price") as caught:
         async with browsers.page() as page:
             await page.open(f"{site.url}/plain")

@@ -40,7 +40,7 @@ def there(folder: str) -> bool:
 
 
 def main_process(root: int) -> psutil.Process:
-    """The browser's own first process, which under Selenium has its driver above it."""
+    """Return the browser's root process; with Selenium its driver is the parent."""
     return next(each for each in members(root) if "--remote-debugging" in " ".join(each.cmdline()))
 
 
@@ -108,7 +108,7 @@ async def test_a_page_that_hangs_after_it_loaded_is_noticed_too(
     async with browsers.page() as page:
         await page.open(f"{site.url}/spins-later")
         with pytest.raises(TimedOutError, match="the browser hangs"):
-            # It begins to spin within these reads, or the first of them.
+            # The page begins its endless loop during one of these reads.
             while True:
                 await page.html()
     async with browsers.page() as page:
@@ -198,7 +198,7 @@ def test_nothing_is_imported_before_the_first_page() -> None:
 async def test_what_one_page_does_is_not_the_next_ones_trouble(
     make_browsers: Make, site: Site, kind: str, hostile: str
 ) -> None:
-    """With Selenium, dialogs without end failed every job until the browser was replaced."""
+    """With Selenium, endless dialogs once failed every job until the browser was replaced."""
     browsers = make_browsers(kind, timeout=timedelta(seconds=5))
     with suppress(WorkerError):
         async with browsers.page() as page:
@@ -221,7 +221,7 @@ async def test_a_driver_that_is_killed_leaves_neither_processes_nor_a_profile(
         command = main_process(browsers.pids[0]).cmdline()
         (profile,) = (each.partition("=")[2] for each in command if each.startswith("--user-data-dir="))
         assert there(profile)
-        # Playwright's own process; Selenium's lifeline, which alone holds the driver.
+        # Playwright's driver process, or Selenium's lifeline, the only parent of the driver.
         (driver,) = set(psutil.Process().children()) - before
         driver.kill()
         wait_until(lambda: gone(driver) or driver.status() == psutil.STATUS_ZOMBIE)

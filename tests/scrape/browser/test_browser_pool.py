@@ -1,4 +1,4 @@
-"""When a browser is started, shared, retired and ended; with browsers that are not there."""
+"""The browser pool with fake browsers: when a browser is started, shared, retired and ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longshore.errors import CrashedError
-from longshore.scrape.browser import browser_pool as keeper_module
+from longshore.scrape.browser import browser_pool as pool_module
 from longshore.scrape.browser.browser_pool import BrowserPool, Condition
 from longshore.scrape.browser.driver import Opened
 
@@ -18,7 +18,7 @@ GOOD, DOUBTFUL, BROKEN = Condition.GOOD, Condition.DOUBTFUL, Condition.BROKEN
 
 class FakeTab:
     def __init__(self) -> None:
-        self.worn = False
+        self.must_close = False
         self.closed = asyncio.Event()
         self.hangs = False
 
@@ -47,9 +47,9 @@ class FakeTab:
 
 
 class FakeBrowser:
-    def __init__(self, pid: int, room: int) -> None:
+    def __init__(self, pid: int, max_tabs: int) -> None:
         self.pid = pid
-        self.room = room
+        self.max_tabs = max_tabs
         self.alive = True
         self.ended = False
         self.gives_tabs = True
@@ -61,7 +61,7 @@ class FakeBrowser:
 
     async def new_fresh_tab(self) -> FakeTab:
         tab = FakeTab()
-        tab.worn = True
+        tab.must_close = True
         return tab
 
     async def end(self) -> None:
@@ -69,8 +69,8 @@ class FakeBrowser:
 
 
 class FakeLauncher:
-    def __init__(self, room: int = 100) -> None:
-        self.room = room
+    def __init__(self, max_tabs: int = 100) -> None:
+        self.max_tabs = max_tabs
         self.browsers: list[FakeBrowser] = []
         self.closed = False
         self.fault: Exception | None = None
@@ -82,7 +82,7 @@ class FakeLauncher:
         await self.gate.wait()
         if self.fault is not None:
             raise self.fault
-        self.browsers.append(FakeBrowser(len(self.browsers), self.room))
+        self.browsers.append(FakeBrowser(len(self.browsers), self.max_tabs))
         if len(self.browsers) == 2:
             self.second_started.set()
         return self.browsers[-1]
@@ -91,65 +91,65 @@ class FakeLauncher:
         self.closed = True
 
 
-def make(launcher: FakeLauncher, *, targets: int = 100, weigh: Callable[[int], int] = lambda _: 0) -> BrowserPool:
-    return BrowserPool(launcher, targets=targets, growth=1000, weigh=weigh)
+def make(launcher: FakeLauncher, *, targets: int = 100, measure: Callable[[int], int] = lambda _: 0) -> BrowserPool:
+    return BrowserPool(launcher, targets=targets, growth=1000, measure=measure)
 
 
 async def test_a_tab_is_used_again() -> None:
-    keeper = make(launcher := FakeLauncher())
-    kept, tab = await keeper.take()
-    keeper.give_back(kept, tab, GOOD)
-    assert await keeper.take() == (kept, tab)
+    pool = make(launcher := FakeLauncher())
+    pooled, tab = await pool.take()
+    pool.give_back(pooled, tab, GOOD)
+    assert await pool.take() == (pooled, tab)
     assert len(launcher.browsers) == 1
 
 
 async def test_pages_in_use_have_tabs_of_their_own_and_one_start_serves_all_who_wait() -> None:
-    keeper = make(launcher := FakeLauncher())
-    taken = await asyncio.gather(*(keeper.take() for _ in range(5)))
+    pool = make(launcher := FakeLauncher())
+    taken = await asyncio.gather(*(pool.take() for _ in range(5)))
     assert len({id(tab) for _, tab in taken}) == 5
     assert len(launcher.browsers) == 1
 
 
 async def test_a_browser_is_replaced_after_its_targets_and_ended_when_its_last_page_is_given_back() -> None:
-    keeper = make(launcher := FakeLauncher(), targets=2)
-    slow = await keeper.take()
-    second = await keeper.take()
-    third = await keeper.take()
+    pool = make(launcher := FakeLauncher(), targets=2)
+    slow = await pool.take()
+    second = await pool.take()
+    third = await pool.take()
     assert len(launcher.browsers) == 2
-    keeper.give_back(*second, GOOD)
-    keeper.give_back(*third, GOOD)
+    pool.give_back(*second, GOOD)
+    pool.give_back(*third, GOOD)
     await asyncio.sleep(0)
     assert [browser.ended for browser in launcher.browsers] == [False, False]
-    keeper.give_back(*slow, GOOD)
+    pool.give_back(*slow, GOOD)
     await asyncio.sleep(0)
     assert [browser.ended for browser in launcher.browsers] == [True, False]
 
 
 async def test_the_successor_is_ready_when_a_browser_has_served_its_targets() -> None:
-    keeper = make(launcher := FakeLauncher(), targets=20)
+    pool = make(launcher := FakeLauncher(), targets=20)
     for _ in range(9):
-        keeper.give_back(*await keeper.take(), GOOD)
+        pool.give_back(*await pool.take(), GOOD)
     assert len(launcher.browsers) == 1
-    keeper.give_back(*await keeper.take(), GOOD)
+    pool.give_back(*await pool.take(), GOOD)
     await launcher.second_started.wait()
     launcher.gate.clear()
     for _ in range(11):
-        kept, tab = await keeper.take()
-        keeper.give_back(kept, tab, GOOD)
-    assert kept.browser is launcher.browsers[1]
+        pooled, tab = await pool.take()
+        pool.give_back(pooled, tab, GOOD)
+    assert pooled.browser is launcher.browsers[1]
     assert len(launcher.browsers) == 2
 
 
 async def test_a_successor_that_does_not_start_disturbs_nobody() -> None:
-    keeper = make(launcher := FakeLauncher(), targets=20)
+    pool = make(launcher := FakeLauncher(), targets=20)
     for number in range(19):
         if number == 5:
             launcher.fault = CrashedError("it did not start")
-        keeper.give_back(*await keeper.take(), GOOD)
+        pool.give_back(*await pool.take(), GOOD)
         await asyncio.sleep(0)
     launcher.fault = None
-    await keeper.take()
-    await keeper.take()
+    await pool.take()
+    await pool.take()
     assert len(launcher.browsers) == 2
 
 
@@ -158,23 +158,23 @@ async def test_a_browser_that_has_grown_is_replaced() -> None:
     looked = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def weigh(_: int) -> int:
+    def measure(_: int) -> int:
         loop.call_soon_threadsafe(looked.set)
         return weight
 
-    keeper = make(launcher := FakeLauncher(), weigh=weigh)
-    keeper.give_back(*await keeper.take(), GOOD)
+    pool = make(launcher := FakeLauncher(), measure=measure)
+    pool.give_back(*await pool.take(), GOOD)
     await looked.wait()
     weight = 6001
     for _ in range(9):
-        keeper.give_back(*await keeper.take(), GOOD)
-    await keeper.close()
+        pool.give_back(*await pool.take(), GOOD)
+    await pool.close()
     assert launcher.browsers[0].ended
     weight = 0
     launcher.browsers.clear()
-    keeper.give_back(*await keeper.take(), GOOD)
+    pool.give_back(*await pool.take(), GOOD)
     for _ in range(30):
-        keeper.give_back(*await keeper.take(), GOOD)
+        pool.give_back(*await pool.take(), GOOD)
     assert len(launcher.browsers) == 1
 
 
@@ -183,93 +183,93 @@ async def test_growth_retires_while_others_serve_on() -> None:
     retired = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def weigh(_: int) -> int:
+    def measure(_: int) -> int:
         weight = next(weights)
         if weight > 6000:
             loop.call_soon_threadsafe(loop.call_later, 0, retired.set)
         return weight
 
-    keeper = make(launcher := FakeLauncher(), weigh=weigh)
+    pool = make(launcher := FakeLauncher(), measure=measure)
     for _ in range(10):
-        keeper.give_back(*await keeper.take(), GOOD)
-        while keeper._beside:
-            await asyncio.gather(*keeper._beside)
+        pool.give_back(*await pool.take(), GOOD)
+        while pool._background:
+            await asyncio.gather(*pool._background)
     await retired.wait()
-    await keeper.take()
+    await pool.take()
     assert [browser.ended for browser in launcher.browsers] == [True, False]
 
 
 async def test_a_broken_page_retires_its_browser_but_not_the_pages_beside_it() -> None:
-    keeper = make(launcher := FakeLauncher())
-    broken, beside = await keeper.take(), await keeper.take()
-    keeper.give_back(*broken, BROKEN)
+    pool = make(launcher := FakeLauncher())
+    broken, beside = await pool.take(), await pool.take()
+    pool.give_back(*broken, BROKEN)
     await asyncio.sleep(0)
     assert not launcher.browsers[0].ended
-    await keeper.take()
+    await pool.take()
     assert len(launcher.browsers) == 2
-    keeper.give_back(*beside, GOOD)
+    pool.give_back(*beside, GOOD)
     await asyncio.sleep(0)
     assert launcher.browsers[0].ended
 
 
 async def test_a_doubtful_or_worn_tab_is_closed_and_not_used_again() -> None:
-    keeper = make(launcher := FakeLauncher())
-    kept, tab = await keeper.take()
-    keeper.give_back(kept, tab, DOUBTFUL)
-    _, fresh = await keeper.take(fresh=True)
-    keeper.give_back(kept, fresh, GOOD)
-    assert (await keeper.take())[1] not in (tab, fresh)
-    await keeper.close()
+    pool = make(launcher := FakeLauncher())
+    pooled, tab = await pool.take()
+    pool.give_back(pooled, tab, DOUBTFUL)
+    _, fresh = await pool.take(fresh=True)
+    pool.give_back(pooled, fresh, GOOD)
+    assert (await pool.take())[1] not in (tab, fresh)
+    await pool.close()
     assert isinstance(tab, FakeTab)
     assert tab.closed.is_set()
     assert len(launcher.browsers) == 1
 
 
 async def test_a_tab_that_cannot_be_closed_retires_its_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "_TAB_SECONDS", 0.0)
-    keeper = make(launcher := FakeLauncher())
-    # With no time at all a tab can still be made: making it waits for nothing.
-    kept, tab = await keeper.take()
+    monkeypatch.setattr(pool_module, "_TAB_SECONDS", 0.0)
+    pool = make(launcher := FakeLauncher())
+    # A time limit of 0 still allows a fake tab: making it does not wait.
+    pooled, tab = await pool.take()
     assert isinstance(tab, FakeTab)
     tab.hangs = True
-    keeper.give_back(kept, tab, DOUBTFUL)
-    await asyncio.gather(*keeper._beside)
-    while keeper._beside:
-        await asyncio.gather(*keeper._beside)
+    pool.give_back(pooled, tab, DOUBTFUL)
+    await asyncio.gather(*pool._background)
+    while pool._background:
+        await asyncio.gather(*pool._background)
     assert launcher.browsers[0].ended
 
 
 async def test_a_browser_with_room_for_one_serves_one() -> None:
-    keeper = make(launcher := FakeLauncher(room=1))
-    first = await keeper.take()
-    await keeper.take()
+    pool = make(launcher := FakeLauncher(max_tabs=1))
+    first = await pool.take()
+    await pool.take()
     assert len(launcher.browsers) == 2
-    keeper.give_back(*first, GOOD)
-    await keeper.take()
+    pool.give_back(*first, GOOD)
+    await pool.take()
     assert len(launcher.browsers) == 2
 
 
 async def test_a_browser_that_gives_no_tab_is_replaced_once_and_then_it_is_an_error() -> None:
-    keeper = make(launcher := FakeLauncher())
-    keeper.give_back(*await keeper.take(fresh=True), GOOD)
+    pool = make(launcher := FakeLauncher())
+    pool.give_back(*await pool.take(fresh=True), GOOD)
     launcher.browsers[0].gives_tabs = False
-    await keeper.take()
+    await pool.take()
     assert len(launcher.browsers) == 2
 
 
 async def test_a_start_that_fails_is_told_to_all_who_wait_and_tried_again_by_the_next() -> None:
-    keeper = make(launcher := FakeLauncher())
+    pool = make(launcher := FakeLauncher())
     launcher.fault = CrashedError("it did not start")
-    told = await asyncio.gather(keeper.take(), keeper.take(), return_exceptions=True)
+    told = await asyncio.gather(pool.take(), pool.take(), return_exceptions=True)
     assert [str(each) for each in told] == ["it did not start"] * 2
     launcher.fault = None
-    await keeper.take()
+    await pool.take()
 
 
 async def test_who_stops_waiting_does_not_stop_the_start() -> None:
-    keeper = make(launcher := FakeLauncher())
+    pool = make(launcher := FakeLauncher())
     launcher.gate.clear()
-    leaving, staying = asyncio.create_task(keeper.take()), asyncio.create_task(keeper.take())
+    leaving, staying = asyncio.create_task(pool.take()), asyncio.create_task(pool.take())
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
@@ -279,36 +279,36 @@ async def test_who_stops_waiting_does_not_stop_the_start() -> None:
 
 
 async def test_a_tab_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper_module, "_IDLE_SECONDS", 0.0)
-    keeper = make(launcher := FakeLauncher())
-    kept, tab = await keeper.take()
-    keeper.give_back(kept, tab, GOOD)
+    monkeypatch.setattr(pool_module, "_IDLE_SECONDS", 0.0)
+    pool = make(launcher := FakeLauncher())
+    pooled, tab = await pool.take()
+    pool.give_back(pooled, tab, GOOD)
     assert isinstance(tab, FakeTab)
     await tab.closed.wait()
-    assert (await keeper.take())[1] is not tab
+    assert (await pool.take())[1] is not tab
     assert len(launcher.browsers) == 1
 
 
 async def test_browsers_that_are_retired_finish_their_pages_and_give_no_more() -> None:
     launcher = FakeLauncher()
-    keeper = BrowserPool(launcher, targets=100, growth=10**9)
-    kept, tab = await keeper.take()
-    keeper.retire("the proxies have changed")
-    other, later = await keeper.take()
-    assert other is not kept
+    pool = BrowserPool(launcher, targets=100, growth=10**9)
+    pooled, tab = await pool.take()
+    pool.retire("the proxies have changed")
+    other, later = await pool.take()
+    assert other is not pooled
     assert [browser.ended for browser in launcher.browsers] == [False, False]
-    keeper.give_back(kept, tab, GOOD)
+    pool.give_back(pooled, tab, GOOD)
     await asyncio.sleep(0)
     assert [browser.ended for browser in launcher.browsers] == [True, False]
-    keeper.give_back(other, later, GOOD)
-    await keeper.close()
+    pool.give_back(other, later, GOOD)
+    await pool.close()
 
 
 async def test_closing_ends_everything_and_a_later_page_begins_anew() -> None:
-    keeper = make(launcher := FakeLauncher())
-    await keeper.take()
-    await keeper.close()
+    pool = make(launcher := FakeLauncher())
+    await pool.take()
+    await pool.close()
     assert launcher.browsers[0].ended
     assert launcher.closed
-    await keeper.take()
+    await pool.take()
     assert len(launcher.browsers) == 2

@@ -1,4 +1,4 @@
-"""Which browser is found, and what is said where there is none."""
+"""The search for a browser, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from longshore.errors import CrashedError
 from longshore.scrape.browser import BrowserMissingError, Browsers, find_browser
 from longshore.scrape.browser.find_browser import find_chromedriver
 
+MODULE = sys.modules[find_browser.__module__]
+"""The package exports the function under the name of its module, so an import would find the function."""
+
 
 @pytest.fixture
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -20,7 +23,7 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", str(tmp_path / "playwright"))
     monkeypatch.setenv("SE_CACHE_PATH", str(tmp_path / "selenium"))
-    monkeypatch.setattr("longshore.scrape.browser.find_browser._PLACES", {})
+    monkeypatch.setattr(MODULE, "_PLACES", {})
     return tmp_path
 
 
@@ -57,7 +60,7 @@ def test_a_named_browser_is_used_and_nothing_else(bare_machine: Path) -> None:
     program(bare_machine / "bin" / "chromium")
     named = program(bare_machine / "mine")
     assert find_browser(named).path == named
-    with pytest.raises(BrowserMissingError, match="The browser nowhere is not there, or is no program"):
+    with pytest.raises(BrowserMissingError, match="The browser nowhere does not exist or is no program"):
         find_browser("nowhere")
 
 
@@ -72,7 +75,7 @@ async def test_a_library_that_is_not_installed_is_one_message_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, kind: Literal["playwright", "selenium"]
 ) -> None:
     monkeypatch.setitem(sys.modules, kind, None)
-    monkeypatch.setattr("longshore.scrape.browser.find_browser.find_spec", lambda _: None)
+    monkeypatch.setattr(MODULE, "find_spec", lambda _: None)
     browsers = Browsers(kind)
     with pytest.raises(
         BrowserMissingError, match=rf"needs {kind}, which is not installed. Fix: pip install '.\[browser"

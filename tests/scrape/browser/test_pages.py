@@ -1,4 +1,4 @@
-"""What a page does, the same with both drivers; and the face for plain handlers."""
+"""The calls of a page, with both drivers, through the interface for plain handlers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_site_that_does_not_answer_is_named(browsers: SyncBrowsers) -> None:
     "url", ["file:///etc/hostname", " FILE:///etc/hostname", "fi\tle:///etc/hostname", "view-source:file:///"]
 )
 def test_files_of_this_machine_are_not_opened(browsers: SyncBrowsers, url: str) -> None:
-    with browsers.page() as page, pytest.raises(ValidationError, match="a file of this machine"):
+    with browsers.page() as page, pytest.raises(ValidationError, match="is a local file"):
         page.open(url)
 
 
@@ -94,7 +94,7 @@ def test_a_popup_is_not_left_behind(browsers: SyncBrowsers, site: Site, kind: st
             page.open(f"{site.url}/popup")
     with browsers.page() as page:
         page.open(f"{site.url}/plain")
-        # The one before is closed beside, and may not be gone yet; those before it are.
+        # The previous tab is closed in the background and may still exist; earlier ones do not.
         assert page.do(windows) <= 2
 
 

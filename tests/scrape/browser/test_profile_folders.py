@@ -1,4 +1,4 @@
-"""What killed processes left behind is removed, and nothing else."""
+"""The folders of killed processes are removed, and no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from longshore.scrape.browser.profile_folders import new_folder, remove_folder
 
 NOBODY = 2**22 + 1
-"""No process has this number: it is above the highest there can be."""
+"""No process has this id: it is above the highest possible one."""
 
 
 def test_old_folders_of_the_dead_are_removed_when_a_new_one_is_made(

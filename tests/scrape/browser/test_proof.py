@@ -1,4 +1,4 @@
-"""Many pages by two workers, with browsers replaced on the way: no process is left, and memory stays flat."""
+"""Many pages by two workers with replaced browsers: no process is left over, and memory stays flat."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def test_300_pages_by_two_workers_leave_no_process_and_weigh_no_more_at_the_end(
             assert last < first * 1.15 + 10 * MEGABYTE, worker["weights"]
     for weights in (worker["weights"] for worker in told):
         print(kind, [{part: round(weight / MEGABYTE) for part, weight in each.items()} for each in weights])
-    # Process numbers come round again, but not all of them within a minute.
+    # Process ids are reused, but not all of them within a minute.
     numbers = {number for worker in told for number in worker["seen"]}
     wait_until(lambda: not numbers & browsers_running())

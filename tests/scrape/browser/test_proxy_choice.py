@@ -1,4 +1,4 @@
-"""Browsers by way of a pool of proxies: one that is banned, or not there, is left with the next page (B4, B9, A17)."""
+"""Browsers behind a pool of proxies: the next page avoids a proxy that is banned or unreachable (B4, B9, A17)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Make = Callable[..., Browsers]
 
 
 class Site(AnySite):
-    """Counts pages, and not the pictures that browsers ask for by themselves."""
+    """A site that counts pages, without the icons that browsers request by themselves."""
 
     async def _answer(self, request: web.Request) -> web.Response:
         if request.path == "/favicon.ico":
@@ -57,7 +57,7 @@ async def test_a_browser_whose_proxy_is_banned_goes_through_another_with_the_nex
     async with Site(allowed=3).running() as site, Site().running() as elsewhere:
         for path in ("one", "two", "three"):
             assert await opened(browsers, f"{site.url}/{path}") == 200
-        # As long as it serves it stays the same.
+        # The browser keeps the proxy while it serves.
         (first,) = site.seen
         assert len(browsers.pids) == 1
         assert await opened(browsers, f"{site.url}/four") == 403
@@ -66,11 +66,11 @@ async def test_a_browser_whose_proxy_is_banned_goes_through_another_with_the_nex
         assert "127.0.0.1" not in site.seen
         resting = {each.proxy for each in pool.standings() for trouble in each.troubles if trouble.state == "resting"}
         assert resting == {str(server.proxy) for server in servers if server.source == first}
-        # Banned by one site, a proxy serves the others; and one that serves is kept.
+        # A proxy banned by one site serves the others, and a proxy that serves is kept.
         assert await opened(browsers, f"{elsewhere.url}/page") == 200
         assert set(elsewhere.seen) == {second}
 
-        # Where all are banned the job comes back later, and nothing goes out without.
+        # If all are banned, the job returns later, and no request is sent without a proxy.
         for _ in range(20):
             try:
                 await opened(browsers.attempt(ends_at=0.0), f"{site.url}/five")
@@ -120,17 +120,17 @@ async def test_one_page_keeps_its_proxy_while_others_move_on(make_browsers: Make
 async def test_a_proxy_that_moves_is_followed_with_the_next_page(
     make_browsers: Make, servers: list[ProxyServer], kind: str
 ) -> None:
-    """As that of a Tor does when it had to be started again."""
-    ways = [server.proxy.url for server in servers]
+    """The proxy of a Tor changes when Tor is started again."""
+    proxies = [server.proxy.url for server in servers]
 
-    async def way() -> str:
-        return ways[0]
+    async def current_proxy() -> str:
+        return proxies[0]
 
-    browsers = make_browsers(kind, way=way)
+    browsers = make_browsers(kind, current_proxy=current_proxy)
     async with Site().running() as site:
         assert await opened(browsers, f"{site.url}/one") == 200
         assert await opened(browsers, f"{site.url}/two") == 200
         assert list(site.seen) == ["127.0.1.1"]
-        del ways[0]
+        del proxies[0]
         assert await opened(browsers, f"{site.url}/three") == 200
         assert list(site.seen) == ["127.0.1.1", "127.0.1.2"]

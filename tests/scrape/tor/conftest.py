@@ -1,4 +1,4 @@
-"""A private Tor network for the session, and a site that says where its visitors come from."""
+"""A private Tor network for the session, and a site that answers with the visitor's address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Visit = Callable[[str], Awaitable[str]]
 
 
 def _needs_tor() -> None:
-    """Where there is no Tor the tests are skipped on a laptop, and fail in CI."""
+    """Without Tor the tests are skipped on a laptop and fail in CI."""
     with needed():
         find_programs()
 
@@ -52,7 +52,7 @@ async def tor(network: TorNetwork, tmp_path: Path) -> AsyncIterator[Tor]:
 
 @pytest.fixture
 async def site() -> AsyncIterator[str]:
-    """The URL of a site that answers with the address it is visited from."""
+    """The URL of a site that answers with the visitor's address."""
 
     async def tell(request: web.Request) -> web.Response:
         return web.Response(text=request.remote)
@@ -69,7 +69,7 @@ async def site() -> AsyncIterator[str]:
 
 @pytest.fixture
 def visit(site: str) -> Visit:
-    """Visits the site through a proxy, by a connection of its own, and returns the address the site saw."""
+    """Visit the site through a proxy over a new connection, and return the address the site saw."""
 
     async def through(proxy: str) -> str:
         connector = connector_for(Proxy(proxy))

@@ -1,4 +1,4 @@
-"""The control port: who may speak there, what is asked, and what comes of it when it is not a Tor that answers."""
+"""The control port: authentication, commands, and servers that are not Tor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PASSWORD = 'ebb "and" \\flow'
 
 @pytest.fixture(scope="module")
 def guarded(program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
-    """A Tor without a network, which lets in who knows its password or its cookie: its control port and its cookie."""
+    """Start a Tor without a network that accepts a password or a cookie; yield its control port and cookie."""
     folder = tmp_path_factory.mktemp("guarded")
     told = subprocess.run([program, "--hash-password", PASSWORD], capture_output=True, text=True, check=True)
     options = {
@@ -43,7 +43,7 @@ Impostor = Callable[[bytes], Awaitable[int]]
 
 @pytest.fixture
 async def impostor() -> AsyncIterator[Impostor]:
-    """Starts a server that says one thing to whoever says something, and hangs up; returns its port."""
+    """Start a server that sends one reply to any input and closes the connection; return its port."""
     servers = []
 
     async def start(answer: bytes) -> int:
@@ -158,7 +158,7 @@ def test_what_is_in_the_way_of_a_start_is_read() -> None:
 
 
 async def test_progress_never_goes_back() -> None:
-    """Steps that were made before we asked how far it is come as events after the answer."""
+    """Events of steps before the query arrive after its reply."""
 
     def step(percent: int) -> bytes:
         return f'NOTICE BOOTSTRAP PROGRESS={percent} TAG=x SUMMARY="s"\r\n'.encode()

@@ -1,4 +1,4 @@
-"""Identities: sessions that a site cannot tell are one visitor."""
+"""Identities: a site cannot link two sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.services.tor import EXITS, TorNetwork
 
 from longshore.scrape.proxies.connection import connector_for
 from longshore.scrape.proxies.proxy_file import Proxy
-from longshore.scrape.tor import Endpoint, SyncTor, Tor
+from longshore.scrape.tor import Tor
 from longshore.scrape.tor.control import TorControl
 from longshore.scrape.tor.identity import Identities
 
@@ -70,7 +70,7 @@ async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
             assert worker.stdout is not None
             told.append(msgspec.json.decode(await worker.stdout.readline(), type=Told))
     finally:
-        # Not before: both are up while they tell their ports and folders. A line on its input lets a worker end.
+        # Only now: both must run while they report their ports and folders. A line on its input ends a worker.
         for worker in workers:
             await worker.communicate(b"\n")
     assert [worker.returncode for worker in workers] == [0, 0]
@@ -83,12 +83,12 @@ async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
 
 
 async def circuit(tor: Tor, proxy: str, site: str) -> str:
-    """Visit the site through a proxy, and say which circuit of this Tor that took."""
+    """Visit the site through a proxy and return the circuit that was used."""
     endpoint = await tor.start()
     async with aiohttp.ClientSession(connector=connector_for(Proxy(proxy))) as session:
         async with session.get(site) as answer:
             assert await answer.text() in EXITS
-        # The connection is kept, so its stream is there to be looked at.
+        # The connection stays open, so its stream can be inspected.
         async with await TorControl.open(endpoint.host, endpoint.control_port, cookie=Path(endpoint.cookie)) as control:
             status = await control.ask_for("stream-status")
     _, state, circuit, target = status.split()
@@ -116,7 +116,7 @@ async def test_what_cannot_log_in_gets_new_identities_as_often_as_tor_allows(tor
     assert urlsplit(plain).username is None
     circuits = [await circuit(tor, plain, site), await circuit(tor, plain, site)]
     assert circuits[0] == circuits[1]
-    # The second new identity comes within ten seconds of the first, and so has to wait for its turn.
+    # The second new identity follows within ten seconds of the first, so it has to wait.
     for _ in range(2):
         await tor.new_identity()
         circuits.append(await circuit(tor, plain, site))
@@ -131,30 +131,8 @@ async def test_many_who_want_a_new_identity_at_once_share_one(tor: Tor, site: st
     assert await circuit(tor, plain, site) != before
 
 
-async def test_a_plain_handler_gets_new_identities_too(tor: Tor, site: str) -> None:
-    sync = SyncTor(await tor.start())
-    one, other = sync.proxy("one"), sync.proxy("other")
-    sync.new_identity("one")
-    assert sync.proxy("one") != one
-    assert sync.proxy("other") == other
-    before = await circuit(tor, sync.plain_proxy(), site)
-    # Called where an event loop runs, as a plain handler that starts one of its own may do.
-    sync.new_identity()
-    assert await circuit(tor, sync.plain_proxy(), site) != before
-    assert sync.proxy("other") != other
-
-
 async def test_a_new_identity_needs_no_tor_that_runs(tmp_path: Path) -> None:
     await Tor(tmp_path, program="no-such-tor").new_identity()
-
-
-def test_sessions_keep_their_logins_when_tor_is_started_again() -> None:
-    sync = SyncTor(Endpoint("127.0.0.1", 1, 2, "cookie"))
-    before = urlsplit(sync.proxy("one"))
-    sync.endpoint = Endpoint("127.0.0.1", 3, 4, "cookie")
-    after = urlsplit(sync.proxy("one"))
-    assert (before.username, before.password) == (after.username, after.password)
-    assert after.port == 3
 
 
 def test_two_processes_never_share_an_identity() -> None:

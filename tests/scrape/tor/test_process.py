@@ -1,4 +1,4 @@
-"""One Tor a worker: it starts when needed, waits until it works, and ends with its worker."""
+"""One Tor per worker: it starts at the first use, waits until it is connected, and ends with its worker."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.scrape.tor.conftest import Visit
 from tests.services.tor import EXITS, TorNetwork, lives
 from tests.waiting import wait_until
 
-from longshore.scrape.tor import Bootstrap, SyncTor, Tor, TorError, TorMissingError
+from longshore.scrape.tor import Bootstrap, Tor, TorError, TorMissingError
 from longshore.scrape.tor import process as process_module
 from longshore.scrape.tor.data_dir import TorDataDir
 
 
 def children() -> list[int]:
-    """The Tors that this process has started."""
+    """Return the Tor processes that this process started."""
     return [child.pid for child in psutil.Process().children() if lives(child.pid) and child.name() == "tor"]
 
 
@@ -135,7 +135,7 @@ asyncio.run(main())
 
 @contextlib.contextmanager
 def worker_with_tor(folder: Path, torrc: str) -> Iterator[tuple[subprocess.Popen[str], psutil.Process]]:
-    """A worker in a process of its own, and its Tor, which is ready. The worker is killed at the end, if not before."""
+    """Run a worker in another process with a ready Tor. The worker is killed at the end at the latest."""
     command = [sys.executable, "-c", WORKER, str(folder), torrc]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
         try:
@@ -187,7 +187,7 @@ async def test_what_tor_says_is_wrong_with_its_configuration_is_passed_on(progra
     torrc.write_text("NoSuchOption 1\n")
     with pytest.raises(TorError, match="Unknown option 'NoSuchOption'"):
         await Tor(tmp_path / "tor", torrc=torrc).start()
-    with pytest.raises(TorError, match=r"There is no file .*elsewhere"):
+    with pytest.raises(TorError, match=r"elsewhere, does not exist"):
         await Tor(tmp_path / "tor", torrc=tmp_path / "elsewhere").start()
     assert not children()
 
@@ -205,9 +205,3 @@ async def test_a_tor_that_gets_no_further_says_how_far_it_got(program: str, tmp_
     with pytest.raises(TorError, match=r"Tor got to \d+ % \(.+\) and no further within 1 s.*internet.*log"):
         await tor.start()
     assert not children()
-
-
-async def test_plain_handlers_use_the_tor_of_their_worker(tor: Tor, visit: Visit) -> None:
-    sync = SyncTor(await tor.start())
-    assert await visit(sync.proxy("one")) in EXITS
-    assert await visit(sync.plain_proxy()) in EXITS

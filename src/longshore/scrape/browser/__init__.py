@@ -1,8 +1,8 @@
-"""Browsers: pages that need one, opened, read and pictured by Playwright or Selenium, behind one small interface."""
+"""Browser pages for handlers: Playwright or Selenium opens, reads and photographs them, behind one small interface."""
 
 from __future__ import annotations
 
-from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
+from longshore.scrape.browser.browsers import AttemptBrowsers, BrowserOptions, Browsers
 from longshore.scrape.browser.command_line import BLOCKABLE
 from longshore.scrape.browser.driver import Opened
 from longshore.scrape.browser.find_browser import BrowserMissingError, FoundBrowser, find_browser
@@ -14,6 +14,7 @@ __all__ = [
     "BLOCKABLE",
     "AttemptBrowsers",
     "BrowserMissingError",
+    "BrowserOptions",
     "BrowserPage",
     "Browsers",
     "FoundBrowser",

@@ -1,7 +1,7 @@
-"""Blocks types of resources in a browser whose driver cannot: over the browser's own debugging connection.
+"""Block resource types over the browser's debugging connection, for a driver that cannot block them itself.
 
-Each page, and each frame from another site, is made to wait at its start until its requests of these types are ours to
-refuse. All other requests are not touched.
+The browser holds each new page, and each frame from another site, until we intercept its requests of these types.
+Requests of other types are not intercepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ATTACH = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
 
 
 class Blocker:
-    """Refuses requests for as long as the browser runs."""
+    """A debugging connection that refuses requests of certain types while the browser runs."""
 
     def __init__(
         self, session: aiohttp.ClientSession, socket: aiohttp.ClientWebSocketResponse, types: list[str]
@@ -27,14 +27,14 @@ class Blocker:
         self._session = session
         self._socket = socket
         self._patterns = [{"resourceType": name} for name in types]
-        self._numbers = 0
+        self._last_id = 0
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._arming: set[asyncio.Task[None]] = set()
+        self._enabling: set[asyncio.Task[None]] = set()
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
     async def start(cls, address: str, types: list[str]) -> Blocker:
-        """Connect to the browser that listens at `address`, and block from now on."""
+        """Connect to the browser that listens at `address` and return when blocking is on."""
         import aiohttp
 
         session = aiohttp.ClientSession()
@@ -47,45 +47,45 @@ class Blocker:
             raise
         blocker = cls(session, socket, types)
         try:
-            # Answered after the pages there are have been announced.
+            # The browser announces the existing pages before it answers this command.
             await blocker._ask("Target.setAutoAttach", _ATTACH)
-            await asyncio.gather(*blocker._arming)
+            await asyncio.gather(*blocker._enabling)
         except BaseException:
             await blocker.close()
             raise
         return blocker
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._reading.cancel()
-        await asyncio.gather(self._reading, *self._arming, return_exceptions=True)
+        await asyncio.gather(self._reading, *self._enabling, return_exceptions=True)
         await self._socket.close()
         await self._session.close()
 
     async def _read(self) -> None:
         try:
             async for message in self._socket:
-                await self._hear(msgspec.json.decode(message.data))
+                await self._handle(msgspec.json.decode(message.data))
         finally:
             for future in self._waiting.values():
                 future.cancel()
 
-    async def _hear(self, said: dict[str, Any]) -> None:
-        if (future := self._waiting.pop(said.get("id", 0), None)) is not None:
+    async def _handle(self, message: dict[str, Any]) -> None:
+        if (future := self._waiting.pop(message.get("id", 0), None)) is not None:
             if not future.done():
-                future.set_result(said.get("result"))
-        elif said.get("method") == "Target.attachedToTarget":
-            task = asyncio.create_task(self._arm(said["params"]["sessionId"]))
-            self._arming.add(task)
-            task.add_done_callback(self._arming.discard)
-        elif said.get("method") == "Fetch.requestPaused":
-            refusal = {"requestId": said["params"]["requestId"], "errorReason": "BlockedByClient"}
-            await self._send("Fetch.failRequest", refusal, said["sessionId"])
+                future.set_result(message.get("result"))
+        elif message.get("method") == "Target.attachedToTarget":
+            task = asyncio.create_task(self._enable_blocking(message["params"]["sessionId"]))
+            self._enabling.add(task)
+            task.add_done_callback(self._enabling.discard)
+        elif message.get("method") == "Fetch.requestPaused":
+            refusal = {"requestId": message["params"]["requestId"], "errorReason": "BlockedByClient"}
+            await self._send("Fetch.failRequest", refusal, message["sessionId"])
 
-    async def _arm(self, session: str) -> None:
-        # A target that is gone again answers nothing more, and nothing is lost with it.
+    async def _enable_blocking(self, session: str) -> None:
+        # A target that closed in the meantime never answers; there is nothing left to block in it.
         with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-            # Frames from other sites are targets of their own, below their page.
+            # A frame from another site is a target of its own, below the target of its page.
             await self._ask("Target.setAutoAttach", _ATTACH, session)
             await self._ask("Fetch.enable", {"patterns": self._patterns}, session)
             await self._ask("Runtime.runIfWaitingForDebugger", {}, session)
@@ -102,8 +102,8 @@ class Blocker:
         session: str | None = None,
         future: asyncio.Future[Any] | None = None,
     ) -> None:
-        self._numbers += 1
+        self._last_id += 1
         if future is not None:
-            self._waiting[self._numbers] = future
-        said = {"id": self._numbers, "method": method, "params": parameters}
-        await self._socket.send_str(msgspec.json.encode(said | ({"sessionId": session} if session else {})).decode())
+            self._waiting[self._last_id] = future
+        message = {"id": self._last_id, "method": method, "params": parameters}
+        await self._socket.send_str(msgspec.json.encode(message | ({"sessionId": session} if session else {})).decode())

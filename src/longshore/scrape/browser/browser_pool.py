@@ -1,7 +1,8 @@
-"""The keeper: which browser a page comes from, and when a browser has served long enough.
+"""The browser pool: it decides which browser a page comes from and when a browser is replaced.
 
-A browser that has served its targets, has grown, or broke is retired: it gives no more pages, the next one comes from a
-new browser, and it is ended as soon as the pages still in use are given back. So a slow page holds up nobody.
+The pool retires a browser that has opened its number of pages, whose memory has grown too much, or that broke. A
+retired browser gives out no more tabs: the next page comes from a new browser, and the retired one ends when its last
+tab in use is given back. So a slow page delays no other page.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from longshore.errors import CrashedError, WorkerError
 from longshore.scrape.browser.driver import Browser, Launcher, Tab
 from longshore.scrape.browser.processes import memory_of
 
-_AHEAD = 10
-"""So many targets before a browser is replaced its successor is started, so that nobody waits for it."""
-_WEIGH_EVERY = 10
-"""Targets between two looks at a browser's memory: a look costs some milliseconds."""
+_SUCCESSOR_AHEAD = 10
+"""A browser's successor is started this many pages before the browser is replaced, so that no page waits for it."""
+_MEASURE_EVERY = 10
+"""Pages between two measurements of a browser's memory: each takes some milliseconds."""
 _IDLE_SECONDS = 5.0
-"""How long a tab that nobody uses stays open: what runs in it would go on, for nobody."""
+"""How long an unused tab stays open: the scripts of its last page keep running in it."""
 _TAB_SECONDS = 10.0
-"""How long a browser may take to open or close a tab. One that needs longer hangs."""
+"""How long a browser may take to open or close a tab. A browser that takes longer counts as hanging."""
 
 log = structlog.get_logger()
 
 
 class Condition(Enum):
-    """How a tab is when it is given back."""
+    """The condition of a tab when it is given back."""
 
     GOOD = "may be used again"
-    DOUBTFUL = "something may still be going on in it: it is closed"
+    DOUBTFUL = "something may still run in it: the tab is closed"
     BROKEN = "it crashed or hangs: its browser is retired"
 
 
 class PooledBrowser:
-    """A browser and what is known of it."""
+    """A browser in the pool, with its idle tabs and counters."""
 
     def __init__(self, browser: Browser, proxy: str | None) -> None:
         self.browser = browser
@@ -45,13 +46,13 @@ class PooledBrowser:
         self.idle: dict[Tab, asyncio.TimerHandle] = {}
         self.in_use = 0
         self.served = 0
-        self.weight: int | None = None
-        """Bytes in memory after its first target."""
+        self.memory: int | None = None
+        """Its memory in bytes after its first page."""
         self.retired: str | None = None
-        """Why it gives no more pages."""
+        """Why it gives out no more tabs; None while it does."""
 
     def idle_tab(self) -> Tab | None:
-        """The tab that was last given back, to be used again."""
+        """Remove and return the tab that was given back last; None if there is no idle tab."""
         if not self.idle:
             return None
         tab, timer = self.idle.popitem()
@@ -60,184 +61,184 @@ class PooledBrowser:
 
 
 class BrowserPool:
-    """Keeps the browsers of one process."""
+    """The browsers of one process."""
 
     def __init__(
-        self, launcher: Launcher, *, targets: int, growth: int, weigh: Callable[[int], int] = memory_of
+        self, launcher: Launcher, *, targets: int, growth: int, measure: Callable[[int], int] = memory_of
     ) -> None:
         self._launcher = launcher
         self._targets = targets
         self._growth = growth
-        self._weigh = weigh
-        self._kept: list[PooledBrowser] = []
+        self._measure = measure
+        self._pooled: list[PooledBrowser] = []
         self._starting: asyncio.Task[None] | None = None
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
 
     @property
     def pids(self) -> list[int]:
-        """The first process of each browser that runs."""
-        return [kept.browser.pid for kept in self._kept]
+        """The root process id of each running browser."""
+        return [pooled.browser.pid for pooled in self._pooled]
 
     async def take(self, *, fresh: bool = False, proxy: str | None = None) -> tuple[PooledBrowser, Tab]:
-        """A tab, in a browser that has room for it and goes through the proxy; one is started where there is none.
+        """Return a tab of a browser that goes through `proxy`, and start a browser if none has a free tab.
 
-        Give it back.
+        The caller must give the tab back.
         """
         for last in (False, True):
-            kept = await self._with_room(proxy)
-            kept.in_use += 1
-            kept.served += 1
-            tab = None if fresh else kept.idle_tab()
-            if kept.served == self._targets - _AHEAD and self._targets >= 2 * _AHEAD:
-                self._prepare_successor(kept)
-            if kept.served >= self._targets:
-                self._retire(kept, f"it has served {kept.served} targets")
+            pooled = await self._available(proxy)
+            pooled.in_use += 1
+            pooled.served += 1
+            tab = None if fresh else pooled.idle_tab()
+            if pooled.served == self._targets - _SUCCESSOR_AHEAD and self._targets >= 2 * _SUCCESSOR_AHEAD:
+                self._prepare_successor(pooled)
+            if pooled.served >= self._targets:
+                self._retire(pooled, f"it has opened {pooled.served} pages")
             try:
-                return kept, tab or await self._new_tab(kept, fresh=fresh)
+                return pooled, tab or await self._new_tab(pooled, fresh=fresh)
             except BaseException as error:
-                self._retire(kept, "it gives no tab")
-                self._left(kept)
-                # It died since it was last used: nobody's failure, unless it happens twice.
+                self._retire(pooled, "it opened no tab")
+                self._release(pooled)
+                # The browser died since its last use. The job is not to blame, so try once more with another browser.
                 if last or not isinstance(error, WorkerError):
                     raise
         raise AssertionError
 
-    def give_back(self, kept: PooledBrowser, tab: Tab, condition: Condition) -> None:
-        """The tab is not needed any more. Never waits: what takes time is done beside."""
+    def give_back(self, pooled: PooledBrowser, tab: Tab, condition: Condition) -> None:
+        """Take a tab back. Never waits: slow work runs in the background."""
         if condition is Condition.BROKEN:
-            self._retire(kept, "a page in it crashed or hung")
-        if kept.retired is None and (condition is Condition.DOUBTFUL or tab.worn):
-            self._do(self._close_tab(kept, tab))
+            self._retire(pooled, "a page in it crashed or hung")
+        if pooled.retired is None and (condition is Condition.DOUBTFUL or tab.must_close):
+            self._run_in_background(self._close_tab(pooled, tab))
             return
-        if kept.retired is None:
-            self._put_aside(kept, tab)
-            if kept.weight is None or kept.served % _WEIGH_EVERY == 0:
-                self._do(self._look(kept))
-        self._left(kept)
+        if pooled.retired is None:
+            self._keep_idle(pooled, tab)
+            if pooled.memory is None or pooled.served % _MEASURE_EVERY == 0:
+                self._run_in_background(self._check_memory(pooled))
+        self._release(pooled)
 
     def retire(self, why: str) -> None:
-        """Give no more pages of the browsers there are. Each is ended when its last page is given back."""
-        for kept in list(self._kept):
-            self._retire(kept, why)
-            self._end_if_left(kept)
+        """Retire all running browsers; each ends when its last tab is given back."""
+        for pooled in list(self._pooled):
+            self._retire(pooled, why)
+            self._end_if_unused(pooled)
 
     def retire_others(self, proxy: str | None) -> None:
-        """The same for those that go through another proxy than this."""
-        for kept in [each for each in self._kept if each.proxy != proxy]:
-            self._retire(kept, "another proxy serves in the place of its own")
-            self._end_if_left(kept)
+        """Retire the browsers that go through another proxy than `proxy`."""
+        for pooled in [each for each in self._pooled if each.proxy != proxy]:
+            self._retire(pooled, "another proxy replaced its own")
+            self._end_if_unused(pooled)
 
     async def close(self) -> None:
-        """End every browser, whether or not its pages were given back. A later page starts a new one."""
+        """End all browsers, even if some tabs were not given back. A later page starts a new browser."""
         if self._starting is not None:
             await asyncio.gather(self._starting, return_exceptions=True)
-        for kept in list(self._kept):
-            self._retire(kept, "the worker is done with it")
-            self._end(kept)
-        while self._beside:
-            # What went wrong has been noted by then.
-            await asyncio.gather(*self._beside, return_exceptions=True)
+        for pooled in list(self._pooled):
+            self._retire(pooled, "the pool was closed")
+            self._end(pooled)
+        while self._background:
+            # `_background_done` logs the errors.
+            await asyncio.gather(*self._background, return_exceptions=True)
         await self._launcher.close()
 
-    async def _with_room(self, proxy: str | None) -> PooledBrowser:
+    async def _available(self, proxy: str | None) -> PooledBrowser:
         while True:
-            for kept in list(self._kept):
-                if kept.retired is None and not kept.browser.alive:
-                    self._retire(kept, "it died")
-                    self._end_if_left(kept)
-                if kept.retired is None and kept.proxy == proxy and kept.in_use < kept.browser.room:
-                    return kept
+            for pooled in list(self._pooled):
+                if pooled.retired is None and not pooled.browser.alive:
+                    self._retire(pooled, "it died")
+                    self._end_if_unused(pooled)
+                if pooled.retired is None and pooled.proxy == proxy and pooled.in_use < pooled.browser.max_tabs:
+                    return pooled
             if self._starting is None:
                 self._starting = asyncio.create_task(self._start(proxy))
-            # Not ended with whoever waits for it: others may wait too, and half a start leaves processes behind.
+            # Shielded: other callers may wait for the same start, and a cancelled start would leave processes behind.
             await asyncio.shield(self._starting)
 
-    def _prepare_successor(self, kept: PooledBrowser) -> None:
+    def _prepare_successor(self, pooled: PooledBrowser) -> None:
         if self._starting is None and not any(
-            other is not kept
+            other is not pooled
             and other.retired is None
-            and other.proxy == kept.proxy
-            and other.in_use < other.browser.room
-            for other in self._kept
+            and other.proxy == pooled.proxy
+            and other.in_use < other.browser.max_tabs
+            for other in self._pooled
         ):
-            self._starting = asyncio.create_task(self._start(kept.proxy))
-            self._do(self._first_tab(self._starting))
+            self._starting = asyncio.create_task(self._start(pooled.proxy))
+            self._run_in_background(self._first_tab(self._starting))
 
     async def _first_tab(self, starting: asyncio.Task[None]) -> None:
         await starting
-        kept = self._kept[-1]
-        kept.in_use += 1
+        pooled = self._pooled[-1]
+        pooled.in_use += 1
         try:
-            tab = await self._new_tab(kept, fresh=False)
-            if kept.retired is None:
-                self._put_aside(kept, tab)
+            tab = await self._new_tab(pooled, fresh=False)
+            if pooled.retired is None:
+                self._keep_idle(pooled, tab)
         finally:
-            self._left(kept)
+            self._release(pooled)
 
-    def _put_aside(self, kept: PooledBrowser, tab: Tab) -> None:
-        kept.idle[tab] = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._tidy, kept, tab)
+    def _keep_idle(self, pooled: PooledBrowser, tab: Tab) -> None:
+        pooled.idle[tab] = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._close_idle, pooled, tab)
 
     async def _start(self, proxy: str | None) -> None:
         try:
-            self._kept.append(PooledBrowser(await self._launcher.start(proxy), proxy))
+            self._pooled.append(PooledBrowser(await self._launcher.start(proxy), proxy))
         finally:
             self._starting = None
 
-    async def _new_tab(self, kept: PooledBrowser, *, fresh: bool) -> Tab:
+    async def _new_tab(self, pooled: PooledBrowser, *, fresh: bool) -> Tab:
         try:
             async with asyncio.timeout(_TAB_SECONDS):
-                return await (kept.browser.new_fresh_tab() if fresh else kept.browser.new_tab())
+                return await (pooled.browser.new_fresh_tab() if fresh else pooled.browser.new_tab())
         except TimeoutError:
             raise CrashedError(f"the browser hangs: it opened no tab within {_TAB_SECONDS:g} s") from None
 
-    async def _close_tab(self, kept: PooledBrowser, tab: Tab) -> None:
+    async def _close_tab(self, pooled: PooledBrowser, tab: Tab) -> None:
         try:
             async with asyncio.timeout(_TAB_SECONDS):
                 await tab.close()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is noted, and ends with the browser
-            self._retire(kept, f"a tab of it cannot be closed ({type(error).__name__})")
+        except Exception as error:  # noqa: BLE001  any error is logged as the reason and ends with the browser
+            self._retire(pooled, f"one of its tabs could not be closed ({type(error).__name__})")
         finally:
-            self._left(kept)
+            self._release(pooled)
 
-    def _tidy(self, kept: PooledBrowser, tab: Tab) -> None:
-        if kept.retired is None and kept.idle.pop(tab, None) is not None:
-            kept.in_use += 1
-            self._do(self._close_tab(kept, tab))
+    def _close_idle(self, pooled: PooledBrowser, tab: Tab) -> None:
+        if pooled.retired is None and pooled.idle.pop(tab, None) is not None:
+            pooled.in_use += 1
+            self._run_in_background(self._close_tab(pooled, tab))
 
-    async def _look(self, kept: PooledBrowser) -> None:
-        weight = await asyncio.to_thread(self._weigh, kept.browser.pid)
-        if kept.weight is None:
-            kept.weight = weight
-        elif weight - kept.weight > self._growth and kept.retired is None:
-            self._retire(kept, f"its memory grew by {(weight - kept.weight) / 2**20:.0f} MB")
-            self._end_if_left(kept)
+    async def _check_memory(self, pooled: PooledBrowser) -> None:
+        memory = await asyncio.to_thread(self._measure, pooled.browser.pid)
+        if pooled.memory is None:
+            pooled.memory = memory
+        elif memory - pooled.memory > self._growth and pooled.retired is None:
+            self._retire(pooled, f"its memory grew by {(memory - pooled.memory) / 2**20:.0f} MB")
+            self._end_if_unused(pooled)
 
-    def _retire(self, kept: PooledBrowser, why: str) -> None:
-        if kept.retired is None:
-            kept.retired = why
-            log.debug("Browser retired", why=why, served=kept.served, process=kept.browser.pid)
+    def _retire(self, pooled: PooledBrowser, why: str) -> None:
+        if pooled.retired is None:
+            pooled.retired = why
+            log.debug("Browser retired", why=why, served=pooled.served, process=pooled.browser.pid)
 
-    def _left(self, kept: PooledBrowser) -> None:
-        kept.in_use -= 1
-        self._end_if_left(kept)
+    def _release(self, pooled: PooledBrowser) -> None:
+        pooled.in_use -= 1
+        self._end_if_unused(pooled)
 
-    def _end_if_left(self, kept: PooledBrowser) -> None:
-        if kept.retired is not None and kept.in_use == 0:
-            self._end(kept)
+    def _end_if_unused(self, pooled: PooledBrowser) -> None:
+        if pooled.retired is not None and pooled.in_use == 0:
+            self._end(pooled)
 
-    def _end(self, kept: PooledBrowser) -> None:
-        if kept in self._kept:
-            self._kept.remove(kept)
-            while kept.idle_tab() is not None:
+    def _end(self, pooled: PooledBrowser) -> None:
+        if pooled in self._pooled:
+            self._pooled.remove(pooled)
+            while pooled.idle_tab() is not None:
                 pass
-            self._do(kept.browser.end())
+            self._run_in_background(pooled.browser.end())
 
-    def _do(self, work: Coroutine[None, None, None]) -> None:
+    def _run_in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._done)
+        self._background.add(task)
+        task.add_done_callback(self._background_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._beside.discard(task)
+    def _background_done(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("A browser could not be looked after", exc_info=error)
+            log.error("Background work on a browser failed", exc_info=error)

@@ -1,4 +1,4 @@
-"""The browsers of one process: pages for handlers, async and plain."""
+"""The browsers of one process, which give pages to handlers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import TypedDict, Unpack
 
 import structlog
 
@@ -16,7 +17,7 @@ from longshore.scrape.browser.command_line import checked_blocked
 from longshore.scrape.browser.driver import BrowserLaunch, Launcher
 from longshore.scrape.browser.find_browser import Kind
 from longshore.scrape.browser.page import BrowserPage, PageOptions
-from longshore.scrape.browser.proxy_choice import ProxyChoice, Way
+from longshore.scrape.browser.proxy_choice import CurrentProxy, ProxyChoice
 from longshore.scrape.browser.screenshot import Screenshot, attach
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.proxies.proxy_file import checked_proxy
@@ -30,43 +31,83 @@ DEFAULT_PATIENCE = timedelta(seconds=30)
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, kw_only=True)
+class BrowserOptions:
+    """The options of all browsers of a process."""
+
+    targets: int = DEFAULT_TARGETS
+    """A browser is replaced after this many pages."""
+    growth: int = DEFAULT_GROWTH
+    """A browser is replaced when its memory has grown by this many bytes."""
+    blocked: Iterable[str] = ()
+    """Resource types that are not loaded, from `BLOCKABLE`."""
+    proxy: str | None = None
+    """The URL of a proxy for all requests."""
+    path: str | None = None
+    """The browser's program; None searches for one."""
+    user_agent: str | None = None
+    timeout: timedelta = DEFAULT_TIMEOUT
+    """The limit for each call of a page."""
+    patience: timedelta = DEFAULT_PATIENCE
+    """How long a page may wait for its host or for a proxy."""
+
+    def __post_init__(self) -> None:
+        if self.targets < 1:
+            raise SettingsError(f"A browser cannot be replaced after {self.targets} pages. Give it 1 or more.")
+        if self.proxy is not None:
+            _check_proxy(self.proxy)
+
+
+class BrowserKeywords(TypedDict, total=False):
+    """The fields of `BrowserOptions`, as keywords of `Browsers`."""
+
+    targets: int
+    growth: int
+    blocked: Iterable[str]
+    proxy: str | None
+    path: str | None
+    user_agent: str | None
+    timeout: timedelta
+    patience: timedelta
+
+
 @dataclass(frozen=True)
 class _Shared:
-    """What all attempts of a process have in common."""
+    """The state that all attempts of a process share."""
 
-    keeper: BrowserPool
-    exits: ProxyChoice
+    pool: BrowserPool
+    proxies: ProxyChoice
     seconds: float
     wants_picture: Callable[[BaseException], bool] | None
 
 
 class AttemptBrowsers:
-    """Gives pages in one attempt at a job. Made by `Browsers.attempt`; costs next to nothing."""
+    """Browser pages for one attempt at a job. `Browsers.attempt` makes one, at almost no cost."""
 
-    def __init__(self, shared: _Shared, manners: PageOptions) -> None:
+    def __init__(self, shared: _Shared, options: PageOptions) -> None:
         self._shared = shared
-        self._manners = manners
+        self._options = options
 
     @asynccontextmanager
     async def page(self) -> AsyncIterator[BrowserPage]:
-        """A page, in a browser that may have served others before.
+        """Give a page in a browser that may have opened other pages before.
 
-        Raises `BrowserMissingError` where this machine has no browser, and `CrashedError` where it does not start.
+        Raise `BrowserMissingError` if this machine has no browser, `CrashedError` if the browser does not start.
         """
         async with self._page(fresh=False) as page:
             yield page
 
     @asynccontextmanager
     async def fresh_page(self) -> AsyncIterator[BrowserPage]:
-        """A page that knows nothing of earlier ones: no cookies, no cache. It takes several times as long."""
+        """Give a page without cookies and cache of earlier pages. It takes several times as long as `page`."""
         async with self._page(fresh=True) as page:
             yield page
 
     @asynccontextmanager
     async def _page(self, *, fresh: bool) -> AsyncIterator[BrowserPage]:
         wants_picture = self._shared.wants_picture
-        seat = await self._shared.exits.take(fresh=fresh, patience=self._manners.waits())
-        page = BrowserPage(seat, self._shared.seconds, self._manners)
+        browser_proxy = await self._shared.proxies.take(fresh=fresh, patience=self._options.waits())
+        page = BrowserPage(browser_proxy, self._shared.seconds, self._options)
         try:
             yield page
         except Exception as error:
@@ -74,62 +115,54 @@ class AttemptBrowsers:
                 await _take_picture(page, error)
             raise
         finally:
-            seat.give_back(page.condition)
+            browser_proxy.give_back(page.condition)
 
 
 class Browsers(AttemptBrowsers):
-    """Gives pages, and keeps the browsers they are in.
+    """The browsers of a process, and the pages in them.
 
         async with browsers.page() as page:
             await page.open(url)
             html = await page.html()
 
-    Nothing is imported or started before the first page. Every page in use is a tab of its own. Tabs are used again,
-    with the cookies and cache of earlier pages: that is four times as fast as beginning anew each time.
+    No driver is imported and no browser started before the first page. Every page in use has its own tab. Tabs are
+    reused, with the cookies and cache of earlier pages: that is four times as fast as a new tab for each page.
     """
 
     def __init__(
         self,
         kind: Kind = "playwright",
+        options: BrowserOptions | None = None,
         *,
-        targets: int = DEFAULT_TARGETS,
-        growth: int = DEFAULT_GROWTH,
-        blocked: Iterable[str] = (),
-        proxy: str | None = None,
         proxies: ProxySource | None = None,
-        way: Way | None = None,
-        path: str | None = None,
-        user_agent: str | None = None,
-        timeout: timedelta = DEFAULT_TIMEOUT,
+        current_proxy: CurrentProxy | None = None,
         pace: Limiter | None = None,
-        patience: timedelta = DEFAULT_PATIENCE,
         wants_picture: Callable[[BaseException], bool] | None = None,
+        **changes: Unpack[BrowserKeywords],
     ) -> None:
-        """A browser is replaced after `targets` pages, or when its memory grew by `growth` bytes.
+        """Make the browsers of one process; `changes` replace fields of `options`.
 
-        `blocked` are types of resources that are not loaded (`BLOCKABLE`). All of a browser's requests go through
-        `proxy`, a URL, or through one of `proxies`: the same one until it fails; or through the one that `way` names
-        when it is asked, before each page. `path` is the browser's program, found where not given. `timeout` bounds
-        everything a page is asked for. Every page waits for its turn with the `pace`, for `patience` at most.
-        `wants_picture` is asked, when a handler fails with a page open, whether `picture_of` shall have a picture.
+        Instead of the one `proxy` of the options, browsers use a proxy from `proxies` until it fails, or the one that
+        `current_proxy` returns before each page. Every page waits for the `pace` of its host. If a handler fails while
+        a page is open and `wants_picture` returns True for the error, `picture_of` returns a picture of the page.
         """
         if kind not in ("playwright", "selenium"):
             raise SettingsError(f"No browser is driven by '{kind}'. Choose playwright or selenium.")
-        if targets < 1:
-            raise SettingsError(f"A browser cannot be replaced after {targets} pages. Give it 1 or more.")
-        if proxy is not None:
-            _check_proxy(proxy)
-        plan = BrowserLaunch(blocked=checked_blocked(blocked), path=path, user_agent=user_agent)
-        keeper = BrowserPool(_launcher(kind, plan), targets=targets, growth=growth)
+        options = replace(options or BrowserOptions(), **changes)
+        launch = BrowserLaunch(
+            blocked=checked_blocked(options.blocked), path=options.path, user_agent=options.user_agent
+        )
+        pool = BrowserPool(_launcher(kind, launch), targets=options.targets, growth=options.growth)
+        choice = ProxyChoice(pool, options.proxy, proxies, current_proxy)
         super().__init__(
-            _Shared(keeper, ProxyChoice(keeper, proxy, proxies, way), timeout.total_seconds(), wants_picture),
-            PageOptions(pace=pace or Unlimited(), patience=patience.total_seconds()),
+            _Shared(pool, choice, options.timeout.total_seconds(), wants_picture),
+            PageOptions(pace=pace or Unlimited(), patience=options.patience.total_seconds()),
         )
 
     @property
     def pids(self) -> list[int]:
-        """The first process of each browser that runs."""
-        return self._shared.keeper.pids
+        """The root process id of each running browser."""
+        return self._shared.pool.pids
 
     def attempt(
         self,
@@ -138,20 +171,20 @@ class Browsers(AttemptBrowsers):
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
     ) -> AttemptBrowsers:
-        """The same for one attempt, in the same browsers.
+        """Return the pages for one attempt, in the same browsers.
 
-        `permit` is asked before a URL is opened, and raises where it must not be (robots.txt). `watch` is told of
-        every URL that was opened, or could not be. `ends_at` is when the attempt will be ended (`time.monotonic`).
+        `permit` is awaited before a URL is opened and raises if it must not be (robots.txt). `watch` is called with
+        every URL that was opened or failed to open. `ends_at` is when the attempt must end (`time.monotonic`).
         """
-        return AttemptBrowsers(self._shared, replace(self._manners, permit=permit, watch=watch, ends_at=ends_at))
+        return AttemptBrowsers(self._shared, replace(self._options, permit=permit, watch=watch, ends_at=ends_at))
 
     def retire(self, why: str) -> None:
-        """Let pages in use be finished, and end each browser with its last one."""
-        self._shared.keeper.retire(why)
+        """Retire the running browsers: each ends when its last page in use is closed."""
+        self._shared.pool.retire(why)
 
     async def close(self) -> None:
-        """End all browsers. Closing twice is harmless; a later page starts a new one."""
-        await self._shared.keeper.close()
+        """End all browsers. Closing twice is harmless; a later page starts a new browser."""
+        await self._shared.pool.close()
 
 
 def _check_proxy(proxy: str) -> None:
@@ -159,23 +192,23 @@ def _check_proxy(proxy: str) -> None:
         checked_proxy(proxy)
     except ValueError as error:
         raise SettingsError(
-            f"What is given is no proxy: it {error}. Write it as http://user:password@address:port."
+            f"The URL given as the proxy is no proxy: it {error}. Write it as http://user:password@address:port."
         ) from error
 
 
-def _launcher(kind: Kind, plan: BrowserLaunch) -> Launcher:
-    # Neither driver is imported before its first browser is started: they are large.
+def _launcher(kind: Kind, launch: BrowserLaunch) -> Launcher:
+    # Each driver is a large import, so it is imported only for the kind in use.
     if kind == "selenium":
         from longshore.scrape.browser.selenium import SeleniumLauncher
 
-        return SeleniumLauncher(plan)
+        return SeleniumLauncher(launch)
     from longshore.scrape.browser.playwright import PlaywrightLauncher
 
-    return PlaywrightLauncher(plan)
+    return PlaywrightLauncher(launch)
 
 
 async def _take_picture(page: BrowserPage, error: Exception) -> None:
     try:
         attach(Screenshot(await page.url(), await page.html(), await page.screenshot()), error)
-    except Exception as fault:  # noqa: BLE001  the handler's own error is what counts
+    except Exception as fault:  # noqa: BLE001  the handler's own error is the one to report
         log.debug("No picture could be taken of the page that failed", why=str(fault))

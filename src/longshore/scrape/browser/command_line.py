@@ -1,4 +1,4 @@
-"""The browser's command line."""
+"""The command line that browsers are started with."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RESOURCE_TYPES = {
     "xhr": "XHR",
     "fetch": "Fetch",
 }
-"""What the browser calls them where requests are stopped on their way, one by one."""
+"""The names of these types in the browser's debugging protocol."""
 
 NEVER_SENT = frozenset({"image", "font"})
-"""Those a browser can be told at its start not to ask for at all, which costs nothing and holds in every frame."""
+"""Types that a command line option turns off: this costs nothing and works in every frame."""
 
-# Nothing of the browser's own on the network: no updates, no reports, no accounts.
+# Turn off the browser's own network traffic: updates, reports, accounts.
 _QUIET = (
     "--disable-background-networking",
     "--disable-breakpad",
@@ -41,7 +41,7 @@ _QUIET = (
     "--no-first-run",
     "--no-pings",
 )
-# A tab nobody looks at works as fast as one in front.
+# Keep tabs in the background as fast as the one in front.
 _AWAKE = (
     "--disable-background-timer-throttling",
     "--disable-backgrounding-occluded-windows",
@@ -50,21 +50,21 @@ _AWAKE = (
 
 
 def checked_blocked(blocked: Iterable[str]) -> frozenset[str]:
-    """The types to block. Raises `SettingsError` for what is none."""
+    """Return the types to block. Raise `SettingsError` for an unknown type."""
     wanted = frozenset(blocked)
     if unknown := sorted(wanted.difference(BLOCKABLE)):
-        raise SettingsError(f"'{unknown[0]}' cannot be blocked in a browser. Choose of {', '.join(BLOCKABLE)}.")
+        raise SettingsError(f"'{unknown[0]}' cannot be blocked in a browser. Choose from {', '.join(BLOCKABLE)}.")
     return wanted
 
 
 def needs_no_sandbox() -> bool:
-    """Whether the sandbox must be off: it does not work for root, and only there is it given up."""
+    """Return whether the sandbox must be off: it does not work for root. For other users it stays on."""
     return runs_as_root()
 
 
 def arguments(*, blocked: frozenset[str], proxy_server: str | None, user_agent: str | None) -> list[str]:
-    """What both drivers start the browser with, beside what they add themselves."""
-    # Containers give /dev/shm 64 MB, and a browser that fills it crashes.
+    """Return the arguments that both drivers start the browser with, in addition to their own."""
+    # Containers limit /dev/shm to 64 MB, and a browser that fills it crashes.
     chosen = [*_QUIET, *_AWAKE, "--disable-dev-shm-usage"]
     if needs_no_sandbox():
         chosen.append("--no-sandbox")
@@ -77,19 +77,19 @@ def arguments(*, blocked: frozenset[str], proxy_server: str | None, user_agent: 
     if proxy_server is not None:
         chosen += [
             f"--proxy-server={_server(proxy_server)}",
-            # Everything goes through it, this machine's own addresses too: by themselves browsers leave those out.
+            # Send requests to loopback addresses through the proxy as well; by default browsers exclude them.
             "--proxy-bypass-list=<-loopback>",
-            # WebRTC would tell the site the machine's own address.
+            # Otherwise WebRTC reveals this machine's own address to the site.
             "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
         ]
     return chosen
 
 
 def _server(proxy: str) -> str:
-    """A proxy as browsers write it. One that they cannot read they would pass over, and go without."""
+    """Return the proxy in the form browsers read. A browser ignores a proxy it cannot read and connects directly."""
     try:
         parts = urlsplit(checked_proxy(proxy).url)
     except ValueError as error:
-        raise SettingsError(f"A proxy {error}. Write it as http://address:port.") from error
-    # Browsers let a SOCKS5 proxy resolve names in any case, and do not know the other way to write it.
+        raise SettingsError(f"The browser's proxy {error}. Write it as http://address:port.") from error
+    # Browsers always let a SOCKS5 proxy resolve names, and do not know the scheme `socks5h`.
     return f"{parts.scheme.lower().removesuffix('h')}://{parts.netloc}"

@@ -1,6 +1,6 @@
-"""Getting what is missing: Playwright fetches a browser, Selenium Manager a browser and the driver for it.
+"""Download a missing browser: Playwright downloads a browser, Selenium Manager a browser and its driver.
 
-Both keep what they fetch in a cache of the user's and see to it that two processes do not fetch at once.
+Both store their downloads in the user's cache folder and prevent two processes from downloading at the same time.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ log = structlog.get_logger()
 
 
 async def browser_for_playwright(path: str | None) -> str:
-    """The browser's program, fetched where there is none. Raises `BrowserMissingError`."""
+    """Return the browser's program; download one if there is none. Raise `BrowserMissingError` if that fails."""
     try:
         return (await asyncio.to_thread(find_browser, path, kind="playwright")).path
     except BrowserMissingError as missing:
         if path is not None:
             raise
-        log.info("No browser on this machine: Playwright fetches one")
+        log.info("No browser on this machine: Playwright downloads one")
         await _install(missing)
         return (await asyncio.to_thread(find_browser, kind="playwright")).path
 
 
 async def browser_for_selenium(path: str | None) -> tuple[str, str]:
-    """The programs of the browser and of its driver, fetched where there are none. Raises `BrowserMissingError`."""
+    """Return the programs of the browser and its driver; download what is missing.
+
+    Raise `BrowserMissingError` if that fails.
+    """
     found: FoundBrowser | None
     try:
         found = await asyncio.to_thread(find_browser, path, kind="selenium")
@@ -49,7 +52,7 @@ async def browser_for_selenium(path: str | None) -> tuple[str, str]:
         if path is not None:
             raise
         found = None
-    log.info("No browser with its driver on this machine: Selenium Manager fetches what is missing")
+    log.info("No browser with its driver on this machine: Selenium Manager downloads what is missing")
     return await asyncio.to_thread(_ask_selenium_manager, found)
 
 
@@ -58,15 +61,15 @@ async def _install(missing: BrowserMissingError) -> None:
     process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     try:
         async with asyncio.timeout(_FETCH_SECONDS):
-            told, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
-        raise BrowserMissingError(_unfetched(f"it took more than {_FETCH_SECONDS:.0f} s")) from missing
+        raise BrowserMissingError(_download_failed(f"it took more than {_FETCH_SECONDS:.0f} s")) from missing
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise BrowserMissingError(_unfetched(_reason(told.decode(errors="replace")))) from missing
+        raise BrowserMissingError(_download_failed(_reason(output.decode(errors="replace")))) from missing
 
 
 def _ask_selenium_manager(found: FoundBrowser | None) -> tuple[str, str]:
@@ -77,15 +80,15 @@ def _ask_selenium_manager(found: FoundBrowser | None) -> tuple[str, str]:
     try:
         paths = SeleniumManager().binary_paths(wanted)
     except WebDriverException as error:
-        raise BrowserMissingError(_unfetched(_reason(error.msg or ""))) from error
+        raise BrowserMissingError(_download_failed(_reason(error.msg or ""))) from error
     return paths["browser_path"], paths["driver_path"]
 
 
-def _reason(told: str) -> str:
-    """The line that says why: the first with an error in it."""
-    lines = [line for line in told.splitlines() if "error" in line.lower()]
-    return first_line("\n".join(lines) or told)
+def _reason(output: str) -> str:
+    """Return the first line of `output` that contains the word error, else its first line."""
+    lines = [line for line in output.splitlines() if "error" in line.lower()]
+    return first_line("\n".join(lines) or output)
 
 
-def _unfetched(why: str) -> str:
+def _download_failed(why: str) -> str:
     return f"This machine has no browser that can be driven, and none could be fetched ({why}). {INSTALL}"

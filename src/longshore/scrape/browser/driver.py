@@ -1,8 +1,8 @@
-"""What stands behind a page: a launcher starts browsers, a browser has tabs. Playwright and Selenium each have theirs.
+"""The driver interface: a launcher starts browsers, a browser has tabs. Playwright and Selenium each implement it.
 
-Drivers turn what goes wrong into the errors of `longshore.errors`: `CrashedError` for a tab or browser that died,
-`TimedOutError`, `ConnectionFailedError` for a site that cannot be reached, `ValidationError` for what is no URL. When
-to start, share and end browsers is not theirs to know (see `keeper`).
+Drivers translate failures into the errors of `longshore.errors`: `CrashedError` if a tab or browser died,
+`TimedOutError`, `ConnectionFailedError` if the site cannot be reached, `ValidationError` for an invalid URL. The
+browser pool, not the driver, decides when browsers are started, shared and ended.
 """
 
 from __future__ import annotations
@@ -14,96 +14,96 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 DriverPage: TypeAlias = Any
-"""The driver's own page: Playwright's `Page` (its async one) or Selenium's `WebDriver`, as the setting `browser` says.
+"""The driver's own page: Playwright's async `Page` or Selenium's `WebDriver`, depending on the setting `browser`.
 
-Unchecked, because the setting is not known to a type checker, and either driver may not be installed.
+Typed as `Any`: a type checker does not know the setting, and either driver may not be installed.
 """
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """What came of opening a URL."""
+    """The result of opening a URL."""
 
     url: str
-    """Where it ended, after redirects."""
+    """The URL of the page, after redirects."""
     status: int
-    """The status of the answer; 200 for what has none, such as a file."""
+    """The HTTP status; 200 for pages without one, such as a file."""
     headers: Mapping[str, str] = {}
-    """Of the answer, found by name in any case; none where the driver does not tell them (Selenium)."""
+    """The response headers, with case-insensitive names; empty if the driver does not report them (Selenium)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrowserLaunch:
-    """How browsers are started."""
+    """The options that browsers are started with."""
 
     blocked: frozenset[str] = frozenset()
-    """Types of resources that are not loaded, of `command.BLOCKABLE`."""
+    """Resource types that are not loaded, from `command_line.BLOCKABLE`."""
     path: str | None = None
-    """The browser's program; None has it found."""
+    """The browser's program; None searches for one."""
     user_agent: str | None = None
 
 
 class Tab(Protocol):
-    """One tab. One caller at a time."""
+    """One browser tab, used by one caller at a time."""
 
     @property
-    def worn(self) -> bool:
-        """Whether it must not be used for another target: it crashed, or what it opened would stay behind."""
+    def must_close(self) -> bool:
+        """Whether the tab must be closed after this page: it crashed, or popups and dialogs would stay open."""
 
     async def open(self, url: str, seconds: float) -> Opened:
-        """Go there, and return when the page and what belongs to it have loaded."""
+        """Open `url` and return when the page and its resources have loaded; `seconds` limits the wait."""
 
     async def url(self) -> str:
-        """Where it is now."""
+        """Return the current URL."""
 
     async def html(self) -> str:
-        """The document as it is now, after scripts."""
+        """Return the current document, as the page's scripts have changed it."""
 
     async def screenshot(self) -> bytes:
-        """What is in view, as PNG."""
+        """Return a PNG of the visible part of the page."""
 
     async def wait_for(self, selector: str, seconds: float) -> None:
-        """Return when something matches the CSS selector."""
+        """Return when an element matches the CSS selector; `seconds` limits the wait."""
 
     async def do(self, function: Callable[[DriverPage], object]) -> object:
-        """Call the function with the driver's own page, and return its value, awaited where it is awaitable."""
+        """Call `function` with the driver's own page and return its value; an awaitable value is awaited."""
 
     async def close(self) -> None:
-        """Close it, and what it opened."""
+        """Close the tab and the popups it opened."""
 
 
 class Browser(Protocol):
-    """One running browser, with all its processes."""
+    """One running browser and all its processes."""
 
     @property
     def pid(self) -> int:
-        """Its first process; all others descend from it."""
+        """The id of its root process; all others descend from it."""
 
     @property
-    def room(self) -> int:
-        """How many tabs it may have at once."""
+    def max_tabs(self) -> int:
+        """The maximum number of tabs in use at once."""
 
     @property
     def alive(self) -> bool:
-        """Whether it can still be talked to, as far as is known without asking."""
+        """Whether the browser still runs, as far as we know without sending it a command."""
 
     async def new_tab(self) -> Tab:
-        """A tab that shares cookies and cache with the others."""
+        """Return a new tab that shares cookies and cache with the other tabs."""
 
     async def new_fresh_tab(self) -> Tab:
-        """A tab that knows nothing of the others."""
+        """Return a new tab with its own, empty cookies and cache."""
 
     async def end(self) -> None:
-        """End it, however it is: when this returns none of its processes runs, and none of its files is left."""
+        """End the browser, by force if needed. On return none of its processes runs and its files are deleted."""
 
 
 class Launcher(Protocol):
-    """Starts browsers."""
+    """The driver's way to start browsers."""
 
     async def start(self, proxy: str | None) -> Browser:
-        """Start one, all of whose requests go through the proxy.
+        """Start a browser that sends all its requests through `proxy`.
 
-        Raises `BrowserMissingError` where there is none, `CrashedError` where it does not start.
+        Raise `BrowserMissingError` if this machine has no browser, `CrashedError` if the browser does not start.
         """
 
     async def close(self) -> None:
-        """Let go of what all its browsers shared. They have been ended before."""
+        """Release the resources that its browsers share. The pool ends the browsers first."""

@@ -1,4 +1,4 @@
-"""What browsers say when a page cannot be had, and what it means."""
+"""Translate the error messages of browsers and drivers into Longshore's errors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from longshore.scrape.browser.local_proxy import Trouble
 from longshore.url import mask_url, mask_urls
 
 _NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
-# The proxy is not there, or lets nobody in; and: it does not get to this site.
+# The proxy cannot be reached or refuses our login (`_OWN_ERRORS`), or it cannot reach this site (the other two).
 _OWN_ERRORS = frozenset({"ERR_PROXY_CONNECTION_FAILED", "ERR_PROXY_AUTH_REQUESTED", "ERR_PROXY_CERTIFICATE_INVALID"})
 _PROXY_ERRORS = _OWN_ERRORS | {"ERR_TUNNEL_CONNECTION_FAILED", "ERR_SOCKS_CONNECTION_FAILED"}
-_NO_URL = re.compile(r"invalid url|invalid argument|ERR_INVALID_URL|ERR_UNKNOWN_URL_SCHEME", re.IGNORECASE)
+_INVALID_URL = re.compile(r"invalid url|invalid argument|ERR_INVALID_URL|ERR_UNKNOWN_URL_SCHEME", re.IGNORECASE)
 _DOWNLOAD = "Download is starting"
-_DEATH = re.compile(
+_DIED = re.compile(
     r"(page|target|tab) crashed|has been closed|connection closed|disconnected|not reachable|invalid session id"
     r"|no such window|session deleted|not connected to DevTools|failed to check if window was closed",
     re.IGNORECASE,
@@ -22,32 +22,32 @@ _DEATH = re.compile(
 
 
 class ProxyFailedError(ConnectionFailedError):
-    """The proxy could not be reached, or lets nobody in: no site is to blame."""
+    """The proxy could not be reached or refused our login: no site is to blame."""
 
 
-def is_death(message: str) -> bool:
-    """Whether a driver's error means that the tab or the whole browser is gone."""
-    return _DEATH.search(message) is not None
+def means_died(message: str) -> bool:
+    """Return whether a driver's error message means that the tab or the whole browser died."""
+    return _DIED.search(message) is not None
 
 
-def death(what: str) -> CrashedError:
-    """The error of a browser that died; `what` is the driver's own message."""
-    return CrashedError(f"the browser died: {first_line(what)}. The next job gets a new one.")
+def browser_died(message: str) -> CrashedError:
+    """Return the error for a browser that died; `message` is the driver's own."""
+    return CrashedError(f"the browser died: {first_line(message)}. The next job gets a new one.")
 
 
 def download(url: str) -> ProcessingError:
-    """The error for what browsers save instead of showing."""
+    """Return the error for a URL that browsers download instead of showing."""
     return ProcessingError(
-        f"{mask_url(url)} gave no page, but a file to download, or nothing. Fetch it with `kit.http.get`.",
+        f"{mask_url(url)} is a file to download or an empty answer, not a page. Fetch it with `kit.http.get`.",
         retryable=False,
     )
 
 
 def navigation_fault(url: str, message: str, proxy_trouble: Trouble | None) -> WorkerError:
-    """The error for a URL that could not be opened; `message` is the driver's own."""
+    """Return the error for a URL that could not be opened; `message` is the driver's own."""
     shown = mask_url(url)
     found = _NET_ERROR.search(message)
-    if _NO_URL.search(message):
+    if _INVALID_URL.search(message):
         return ValidationError(f"'{shown}' is not a URL that can be opened.")
     if _DOWNLOAD in message:
         return download(url)
@@ -56,15 +56,15 @@ def navigation_fault(url: str, message: str, proxy_trouble: Trouble | None) -> W
         return failed(f"{shown} could not be opened: {proxy_trouble.words}")
     if found and found[1] in _PROXY_ERRORS:
         failed = ProxyFailedError if found[1] in _OWN_ERRORS else ConnectionFailedError
-        return failed(f"{shown} could not be opened: the proxy does not serve it ({found[1]})")
+        return failed(f"{shown} could not be opened: the proxy failed ({found[1]})")
     if found:
         return ConnectionFailedError(f"{shown} could not be opened: {found[1]}")
-    if is_death(message):
-        return death(message)
+    if means_died(message):
+        return browser_died(message)
     return ProcessingError(f"{shown} could not be opened: {first_line(message)}")
 
 
 def first_line(message: str) -> str:
-    """What a driver says, without its stack and without secrets."""
+    """Return the first line of a driver's message: no stack trace, secrets masked."""
     lines = [line.strip() for line in message.strip().splitlines() if line.strip()]
     return mask_urls(lines[0]).rstrip(".") if lines else "it gives no reason"

@@ -1,6 +1,6 @@
-"""Where the browser is: named by the user, Playwright's own, the system's, or one that Selenium fetched.
+"""Find the browser: the one the user names, Playwright's own, the system's, or one that Selenium downloaded.
 
-Looking starts nothing and imports neither driver; `fetching` gets a browser where none is found.
+Nothing here starts a browser or imports a driver. The module `downloads` downloads a browser if none is found.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PLACES = {
         r"%LOCALAPPDATA%\Google\Chrome\Application\chrome.exe",
     ),
 }
-# Newest first, by the number in the folder's name; the smaller one without windows before the whole one.
-_PLAYWRIGHTS = (
+# Sorted newest first by the number in the folder's name; the small headless build before the full browser.
+_PLAYWRIGHT_PATTERNS = (
     "chromium_headless_shell-*/*/headless_shell*",
     "chromium_headless_shell-*/*/chrome-headless-shell*",
     "chromium-*/*/chrome",
     "chromium-*/*/chrome.exe",
     "chromium-*/*/*.app/Contents/MacOS/*",
 )
-_SELENIUMS = ("chrome/*/*/chrome", "chrome/*/*/chrome.exe", "chrome/*/*/*.app/Contents/MacOS/*")
+_SELENIUM_PATTERNS = ("chrome/*/*/chrome", "chrome/*/*/chrome.exe", "chrome/*/*/*.app/Contents/MacOS/*")
 _NUMBER = re.compile(r"\d+")
 
 INSTALL = (
@@ -52,11 +52,11 @@ INSTALL = (
 
 
 class BrowserMissingError(ProcessingError):
-    """This machine has no browser. Worth another try: another machine may have one."""
+    """This machine has no browser. Retryable: another machine may have one."""
 
 
-def needs(kind: Kind) -> None:
-    """Raise `BrowserMissingError` where the library that drives browsers is not installed."""
+def require_driver(kind: Kind) -> None:
+    """Raise `BrowserMissingError` if the driver library `kind` is not installed."""
     if find_spec(kind) is None:
         raise BrowserMissingError(
             f"kit.browser needs {kind}, which is not installed. "
@@ -69,28 +69,28 @@ class FoundBrowser(msgspec.Struct, frozen=True):
 
     path: str
     origin: str
-    """Whose it is: `named`, `playwright`, `system` or `selenium`."""
+    """Where it comes from: `named` (by the user), `playwright`, `system` or `selenium`."""
 
 
 def find_browser(path: str | None = None, *, kind: Kind = "playwright") -> FoundBrowser:
-    """The browser a driver would start; `path` names one.
+    """Return the browser that the driver `kind` would start; `path` names one explicitly.
 
-    Playwright prefers its own, which it was tested with; Selenium the system's, whose driver lies beside it.
-    Raises `BrowserMissingError`.
+    Playwright prefers its own browser, which it was tested with. Selenium prefers the system's, which comes with its
+    driver. Raise `BrowserMissingError` if there is none.
     """
     if path is not None:
         program = shutil.which(path)
         if program is None:
-            raise BrowserMissingError(f"The browser {path} is not there, or is no program. {INSTALL}")
+            raise BrowserMissingError(f"The browser {path} does not exist or is no program. {INSTALL}")
         return FoundBrowser(program, "named")
-    own, system = _playwrights(), _systems()
-    for found in (*own, *system) if kind == "playwright" else (*system, *_seleniums(), *own):
+    own, system = _playwright_browsers(), _system_browsers()
+    for found in (*own, *system) if kind == "playwright" else (*system, *_selenium_browsers(), *own):
         return found
     raise BrowserMissingError(f"This machine has no browser: neither Chromium nor Chrome. {INSTALL}")
 
 
 def find_chromedriver(browser: str) -> str | None:
-    """The driver on this machine that goes with a browser; None where there is none of its version."""
+    """Return the chromedriver on this machine if its major version equals that of `browser`, else None."""
     program = shutil.which("chromedriver")
     if program is None:
         return None
@@ -98,18 +98,18 @@ def find_chromedriver(browser: str) -> str | None:
 
 
 def major_version(program: str) -> int | None:
-    """The first number a program gives as its version; None where it gives none."""
+    """Return the first number that `program --version` prints; None if it prints none."""
     try:
-        told = subprocess.run(  # noqa: S603
+        printed = subprocess.run(  # noqa: S603
             [program, "--version"], capture_output=True, text=True, timeout=20, check=False, stdin=subprocess.DEVNULL
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = _NUMBER.search(told.stdout)
+    found = _NUMBER.search(printed.stdout)
     return int(found[0]) if found else None
 
 
-def _systems() -> Iterator[FoundBrowser]:
+def _system_browsers() -> Iterator[FoundBrowser]:
     for name in _PROGRAMS:
         if program := shutil.which(name):
             yield FoundBrowser(program, "system")
@@ -118,16 +118,16 @@ def _systems() -> Iterator[FoundBrowser]:
             yield FoundBrowser(program, "system")
 
 
-def _playwrights() -> Iterator[FoundBrowser]:
+def _playwright_browsers() -> Iterator[FoundBrowser]:
     named = os.environ.get("PLAYWRIGHT_BROWSERS_PATH")
     folder = Path(named) if named and named != "0" else user_cache_dir() / "ms-playwright"
-    return _within(folder, _PLAYWRIGHTS, "playwright")
+    return _within(folder, _PLAYWRIGHT_PATTERNS, "playwright")
 
 
-def _seleniums() -> Iterator[FoundBrowser]:
-    # Selenium uses this folder on every system.
+def _selenium_browsers() -> Iterator[FoundBrowser]:
+    # Selenium uses this folder on every operating system.
     folder = Path(os.environ.get("SE_CACHE_PATH", Path.home() / ".cache" / "selenium"))
-    return _within(folder, _SELENIUMS, "selenium")
+    return _within(folder, _SELENIUM_PATTERNS, "selenium")
 
 
 def _within(folder: Path, patterns: tuple[str, ...], origin: str) -> Iterator[FoundBrowser]:

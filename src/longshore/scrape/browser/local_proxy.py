@@ -1,7 +1,8 @@
-"""A proxy on loopback that knows the password: browsers take none on their command line, and none at all for SOCKS.
+"""A proxy on loopback that adds the password of the real proxy.
 
-It speaks HTTP to the browser, and to the real proxy whatever that speaks, with the user name and password added. Every
-plain request gets a connection of its own, so that nothing needs to be known of where a body ends.
+Browsers accept no proxy password on their command line, and none at all for SOCKS. The local proxy speaks HTTP to the
+browser and the real proxy's protocol upstream, with user name and password. Every plain request gets its own upstream
+connection, so the local proxy need not know where a body ends.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from longshore.url import mask_url
 _CONNECT_SECONDS = 30.0
 _LONGEST_HEAD = 256 * 1024
 _CHUNK = 64 * 1024
-# The browser's own ways to keep a connection; ours is closed after each request.
+# Hop-by-hop headers of the browser; our upstream connection is closed after each request.
 _DROPPED = (b"proxy-connection:", b"connection:", b"proxy-authorization:", b"keep-alive:")
 _SOCKS = {"socks4": ProxyType.SOCKS4, "socks5": ProxyType.SOCKS5, "socks5h": ProxyType.SOCKS5}
 _NO_LOGIN = 407
@@ -32,29 +33,29 @@ _Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def local_proxy_for(proxy: str | None) -> LocalProxy | None:
-    """A relay that listens, where a browser cannot use the proxy by itself."""
+    """Start and return a local proxy if `proxy` has a login; None if the browser can use `proxy` directly."""
     if proxy is None or urlsplit(proxy).username is None:
         return None
-    relay = LocalProxy(proxy)
-    await relay.start()
-    return relay
+    local_proxy = LocalProxy(proxy)
+    await local_proxy.start()
+    return local_proxy
 
 
 class Trouble(NamedTuple):
-    """Why a proxy did not serve a host."""
+    """The reason why a proxy did not connect us to a host."""
 
     words: str
     own: bool
-    """Whether the proxy could not be reached or lets nobody in; else it does not get to this host."""
+    """True if the proxy could not be reached or refused our login, False if it could not reach this host."""
 
 
-def trouble_of(relay: LocalProxy | None, url: str) -> Trouble | None:
-    """As `LocalProxy.trouble`; None without a relay."""
-    return None if relay is None else relay.trouble(url)
+def trouble_of(local_proxy: LocalProxy | None, url: str) -> Trouble | None:
+    """Return `local_proxy.trouble(url)`; None without a local proxy."""
+    return None if local_proxy is None else local_proxy.trouble(url)
 
 
 class LocalProxy:
-    """Listens for one browser. Only this machine can reach it."""
+    """A proxy server for one browser. It listens on loopback only."""
 
     def __init__(self, proxy: str) -> None:
         parts = urlsplit(proxy)
@@ -68,13 +69,13 @@ class LocalProxy:
 
     @property
     def server(self) -> str:
-        """What the browser is given as its proxy."""
+        """The proxy URL that the browser is given."""
         if self._server is None:
-            raise RuntimeError("the relay is not started")
+            raise RuntimeError("the local proxy is not started")
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def trouble(self, url: str) -> Trouble | None:
-        """What kept the proxy from serving the host of a URL when it was last asked."""
+        """Return the trouble at the last request to the host of `url`; None if that request succeeded."""
         return self._troubles.get(urlsplit(url).hostname or "")
 
     async def start(self) -> None:
@@ -82,7 +83,7 @@ class LocalProxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_LONGEST_HEAD)
 
     async def close(self) -> None:
-        """Stop, and cut off what is under way."""
+        """Stop listening and close the open connections."""
         if self._server is not None:
             self._server.close()
         for task in self._serving:
@@ -97,10 +98,10 @@ class LocalProxy:
         try:
             await self._serve(reader, writer)
         except asyncio.CancelledError:
-            # Only `close` cancels, and asyncio's streams take a cancelled task for a fault.
+            # Only `close` cancels this task, and asyncio's streams would log a cancelled task as an error.
             return
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError):
-            # Either side hung up, or sent what is no HTTP; the browser sees its connection end.
+            # One side closed the connection or did not speak HTTP; the browser sees its connection end.
             return
         finally:
             writer.close()
@@ -116,7 +117,7 @@ class LocalProxy:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 up_reader, up_writer = await self._connect(host, port)
         except (OSError, TimeoutError, EOFError, ProxyError, ProxyConnectionError, ProxyTimeoutError) as error:
-            self._note(host, str(error) or "it does not answer", own=not isinstance(error, ProxyError))
+            self._note(host, str(error) or "it does not respond", own=not isinstance(error, ProxyError))
             return
         judge = None
         try:
@@ -144,7 +145,7 @@ class LocalProxy:
         if kind is None:
             secure = True if self._scheme == "https" else None
             return await asyncio.open_connection(self._host, self._port, ssl=secure)
-        # A SOCKS5 proxy resolves names itself: resolving them here would tell this machine's name server.
+        # Let a SOCKS5 proxy resolve names: a local lookup would reveal the sites to this machine's name server.
         proxy = SocksProxy(
             kind, self._host, self._port, username=self._user, password=self._password, rdns=kind is ProxyType.SOCKS5
         )
@@ -156,7 +157,10 @@ class LocalProxy:
         return [*kept, b"Proxy-Authorization: Basic " + login]
 
     def _from_site(self, host: str, first: bytes, *, tunnel: bool) -> bool:
-        """Whether an answer that begins so comes from the site; else it is the proxy's own, and noted."""
+        """Return whether a response that begins with `first` comes from the site.
+
+        If it is the proxy's own refusal, record the trouble instead.
+        """
         found = _STATUS.match(first)
         status = int(found[1]) if found else 0
         if status == _NO_LOGIN:
@@ -169,7 +173,7 @@ class LocalProxy:
         return True
 
     def _note(self, host: str, what: str, *, own: bool) -> None:
-        self._troubles[host] = Trouble(f"the proxy {self._shown} does not serve it: {what}", own)
+        self._troubles[host] = Trouble(f"the proxy {self._shown} failed: {what}", own)
 
 
 def _closing(headers: list[bytes]) -> list[bytes]:
@@ -183,13 +187,13 @@ def _joined(line: bytes, headers: list[bytes]) -> bytes:
 async def _pump(
     source: asyncio.StreamReader, sink: asyncio.StreamWriter, judge: Callable[[bytes], bool] | None = None
 ) -> None:
-    """Pass on what comes until it ends; nothing at all where `judge` says no to its beginning."""
+    """Copy `source` to `sink` until it ends; stop at once if `judge` returns False for the first chunk."""
     while chunk := await source.read(_CHUNK):
         if judge is not None and not judge(chunk):
             return
         judge = None
         sink.write(chunk)
         await sink.drain()
-    # One side has said all; the other may still have to answer.
+    # This direction is finished; the other side may still send.
     if sink.can_write_eof():
         sink.write_eof()

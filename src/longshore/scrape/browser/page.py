@@ -1,4 +1,4 @@
-"""What a handler is given: a page it can open, read and take a picture of. Nothing it does waits for ever."""
+"""The page that a handler opens, reads and photographs. Every call has a time limit."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from longshore.url import host_of, mask_url
 T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
-"""How much longer than its own timeout a driver may take to say that it timed out."""
+"""Extra seconds a driver gets to report its own timeout."""
 _OF_THIS_MACHINE = ("file:", "filesystem:", "view-source:")
-"""URLs come from jobs, and a job has no business with the files of whoever lends the machine."""
+"""Refused schemes: URLs come from jobs, and a job must not read files of the machine that runs it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """What is asked before a page is opened, and told afterwards."""
+    """The rules and callbacks for opening pages."""
 
     pace: Limiter = field(default_factory=Unlimited)
     patience: float = 30.0
@@ -38,88 +38,87 @@ class PageOptions:
     permit: Callable[[str], Awaitable[None]] | None = None
     """Raises for a URL that must not be opened."""
     watch: Callable[[Exchange], None] | None = None
-    """Told of every URL that was opened, or could not be. The body of the answer is not among it."""
+    """Called with the exchange of every URL that was opened or failed to open. It has no response body."""
     ends_at: float | None = None
-    """When the attempt will be ended (`time.monotonic`)."""
+    """When the attempt must end (`time.monotonic`)."""
 
     def waits(self) -> float:
-        """Seconds there are for waiting now."""
+        """Return how many seconds a page may wait now."""
         if self.ends_at is None:
             return self.patience
-        # Half of the time that is left is for the page.
+        # Keep half of the remaining time for the page itself.
         return max(0.0, min(self.patience, (self.ends_at - time.monotonic()) / 2))
 
 
 class BrowserPage:
-    """A tab of a browser, as long as the `async with` lasts."""
+    """A browser tab, valid inside its `async with` block."""
 
-    def __init__(self, seat: BrowserProxy, seconds: float, manners: PageOptions) -> None:
-        self._seat = seat
+    def __init__(self, browser_proxy: BrowserProxy, seconds: float, options: PageOptions) -> None:
+        self._browser_proxy = browser_proxy
         self._seconds = seconds
-        self._manners = manners
+        self._options = options
         self.condition = Condition.GOOD
 
     @property
     def _tab(self) -> Tab:
-        return self._seat.tab
+        return self._browser_proxy.tab
 
     async def open(self, url: str, *, check: bool = True) -> Opened:
-        """Go to a URL, and return when the page has loaded: where it ended, and the status of the answer.
+        """Open a URL and return its final URL and status when the page has loaded.
 
-        Raises `StatusError` for an answer of 400 and above, unless `check` is off; `ConnectionFailedError` for a site
-        that cannot be reached; `TimedOutError`; `ValidationError` for what is no URL, or one of a file of this machine;
-        `ProcessingError` for a file that browsers save instead of showing; `CrashedError` for a browser that died of
-        it; `HostClosedError`, by which the job comes back later at no cost, where the host must be left alone for
-        longer than we may wait.
+        Raise `StatusError` for a status of 400 and above, unless `check` is False; `ConnectionFailedError` if the site
+        cannot be reached; `TimedOutError`; `ValidationError` for an invalid URL or a local file; `ProcessingError` for
+        a file that browsers download instead of showing; `CrashedError` if the browser died; `HostClosedError` if the
+        host must not be asked for longer than we may wait: the job then returns later and no attempt is counted.
         """
-        manners = self._manners
-        # Browsers pass over blanks in front, and over line ends and tabs anywhere.
+        options = self._options
+        # Browsers ignore leading blanks, and line ends and tabs anywhere.
         if url.translate(dict.fromkeys(range(33))).lower().startswith(_OF_THIS_MACHINE):
-            raise ValidationError(f"'{mask_url(url)}' is a file of this machine, which no job may open.")
-        if manners.permit is not None:
-            await manners.permit(url)
-        turn = await self._seat.turn(host_of(url), manners.waits())
-        if turn is None:
-            opened = await self._ask(url, self._seat.identity, None)
+            raise ValidationError(f"'{mask_url(url)}' is a local file. A job may not open files of this machine.")
+        if options.permit is not None:
+            await options.permit(url)
+        taken = await self._browser_proxy.acquire(host_of(url), options.waits())
+        if taken is None:
+            opened = await self._open(url, self._browser_proxy.identity, None)
         else:
             try:
-                opened = await self._ask(url, str(turn.proxy), turn)
+                opened = await self._open(url, str(taken.proxy), taken)
             finally:
-                # Where nothing was found out about the proxy; else it has been said before.
-                turn.give_back()
-        if manners.permit is not None and opened.url != url:
-            # Where it was led to was not known before; what must not be asked for is not handed out either.
-            await manners.permit(opened.url)
+                # Only has an effect if `_open` reported no verdict about the proxy.
+                taken.give_back()
+        if options.permit is not None and opened.url != url:
+            # The redirect target was not known before: do not hand out a page that may not be fetched.
+            await options.permit(opened.url)
         if check and opened.status >= 400:
             raise StatusError(url, opened.status, final_url=opened.url)
         return opened
 
-    async def _ask(self, url: str, identity: str, turn: TakenProxy | None) -> Opened:
-        manners, host = self._manners, host_of(url)
-        await manners.pace.slot(host, identity, patience=manners.waits())
+    async def _open(self, url: str, identity: str, taken: TakenProxy | None) -> Opened:
+        options, host = self._options, host_of(url)
+        await options.pace.slot(host, identity, patience=options.waits())
         at, started = time.time(), time.monotonic()
         try:
             opened = await self._bounded(self._tab.open(url, self._seconds), "the page did not load")
         except WorkerError as error:
-            # Some are told before what made them is over: a crash, an endless script.
-            self._doubt()
+            # The cause of the error may still go on in the tab, for example an endless script.
+            self._mark_doubtful()
             seconds = time.monotonic() - started
-            manners.pace.answered(host, identity, None, None, seconds)
-            self._tell(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=identity))
-            if turn is not None and (blame := _blame(error)) is not None:
-                turn.judged(blame, str(error))
-                self._seat.failed()
+            options.pace.answered(host, identity, None, None, seconds)
+            self._report(Exchange(url=url, error=str(error), at=at, seconds=seconds, identity=identity))
+            if taken is not None and (blame := _blame(error)) is not None:
+                taken.judged(blame, str(error))
+                self._browser_proxy.failed()
             raise
         seconds, status = time.monotonic() - started, opened.status
-        turned_away = turn is not None and blame_for_status(status) is not None
-        if turn is not None:
-            turn.answered(status)
-        if turned_away:
-            self._seat.failed()
-        # Another proxy may be let in: a pace that waits for this one would only hold up others.
-        told = None if turned_away else status
-        manners.pace.answered(host, identity, told, None if turned_away else retry_after(opened.headers), seconds)
-        self._tell(
+        blocked = taken is not None and blame_for_status(status) is not None
+        if taken is not None:
+            taken.answered(status)
+        if blocked:
+            self._browser_proxy.failed()
+        # The site may serve another proxy, so do not slow down the host's pace because it blocked this one.
+        paced_status = None if blocked else status
+        options.pace.answered(host, identity, paced_status, None if blocked else retry_after(opened.headers), seconds)
+        self._report(
             Exchange(
                 url=url,
                 final_url=opened.url,
@@ -132,24 +131,24 @@ class BrowserPage:
         )
         return opened
 
-    def _tell(self, exchange: Exchange) -> None:
-        if self._manners.watch is not None:
-            self._manners.watch(exchange)
+    def _report(self, exchange: Exchange) -> None:
+        if self._options.watch is not None:
+            self._options.watch(exchange)
 
     async def url(self) -> str:
-        """Where the page is now."""
-        return await self._told(self._tab.url(), "the page did not say where it is")
+        """Return the current URL of the page."""
+        return await self._read(self._tab.url(), "the page did not report its URL")
 
     async def html(self) -> str:
-        """The document as it is now, after its scripts."""
-        return await self._told(self._tab.html(), "the page did not give its document")
+        """Return the current document, as the page's scripts have changed it."""
+        return await self._read(self._tab.html(), "the page did not return its document")
 
     async def screenshot(self) -> bytes:
-        """What is in view, as PNG."""
-        return await self._told(self._tab.screenshot(), "the page could not be pictured")
+        """Return a PNG of the visible part of the page."""
+        return await self._read(self._tab.screenshot(), "no screenshot of the page was made")
 
     async def wait_for(self, selector: str) -> None:
-        """Return when something on the page matches a CSS selector. Raises `TimedOutError` where nothing does."""
+        """Return when an element matches the CSS selector. Raise `TimedOutError` if none does in time."""
         await self._bounded(self._tab.wait_for(selector, self._seconds), f"nothing matched '{selector}'")
 
     @overload
@@ -159,46 +158,46 @@ class BrowserPage:
     async def do(self, function: Callable[[DriverPage], T]) -> T: ...
 
     async def do(self, function: Callable[[DriverPage], object]) -> object:
-        """Call a function with what the driver has for a page, and return its value.
+        """Call `function` with the driver's own page and return its value.
 
-        Playwright gives its `Page`; the function may return an awaitable, or be async. Selenium gives its `WebDriver`, in
-        another thread. The function's own errors pass through.
+        With Playwright that is its async `Page`; the function may be async. With Selenium it is the `WebDriver`, and
+        the function runs in another thread. Errors of the function are raised unchanged.
         """
-        return await self._bounded(self._tab.do(function), "it was not done")
+        return await self._bounded(self._tab.do(function), "the function did not return")
 
-    async def _told(self, doing: Coroutine[Any, Any, T], otherwise: str) -> T:
-        """What every page can say of itself. One that cannot must not be the next one's trouble too."""
+    async def _read(self, call: Coroutine[Any, Any, T], failure: str) -> T:
+        """Await a call that works on every healthy page. If it fails, the tab is closed instead of reused."""
         try:
-            return await self._bounded(doing, otherwise)
+            return await self._bounded(call, failure)
         except Exception:
-            self._doubt()
+            self._mark_doubtful()
             raise
 
-    def _doubt(self) -> None:
+    def _mark_doubtful(self) -> None:
         if self.condition is Condition.GOOD:
             self.condition = Condition.DOUBTFUL
 
-    async def _bounded(self, doing: Coroutine[Any, Any, T], otherwise: str) -> T:
+    async def _bounded(self, call: Coroutine[Any, Any, T], failure: str) -> T:
         limit = self._seconds + _GRACE_SECONDS
         try:
             async with asyncio.timeout(limit) as bound:
-                return await doing
+                return await call
         except TimeoutError as error:
             if not bound.expired():
                 raise
             self.condition = Condition.BROKEN
-            raise TimedOutError(f"{otherwise} within {limit:g} s: the browser hangs") from error
+            raise TimedOutError(f"{failure} within {limit:g} s: the browser hangs") from error
         except CrashedError:
             self.condition = Condition.BROKEN
             raise
         except (TimedOutError, asyncio.CancelledError):
-            # What was begun may still be going on in there.
-            self._doubt()
+            # The call may still be running in the tab.
+            self._mark_doubtful()
             raise
 
 
 def _blame(error: WorkerError) -> Blame | None:
-    """Who made a page fail; None where that says nothing about the proxy."""
+    """Return who is to blame for a failed page; None if the error says nothing about the proxy."""
     if isinstance(error, ProxyFailedError):
         return Blame.PROXY
     return Blame.SITE if isinstance(error, ConnectionFailedError | TimedOutError) else None

@@ -1,4 +1,4 @@
-"""Browsers driven by Playwright: tabs load side by side, and all browsers share one driver process."""
+"""Browsers driven by Playwright: tabs load in parallel, and all browsers share one driver process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from longshore.errors import CrashedError, TimedOutError
 from longshore.scrape.browser.command_line import NEVER_SENT, RESOURCE_TYPES, arguments, needs_no_sandbox
 from longshore.scrape.browser.downloads import browser_for_playwright
 from longshore.scrape.browser.driver import BrowserLaunch, Opened
-from longshore.scrape.browser.faults import death, first_line, is_death, navigation_fault
-from longshore.scrape.browser.find_browser import needs
+from longshore.scrape.browser.faults import browser_died, first_line, means_died, navigation_fault
+from longshore.scrape.browser.find_browser import require_driver
 from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
-from longshore.scrape.browser.processes import bury_strays, end_family, family, runs
+from longshore.scrape.browser.processes import is_alive, kill_tree, process_tree, reap_crash_handlers
 from longshore.scrape.browser.profile_folders import new_folder, note_profile, remove_folder
 from longshore.url import mask_url
 
@@ -30,55 +30,56 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_GOES = 5
-"""How often a page is asked for again where something else came in between."""
+_NAVIGATION_RETRIES = 5
+"""Retries of a navigation that another navigation interrupted."""
 
 START_SECONDS = 60.0
 CLOSE_SECONDS = 5.0
 
 _MARK = "LONGSHORE_BROWSER"
-"""The environment variable by which a browser's first process is known; Playwright does not tell its number."""
-
+"""The environment variable that marks a browser's root process; Playwright does not report its process id."""
 
 _USER_DATA = "--user-data-dir="
 _MADE_BY_PLAYWRIGHT = "playwright_chromiumdev_profile-"
 
 
 class PlaywrightLauncher:
-    """Starts Chromium. Playwright's own process is started with the first browser and serves all of them."""
+    """The launcher of Chromium. It starts Playwright's driver process with the first browser; all browsers share it."""
 
-    def __init__(self, plan: BrowserLaunch) -> None:
-        self._plan = plan
+    def __init__(self, launch: BrowserLaunch) -> None:
+        self._launch_options = launch
         self._program: str | None = None
         self._playwright: api.Playwright | None = None
         self._node: psutil.Process | None = None
-        """Playwright's own process."""
+        """Playwright's driver process."""
 
     async def start(self, proxy: str | None) -> PlaywrightBrowser:
         """As `Launcher.start`."""
-        needs("playwright")
+        require_driver("playwright")
         from playwright import async_api as api
 
         if self._program is None:
-            self._program = await browser_for_playwright(self._plan.path)
-        if self._node is not None and not runs(self._node):
+            self._program = await browser_for_playwright(self._launch_options.path)
+        if self._node is not None and not is_alive(self._node):
             await self.close()
-        relay = await local_proxy_for(proxy)
+        local_proxy = await local_proxy_for(proxy)
         folder = await asyncio.to_thread(new_folder)
         mark = secrets.token_hex(8)
         try:
             async with asyncio.timeout(START_SECONDS):
                 if self._playwright is None:
                     self._playwright = await api.async_playwright().start()
-                browser = await self._launch(self._playwright, relay.server if relay else proxy, folder, mark)
+                browser = await self._launch(
+                    self._playwright, local_proxy.server if local_proxy else proxy, folder, mark
+                )
                 root = await asyncio.to_thread(_first_marked, mark)
                 if profile := _profile_of(root):
                     note_profile(folder, profile)
                 self._node = self._node or _driver_of(root)
-                return PlaywrightBrowser(browser, root, folder, relay, self._plan.blocked)
+                return PlaywrightBrowser(browser, root, folder, local_proxy, self._launch_options.blocked)
         except BaseException as error:
-            await asyncio.to_thread(end_family, _all_marked(mark))
-            await _clear(folder, relay)
+            await asyncio.to_thread(kill_tree, _all_marked(mark))
+            await _clear(folder, local_proxy)
             if isinstance(error, api.Error):
                 raise CrashedError(f"the browser {self._program} did not start: {_why(error)}") from error
             if isinstance(error, TimeoutError):
@@ -86,13 +87,13 @@ class PlaywrightLauncher:
             raise
 
     async def _launch(self, playwright: api.Playwright, server: str | None, folder: str, mark: str) -> api.Browser:
-        plan = self._plan
+        launch = self._launch_options
         return await playwright.chromium.launch(
             executable_path=self._program,
-            args=arguments(blocked=plan.blocked, proxy_server=server, user_agent=plan.user_agent),
+            args=arguments(blocked=launch.blocked, proxy_server=server, user_agent=launch.user_agent),
             chromium_sandbox=not needs_no_sandbox(),
             env={**os.environ, _MARK: mark, "TMPDIR": folder},
-            # Signals are for the process we are in: it decides what becomes of its browsers.
+            # Our own process handles the signals and decides when its browsers end.
             handle_sigint=False,
             handle_sigterm=False,
             handle_sighup=False,
@@ -107,29 +108,34 @@ class PlaywrightLauncher:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await playwright.stop()
         if node is not None:
-            await asyncio.to_thread(end_family, family(node), waited_for=node.pid)
+            await asyncio.to_thread(kill_tree, process_tree(node), waited_for=node.pid)
 
 
 class PlaywrightBrowser:
-    """One Chromium."""
+    """One Chromium browser."""
 
-    room = maxsize
+    max_tabs = maxsize
 
     def __init__(
-        self, browser: api.Browser, root: psutil.Process, folder: str, relay: LocalProxy | None, blocked: frozenset[str]
+        self,
+        browser: api.Browser,
+        root: psutil.Process,
+        folder: str,
+        local_proxy: LocalProxy | None,
+        blocked: frozenset[str],
     ) -> None:
         self.pid = root.pid
         self._root = root
         self._browser = browser
         self._folder = folder
-        self._relay = relay
+        self._local_proxy = local_proxy
         self._patterns = [{"resourceType": RESOURCE_TYPES[name]} for name in sorted(blocked - NEVER_SENT)]
         self._shared: api.BrowserContext | None = None
 
     @property
     def alive(self) -> bool:
         """As `Browser.alive`."""
-        return self._browser.is_connected() and runs(self._root)
+        return self._browser.is_connected() and is_alive(self._root)
 
     async def new_tab(self) -> PlaywrightTab:
         """As `Browser.new_tab`."""
@@ -150,10 +156,10 @@ class PlaywrightBrowser:
             page = await context.new_page()
             if self._patterns:
                 await _block(context, page, self._patterns)
-            tab = PlaywrightTab(page, context if fresh else None, self._relay)
+            tab = PlaywrightTab(page, context if fresh else None, self._local_proxy)
             await tab.watch_dialogs(context)
         except api.Error as error:
-            raise death(error.message) from error
+            raise browser_died(error.message) from error
         return tab
 
     async def _context(self) -> api.BrowserContext:
@@ -163,38 +169,38 @@ class PlaywrightBrowser:
         """As `Browser.end`."""
         from playwright import async_api as api
 
-        members = family(self._root)
+        members = process_tree(self._root)
         with contextlib.suppress(api.Error, TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._browser.close()
-        await asyncio.to_thread(end_family, members)
-        await asyncio.to_thread(bury_strays)
-        await _clear(self._folder, self._relay)
+        await asyncio.to_thread(kill_tree, members)
+        await asyncio.to_thread(reap_crash_handlers)
+        await _clear(self._folder, self._local_proxy)
 
 
 class PlaywrightTab:
-    """One page of Playwright's."""
+    """One Playwright page."""
 
-    def __init__(self, page: api.Page, own: api.BrowserContext | None, relay: LocalProxy | None) -> None:
+    def __init__(self, page: api.Page, own_context: api.BrowserContext | None, local_proxy: LocalProxy | None) -> None:
         self._page = page
-        self._own = own
-        self._relay = relay
+        self._own_context = own_context
+        self._local_proxy = local_proxy
         self._crashed = False
-        self._asks = False
+        self._dialog_seen = False
         self._popups: list[api.Page] = []
         page.on("crash", self._crash)
         page.on("popup", self._popup)
 
     @property
-    def worn(self) -> bool:
-        """As `Tab.worn`."""
-        left = self._asks or bool(self._popups)
-        return self._crashed or left or self._own is not None or self._page.is_closed()
+    def must_close(self) -> bool:
+        """As `Tab.must_close`."""
+        left = self._dialog_seen or bool(self._popups)
+        return self._crashed or left or self._own_context is not None or self._page.is_closed()
 
     async def watch_dialogs(self, context: api.BrowserContext) -> None:
-        """Know of dialogs: a page that opens one after another would keep the next from loading.
+        """Note dialogs, so that the tab is closed afterwards: endless dialogs would keep the next page from loading.
 
-        Over a connection of our own, for Playwright dismisses them only where nobody listens to its own event.
+        This uses a separate debugging session: Playwright dismisses dialogs only if its own event has no listener.
         """
         session = await context.new_cdp_session(self._page)
         session.on("Page.javascriptDialogOpening", self._dialog)
@@ -203,13 +209,13 @@ class PlaywrightTab:
     async def _goto(self, url: str, seconds: float) -> api.Response | None:
         from playwright import async_api as api
 
-        for _ in range(_GOES):
+        for _ in range(_NAVIGATION_RETRIES):
             try:
                 return await self._page.goto(url, timeout=seconds * 1000)
             except api.Error as error:
                 if "interrupted by another navigation" not in error.message:
                     raise
-            # The error page of one that was given up before came in between. Let it come first.
+            # The error page of an earlier, abandoned navigation interrupted this one. Let it load first.
             with contextlib.suppress(api.Error):
                 await self._page.wait_for_load_state(timeout=1000)
         return await self._page.goto(url, timeout=seconds * 1000)
@@ -224,8 +230,8 @@ class PlaywrightTab:
             raise TimedOutError(f"{mask_url(url)} did not load within {seconds:g} s") from error
         except api.Error as error:
             if self._crashed or self._page.is_closed():
-                raise death("the page crashed") from error
-            raise navigation_fault(url, error.message, trouble_of(self._relay, url)) from error
+                raise browser_died("the page crashed") from error
+            raise navigation_fault(url, error.message, trouble_of(self._local_proxy, url)) from error
         if answer is None:
             return Opened(self._page.url, 200)
         return Opened(self._page.url, answer.status or 200, CIMultiDict(answer.headers))
@@ -236,61 +242,61 @@ class PlaywrightTab:
 
     async def html(self) -> str:
         """As `Tab.html`."""
-        return await self._said(self._page.content())
+        return await self._translated(self._page.content())
 
     async def screenshot(self) -> bytes:
         """As `Tab.screenshot`."""
-        return await self._said(self._page.screenshot())
+        return await self._translated(self._page.screenshot())
 
     async def wait_for(self, selector: str, seconds: float) -> None:
         """As `Tab.wait_for`."""
-        await self._said(self._page.wait_for_selector(selector, timeout=seconds * 1000, state="attached"))
+        await self._translated(self._page.wait_for_selector(selector, timeout=seconds * 1000, state="attached"))
 
     async def do(self, function: Callable[[api.Page], object]) -> object:
-        """As `Tab.do`; the function is given a page of Playwright's async API."""
+        """As `Tab.do`; the function gets the page of Playwright's async API."""
         value = function(self._page)
-        return await self._said(value) if inspect.isawaitable(value) else value
+        return await self._translated(value) if inspect.isawaitable(value) else value
 
     async def close(self) -> None:
         """As `Tab.close`."""
         for page in (*self._popups, self._page):
-            await self._said(page.close())
-        if self._own is not None:
-            await self._said(self._own.close())
+            await self._translated(page.close())
+        if self._own_context is not None:
+            await self._translated(self._own_context.close())
 
-    async def _said(self, said: Awaitable[T]) -> T:
+    async def _translated(self, call: Awaitable[T]) -> T:
         from playwright import async_api as api
 
         try:
-            return await said
+            return await call
         except api.TimeoutError as error:
             raise TimedOutError(first_line(error.message)) from error
         except api.Error as error:
-            if self._crashed or is_death(error.message):
-                raise death("the page crashed" if self._crashed else error.message) from error
+            if self._crashed or means_died(error.message):
+                raise browser_died("the page crashed" if self._crashed else error.message) from error
             raise
 
     def _crash(self, _: api.Page) -> None:
         self._crashed = True
 
     def _dialog(self, _: dict[str, Any]) -> None:
-        self._asks = True
+        self._dialog_seen = True
 
     def _popup(self, page: api.Page) -> None:
         self._popups.append(page)
 
 
 async def _block(context: api.BrowserContext, page: api.Page, patterns: list[dict[str, str]]) -> None:
-    """Stop requests of these types on their way. All others are not touched, and the cache stays in use.
+    """Refuse requests that match `patterns`. Other requests are not intercepted, and the cache stays on.
 
-    Playwright's own routing would take every request to this process and back, and turn the cache off.
+    Playwright's own routing would send every request through this process and turn the cache off.
     """
     session = await context.new_cdp_session(page)
 
     async def refuse(paused: dict[str, Any]) -> None:
         from playwright import async_api as api
 
-        # A page that moved on has dropped its requests.
+        # If the page has navigated away, the request no longer exists.
         with contextlib.suppress(api.Error):
             await session.send(
                 "Fetch.failRequest", {"requestId": paused["requestId"], "errorReason": "BlockedByClient"}
@@ -310,7 +316,7 @@ def _all_marked(mark: str) -> list[psutil.Process]:
 
 
 def _first_marked(mark: str) -> psutil.Process:
-    """The browser's first process; those it starts have a type."""
+    """Return the browser's root process: the marked process without a `--type` argument."""
     for process in _all_marked(mark):
         with contextlib.suppress(psutil.Error):
             line = " ".join(process.cmdline())
@@ -320,7 +326,7 @@ def _first_marked(mark: str) -> psutil.Process:
 
 
 def _profile_of(root: psutil.Process) -> str:
-    """Where the browser keeps its profile: in a folder that Playwright made, and leaves behind when it is killed."""
+    """Return the profile folder that Playwright made for the browser; Playwright does not remove it when killed."""
     with contextlib.suppress(psutil.Error):
         for argument in root.cmdline():
             if argument.startswith(_USER_DATA) and _MADE_BY_PLAYWRIGHT in argument:
@@ -329,7 +335,7 @@ def _profile_of(root: psutil.Process) -> str:
 
 
 def _driver_of(root: psutil.Process) -> psutil.Process | None:
-    """Playwright's own process: the browser's parent and our child. A browser that lost it has another parent."""
+    """Return Playwright's driver process: the browser's parent and our child; None if the driver has died."""
     with contextlib.suppress(psutil.Error):
         parent = root.parent()
         if parent is not None and parent.ppid() == os.getpid():
@@ -337,14 +343,14 @@ def _driver_of(root: psutil.Process) -> psutil.Process | None:
     return None
 
 
-async def _clear(folder: str, relay: LocalProxy | None) -> None:
-    if relay is not None:
-        await relay.close()
+async def _clear(folder: str, local_proxy: LocalProxy | None) -> None:
+    if local_proxy is not None:
+        await local_proxy.close()
     await asyncio.to_thread(remove_folder, folder)
 
 
 def _why(error: api.Error) -> str:
-    """The line of Playwright's long message that says what the browser itself complained about."""
+    """Return the line of Playwright's long message that holds the browser's own error."""
     lines = [line.strip(" -╔║╚═") for line in error.message.splitlines()]
     telling = [line for line in lines if "[err]" in line or "error while loading" in line or "ENOENT" in line]
     return first_line("\n".join(telling or [line for line in lines if line]))

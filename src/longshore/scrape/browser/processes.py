@@ -1,4 +1,4 @@
-"""A browser's processes: found, weighed, and ended to the last."""
+"""The process tree of a browser: find it, measure its memory, kill it completely."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _ROUNDS = 20
 _ROUND_SECONDS = 0.5
 
 
-def family(root: psutil.Process) -> list[psutil.Process]:
-    """A process and its descendants; none where it is gone, though another may have its number now."""
+def process_tree(root: psutil.Process) -> list[psutil.Process]:
+    """Return a process and its descendants; empty if it has ended, even if its process id is in use again."""
     try:
         return [root, *root.children(recursive=True)]
     except psutil.Error:
         return []
 
 
-def runs(process: psutil.Process) -> bool:
-    """Whether a process is there and alive."""
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether a process is running and not a zombie."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -31,10 +31,10 @@ def runs(process: psutil.Process) -> bool:
 
 
 def memory_of(root: int) -> int:
-    """Bytes in memory, over all processes of a browser. What they share is counted for each."""
+    """Return the memory of a browser in bytes, summed over its processes. Shared memory counts for each of them."""
     total = 0
     try:
-        members = family(psutil.Process(root))
+        members = process_tree(psutil.Process(root))
     except psutil.Error:
         return 0
     for process in members:
@@ -43,43 +43,43 @@ def memory_of(root: int) -> int:
     return total
 
 
-def end_family(members: list[psutil.Process], *, waited_for: int | None = None) -> None:
-    """Kill processes, their descendants and the groups they lead. When this returns, none of them runs.
+def kill_tree(members: list[psutil.Process], *, waited_for: int | None = None) -> None:
+    """Kill processes, their descendants and the process groups they lead. On return none of them runs.
 
-    The exit status of `waited_for` is left for whoever started it. Looks again after each round: a process may have
-    started another between the look and the kill.
+    Do not reap `waited_for`: its parent code waits for its exit status. The search is repeated after each round,
+    because a process may start another one between the search and the kill.
     """
     known = {process.pid: process for process in members if process.pid != os.getpid()}
     for _ in range(_ROUNDS):
         for process in list(known.values()):
-            for each in family(process) if runs(process) else ():
+            for each in process_tree(process) if is_alive(process) else ():
                 known.setdefault(each.pid, each)
-        doomed = [process for process in known.values() if runs(process)]
-        if not doomed:
+        alive = [process for process in known.values() if is_alive(process)]
+        if not alive:
             break
-        for process in doomed:
+        for process in alive:
             _kill(process)
         until = time.monotonic() + _ROUND_SECONDS
-        while any(runs(process) for process in doomed) and time.monotonic() < until:
+        while any(is_alive(process) for process in alive) and time.monotonic() < until:
             time.sleep(0.005)
     until = time.monotonic() + _ROUND_SECONDS
-    while _unburied(known, waited_for) and time.monotonic() < until:
+    while _reap_orphans(known, waited_for) and time.monotonic() < until:
         time.sleep(0.005)
 
 
-def bury_strays() -> None:
-    """Collect the crash handlers that browsers set free, where they became our children: each start leaves some."""
+def reap_crash_handlers() -> None:
+    """Reap the detached crash handlers of browsers that became our children: each browser start leaves some."""
     if not leaves_zombies():
         return
     until = time.monotonic() + _ROUND_SECONDS
     while time.monotonic() < until:
-        strays = [each for each in psutil.Process().children() if _is_crash_handler(each)]
-        for each in strays:
+        handlers = [each for each in psutil.Process().children() if _is_crash_handler(each)]
+        for each in handlers:
             with contextlib.suppress(ChildProcessError):
                 reap(each.pid)
-        if not strays:
+        if not handlers:
             return
-        # They end by themselves when they lose their browser.
+        # Crash handlers end by themselves when their browser has ended.
         time.sleep(0.005)
 
 
@@ -97,11 +97,11 @@ def _kill(process: psutil.Process) -> None:
         process.kill()
 
 
-def _unburied(known: dict[int, psutil.Process], waited_for: int | None) -> bool:
-    """Bury the dead that became our children, and say whether there may be more of them.
+def _reap_orphans(known: dict[int, psutil.Process], waited_for: int | None) -> bool:
+    """Reap killed processes that became our children, and return whether more may follow.
 
-    In a container we may be the first process, and a worker's child asks for its orphans. They come to us only when the
-    last thread of their parent is gone, a moment after it is dead.
+    We inherit orphans if we are process 1 of a container or a subreaper (a worker's child is one). The kernel hands
+    them to us only when the last thread of their parent has ended, a moment after the parent died.
     """
     if not leaves_zombies():
         return False

@@ -1,4 +1,4 @@
-"""The folder a browser writes to: made for it, removed with it, or later, where its process was killed."""
+"""The folder that a browser writes to. It is removed with the browser, or by a later process if ours was killed."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PREFIX = "longshore-browser-"
 _OWNED = re.compile(rf"{_PREFIX}(\d+)-")
 _PROFILE = "made-by-the-driver"
 _OLD_SECONDS = 3600.0
-"""Younger ones are left alone: they may be of a container that shares the folder but not the process numbers."""
+"""Younger folders are kept: they may belong to a container that shares the folder but not the process ids."""
 
 
 def new_folder() -> str:
-    """A folder for a browser of this process. Those that killed processes left behind are removed first."""
+    """Make and return a folder for a browser of this process, after removing the folders of killed processes."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         if _left_behind(folder):
             remove_folder(str(folder))
@@ -28,13 +28,13 @@ def new_folder() -> str:
 
 
 def note_profile(folder: str, profile: str) -> None:
-    """Have a profile that the driver made elsewhere removed with the folder: a driver that is killed leaves it."""
+    """Record a profile that the driver made elsewhere, so that `remove_folder` removes it if the driver is killed."""
     with contextlib.suppress(OSError):
         Path(folder, _PROFILE).symlink_to(profile)
 
 
 def remove_folder(folder: str) -> None:
-    """Remove it with all that is in it, and the profile that was noted there."""
+    """Remove the folder with its contents, and the profile recorded in it."""
     with contextlib.suppress(OSError):
         shutil.rmtree(Path(folder, _PROFILE).readlink(), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Which proxy the browsers of a process go through: one for as long as it serves, then another.
+"""The choice of the proxy that the browsers of a process go through: one proxy until it fails, then another.
 
-A browser keeps to its proxy, so that a site sees one address for one set of cookies. A page that is to be opened by way
-of another one moves to another browser, before it is opened.
+A browser keeps its proxy, so that a site sees one address for one set of cookies. If a page must be opened through
+another proxy, it moves to a tab of another browser first.
 """
 
 from __future__ import annotations
@@ -20,107 +20,119 @@ if TYPE_CHECKING:
 
 _ANY_HOST = ""
 
-Way = Callable[[], Awaitable[str]]
-"""Says which proxy it is now, by its URL: that of a Tor changes when it had to be started again."""
+CurrentProxy = Callable[[], Awaitable[str]]
+"""Returns the URL of the proxy to use now: the URL of a Tor changes when Tor is started again."""
 
 
 class ProxyChoice:
-    """The proxy of the moment, for all pages of a process."""
+    """The proxy that new pages of this process use."""
 
     def __init__(
-        self, keeper: BrowserPool, proxy: str | None, turns: ProxySource | None, way: Way | None = None
+        self,
+        pool: BrowserPool,
+        proxy: str | None,
+        source: ProxySource | None,
+        current_proxy: CurrentProxy | None = None,
     ) -> None:
-        """Every page goes through `proxy`, one that `turns` gives out, or what `way` names; else through none."""
-        self._keeper = keeper
-        self._turns = turns
-        self._way = way
+        """Pages use `proxy`, or a proxy from `source`, or the one `current_proxy` returns; without all three, none."""
+        self._pool = pool
+        self._source = source
+        self._current_proxy = current_proxy
         self._proxy = proxy
         self._trusted: str | None = None
         """A proxy that has not failed since it was chosen."""
 
     async def take(self, *, fresh: bool, patience: float) -> BrowserProxy:
-        """A tab, of which nobody knows yet what it will open."""
-        if self._turns is not None and self._proxy is None:
-            turn = await self._acquire(self._turns, _ANY_HOST, patience, ())
-            turn.give_back()
-            self._proxy = self._trusted = turn.proxy.url
-        elif self._way is not None and (now := await self._way()) != self._proxy:
+        """Return a tab for a page whose host is not known yet."""
+        if self._source is not None and self._proxy is None:
+            taken = await self._acquire(self._source, _ANY_HOST, patience, ())
+            taken.give_back()
+            self._proxy = self._trusted = taken.proxy.url
+        elif self._current_proxy is not None and (now := await self._current_proxy()) != self._proxy:
             self._proxy = now
-            self._keeper.retire_others(now)
+            self._pool.retire_others(now)
         proxy = self._proxy
-        kept, tab = await self._keeper.take(fresh=fresh, proxy=proxy)
-        return BrowserProxy(self, self._keeper, proxy, kept, tab, fresh=fresh)
+        pooled, tab = await self._pool.take(fresh=fresh, proxy=proxy)
+        return BrowserProxy(self, self._pool, proxy, pooled, tab, fresh=fresh)
 
-    async def turn(self, host: str, stay: str | None, patience: float) -> TakenProxy | None:
-        """A turn for a page of this host, with the proxy `stay` if that is open; None where there is no choice."""
-        if self._turns is None:
+    async def acquire(self, host: str, stay: str | None, patience: float) -> TakenProxy | None:
+        """Take a proxy for one page of `host`: the proxy `stay` if it does not rest; None without a proxy source."""
+        if self._source is None:
             return None
-        turn = await self._acquire(self._turns, host, patience, [p for p in (stay, self._trusted) if p is not None])
-        if turn.proxy.url != stay:
-            self._proxy = self._trusted = turn.proxy.url
-            self._keeper.retire_others(self._proxy)
-        return turn
+        prefer = [proxy for proxy in (stay, self._trusted) if proxy is not None]
+        taken = await self._acquire(self._source, host, patience, prefer)
+        if taken.proxy.url != stay:
+            self._proxy = self._trusted = taken.proxy.url
+            self._pool.retire_others(self._proxy)
+        return taken
 
     def failed(self, proxy: str) -> None:
-        """The site turned the proxy away, or did not come through it: whoever is next may choose another."""
+        """Record that a page failed through `proxy`: the next page may use another one."""
         if self._trusted == proxy:
             self._trusted = None
 
     @staticmethod
-    async def _acquire(turns: ProxySource, host: str, patience: float, prefer: Sequence[str]) -> TakenProxy:
+    async def _acquire(source: ProxySource, host: str, patience: float, prefer: Sequence[str]) -> TakenProxy:
         from longshore.scrape.proxies import NoProxyError
 
         try:
-            return await turns.acquire(host, within=timedelta(seconds=patience), prefer=prefer)
+            return await source.acquire(host, within=timedelta(seconds=patience), prefer=prefer)
         except NoProxyError as error:
             raise HostClosedError(host or "every host", error.retry_in.total_seconds(), str(error)) from error
 
 
 class BrowserProxy:
-    """Where a page is: a tab of a browser, and the proxy that this goes through."""
+    """The tab that a page is in, and the proxy that its browser goes through."""
 
     def __init__(
-        self, exits: ProxyChoice, keeper: BrowserPool, proxy: str | None, kept: PooledBrowser, tab: Tab, *, fresh: bool
+        self,
+        choice: ProxyChoice,
+        pool: BrowserPool,
+        proxy: str | None,
+        pooled: PooledBrowser,
+        tab: Tab,
+        *,
+        fresh: bool,
     ) -> None:
-        self._exits = exits
-        self._keeper = keeper
+        self._choice = choice
+        self._pool = pool
         self._fresh = fresh
-        self._kept: PooledBrowser | None = kept
+        self._pooled: PooledBrowser | None = pooled
         self._proxy = proxy
         self._stays = False
         self.tab = tab
 
     @property
     def identity(self) -> str:
-        """As whom pages are asked for: the proxy, without its password."""
+        """The proxy that sites see, with its password masked; empty without a proxy."""
         return "" if self._proxy is None else mask_url(self._proxy)
 
-    async def turn(self, host: str, patience: float) -> TakenProxy | None:
-        """A turn for opening a page of this host, in a tab that goes through its proxy; None where none is taken."""
-        turn = await self._exits.turn(host, self._proxy if self._stays else None, patience)
-        if turn is not None and turn.proxy.url != self._proxy:
+    async def acquire(self, host: str, patience: float) -> TakenProxy | None:
+        """Take a proxy for one page of `host` and move to a tab that goes through it; None without a proxy source."""
+        taken = await self._choice.acquire(host, self._proxy if self._stays else None, patience)
+        if taken is not None and taken.proxy.url != self._proxy:
             try:
-                await self._move(turn.proxy.url)
+                await self._move(taken.proxy.url)
             except BaseException:
-                turn.give_back()
+                taken.give_back()
                 raise
-        self._stays = turn is not None
-        return turn
+        self._stays = taken is not None
+        return taken
 
     def failed(self) -> None:
-        """What was opened last was turned away, or did not come."""
+        """Record that the last page was blocked or did not load."""
         self._stays = False
         if self._proxy is not None:
-            self._exits.failed(self._proxy)
+            self._choice.failed(self._proxy)
 
     def give_back(self, condition: Condition) -> None:
-        """The tab is not needed any more."""
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            self._keeper.give_back(kept, self.tab, condition)
+        """Give the tab back to the pool."""
+        pooled, self._pooled = self._pooled, None
+        if pooled is not None:
+            self._pool.give_back(pooled, self.tab, condition)
 
     async def _move(self, proxy: str) -> None:
-        # What was in it is another's to see, and its browser mostly at its end.
+        # DOUBTFUL closes the tab: another job must not see its page. Its browser is usually retired anyway.
         self.give_back(Condition.DOUBTFUL)
-        self._kept, self.tab = await self._keeper.take(fresh=self._fresh, proxy=proxy)
+        self._pooled, self.tab = await self._pool.take(fresh=self._fresh, proxy=proxy)
         self._proxy = proxy

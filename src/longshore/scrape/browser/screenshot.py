@@ -1,4 +1,4 @@
-"""What a page looked like when a handler failed on it, kept with the error, for whoever records the failure."""
+"""The picture of a page at the moment a handler failed, attached to the error for the failure bundle."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import msgspec
 
 
 class Screenshot(msgspec.Struct, frozen=True):
-    """A page at the moment of a failure."""
+    """The state of a page at the moment of a failure."""
 
     url: str
     html: str
     screenshot: bytes
-    """PNG of what was in view."""
+    """A PNG of the visible part of the page."""
 
 
 _ATTRIBUTE = "_longshore_picture"
 
 
 def attach(picture: Screenshot, error: BaseException) -> None:
-    """Keep a picture with an error."""
+    """Attach a picture to an error."""
     setattr(error, _ATTRIBUTE, picture)
 
 
 def picture_of(error: BaseException) -> Screenshot | None:
-    """The picture of the page an error came from, or one of those that led to it; None where none was taken."""
+    """Return the picture attached to an error or to one of its causes; None if there is none."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:

@@ -1,4 +1,4 @@
-"""The browsers for plain handlers: the same without await, on an event loop in a thread of its own."""
+"""The browsers for plain (not async) handlers: the same calls without await, run on an event loop in another thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SyncAttemptBrowsers:
-    """The same for one attempt of a plain handler."""
+    """Browser pages for one attempt of a plain handler."""
 
     def __init__(self, browsers: AttemptBrowsers, thread: Callable[[], LoopThread]) -> None:
         self._attempt_browsers = browsers
@@ -37,7 +37,7 @@ class SyncAttemptBrowsers:
 
 
 class SyncBrowsers(SyncAttemptBrowsers):
-    """The same for plain handlers: `with kit.browser.page() as page: page.open(url)`, without await."""
+    """The browsers of a process, for plain handlers: `with kit.browser.page() as page: page.open(url)`."""
 
     def __init__(self, browsers: Browsers | None = None) -> None:
         self._browsers = browsers or Browsers()
@@ -52,7 +52,7 @@ class SyncBrowsers(SyncAttemptBrowsers):
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
     ) -> SyncAttemptBrowsers:
-        """As `Browsers.attempt`. `permit` and `watch` are called on a thread of our own, while the handler waits."""
+        """As `Browsers.attempt`. `permit` and `watch` are called in the event loop's thread while the handler waits."""
         return SyncAttemptBrowsers(self._browsers.attempt(permit=permit, watch=watch, ends_at=ends_at), self._running)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class SyncPage:
     def do(self, function: Callable[[DriverPage], T]) -> T: ...
 
     def do(self, function: Callable[[DriverPage], object]) -> object:
-        """As `BrowserPage.do`; the function is called in another thread, and Playwright's page is its async one."""
+        """As `BrowserPage.do`; the function is called in another thread and gets Playwright's async page."""
         return self._thread.call(self._page.do(function))
 
 
@@ -123,7 +123,7 @@ async def _enter(pages: AbstractAsyncContextManager[BrowserPage]) -> BrowserPage
 
 
 async def _leave(pages: AbstractAsyncContextManager[BrowserPage], error: BaseException | None) -> None:
-    """Leave as the handler did. Its error comes back out, and is raised where it came from instead."""
+    """Leave the block with the handler's `error`. If that error is raised again, drop it: the caller raises it."""
     try:
         await pages.__aexit__(type(error) if error else None, error, error.__traceback__ if error else None)
     except BaseException as same:

@@ -1,1 +1,1 @@
-"""What is kept of requests and answers: exchanges, pages, failure bundles."""
+"""The capture of requests and responses: exchanges, stored pages, failure bundles."""

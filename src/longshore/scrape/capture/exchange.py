@@ -1,4 +1,4 @@
-"""An exchange: one request and its answer, as pages are kept and failures are shown."""
+"""An exchange: one request and its response, the input of the page store and of failure bundles."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import msgspec
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked and what was answered. Nothing is masked here; whoever shows or stores it does that."""
+    """One request and its response. Nothing is masked here: mask an exchange before you show or store it."""
 
     method: str = "GET"
     url: str
-    """As it was asked for."""
+    """The requested URL."""
     final_url: str = ""
-    """Where the answer came from, after redirects."""
+    """The URL that answered, after redirects."""
     request_headers: Mapping[str, str] = {}
     request_body: bytes = b""
     status: int | None = None
-    """None where there was no answer; then `error` says why."""
+    """None without a response; then `error` has the reason."""
     headers: Mapping[str, str] = {}
     body: bytes = b""
     error: str = ""
     at: float = 0.0
-    """When it was asked, in seconds since 1970."""
+    """When the request was sent, in seconds since 1970."""
     seconds: float = 0.0
     identity: str = ""
-    """As whom it was asked: the proxy or circuit, without its password; empty for the machine's own address."""
+    """The proxy or circuit used, without its password; empty for the machine's own address."""
     cached: bool = False
-    """Whether the answer came from the cache."""
+    """Whether the response came from the cache."""

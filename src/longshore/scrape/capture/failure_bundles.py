@@ -1,13 +1,13 @@
-"""Failure bundles: the first failure of each kind, whole, so that it can be looked at and run again offline.
+"""Failure bundles: the first failure of each kind with all its data, for inspection and an offline rerun.
 
 A bundle is a folder:
 
-    bundle.json        the job, the failure and its place, every request and answer, who asked, the settings, versions
-    page-1.html …      the body of each answer
-    screenshot.png     what the browser showed, if there was one
+    bundle.json        the job, the failure and its place, every request and response, worker, settings, versions
+    page-1.html …      the body of each response
+    screenshot.png     the browser's view, if there was one
 
-It is put together beside its place and renamed into it, so there is never half of one, and however many processes fail
-in the same way at once, only as many as wanted are kept. Secrets are masked (see `masking`).
+A bundle is built under a temporary name and renamed, so a partial bundle is never visible, and if many processes fail
+in the same way at once, only the configured number is kept. Secrets are masked (see `masking`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from longshore.scrape.capture.trail import Trail
 
 MOST = 100
 MOST_BYTES = 256 * 1024 * 1024
-"""Of all bundles of a folder together. The oldest of other runs make room."""
-_BIGGEST_PICTURE = 8 * 1024 * 1024
+"""The total size of a folder's bundles. Beyond that, the oldest bundles of other runs are removed."""
+_MAX_SCREENSHOT_BYTES = 8 * 1024 * 1024
 _ABANDONED_SECONDS = 3600.0
 _NAME = "bundle.json"
 _SUFFIXES = {"html": ".html", "json": ".json", "xml": ".xml", "plain": ".txt", "pdf": ".pdf", "csv": ".csv"}
 
 
 class BundledExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One exchange as a bundle keeps it."""
+    """One exchange as stored in a bundle."""
 
     method: str
     url: str
@@ -51,7 +51,7 @@ class BundledExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     status: int | None = None
     headers: dict[str, str] = {}
     file: str = ""
-    """Where the answer's body is."""
+    """The file with the response body."""
     error: str = ""
     at: float = 0.0
     seconds: float = 0.0
@@ -60,67 +60,67 @@ class BundledExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class FailureBundle(msgspec.Struct, frozen=True, kw_only=True):
-    """One failure, with what it takes to run the handler on it again."""
+    """One failure, with the data to run its handler again."""
 
     job: Job
-    """As it was claimed, its payload masked."""
+    """The job as it was claimed, with its payload masked."""
     failure: Failure
     signature: FailureSignature
     exchanges: tuple[BundledExchange, ...] = ()
     dropped: int = 0
-    """Exchanges before these that were too many or too large to keep."""
+    """The number of earlier exchanges that were dropped to limit the size."""
     worker: str = ""
     settings: dict[str, str] = {}
     environment: dict[str, str] = {}
     masked: bool = False
-    """Whether the payload had secrets: then the handler is not given what it was given then."""
+    """Whether the payload had secrets: then a rerun gets a masked payload, not the original one."""
     at: float = 0.0
 
 
 class FailureBundles:
-    """The bundles of a folder. Any number of processes may keep theirs there."""
+    """The bundles of a folder, which any number of processes may share."""
 
     def __init__(
         self, folder: Path, *, each: int = 1, worker: str = "", settings: Mapping[str, object] | None = None
     ) -> None:
-        """`each` is how many failures of one signature are kept in a run; `settings` are those the worker has."""
+        """Use `folder`; keep `each` failures of one signature per run, with the worker's `settings`."""
         self._folder = folder
         self._each = each
         self._worker = worker
         self._settings = settings or {}
-        self._enough: set[str] = set()
+        self._full: set[str] = set()
 
     def keep(self, job: Job, failure: Failure, signature: FailureSignature, trail: Trail | None = None) -> Path | None:
-        """Keep a failure, and say where; None where there are enough of its kind, or no room.
+        """Store a failure and return its bundle; None if there are enough of its kind or no space is left.
 
-        Quick for a failure of which there are enough. Raises `OSError` where the folder cannot be written to.
+        Fast if there are enough of its kind. Raise `OSError` if the folder cannot be written to.
         """
         digest = signature.digest(job.run)
-        if digest in self._enough:
+        if digest in self._full:
             return None
         name = f"{_slug(job.run)}-{_slug(short_name(signature.error))}-{_slug(signature.function)}-{digest}"
         places = [self._folder / (name if number == 1 else f"{name}-{number}") for number in range(1, self._each + 1)]
         if not any(not place.exists() for place in places):
-            self._enough.add(digest)
+            self._full.add(digest)
             return None
         part = self._folder / f".{name}.{secrets.token_hex(4)}.part"
         try:
             part.mkdir(parents=True)
             self._fill(part, job, failure, signature, trail or Trail())
-            if not self._make_room(_slug(job.run), _size(part)):
-                self._enough.add(digest)
+            if not self._evict(_slug(job.run), _size(part)):
+                self._full.add(digest)
                 return None
             for place in places:
-                # A folder is only ever renamed onto nothing, or an empty one.
+                # The rename fails if another process has stored a bundle there.
                 with suppress(OSError):
                     return part.rename(place)
-            self._enough.add(digest)
+            self._full.add(digest)
             return None
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
     def _fill(self, part: Path, job: Job, failure: Failure, signature: FailureSignature, trail: Trail) -> None:
-        # Takes long to import, and most processes never fail.
+        # Imported here: it is slow to import, and most processes never fail.
         from importlib.metadata import version
 
         payload = mask_value(job.payload)
@@ -130,10 +130,10 @@ class FailureBundles:
                 failure, message=mask_text(failure.message), traceback=mask_text(failure.traceback)
             ),
             signature=signature,
-            exchanges=tuple(_seen(part, number, exchange) for number, exchange in enumerate(trail.exchanges, 1)),
+            exchanges=tuple(_bundled(part, number, exchange) for number, exchange in enumerate(trail.exchanges, 1)),
             dropped=trail.dropped,
             worker=self._worker,
-            settings={name: _shown(name, value) for name, value in self._settings.items()},
+            settings={name: _masked_setting(name, value) for name, value in self._settings.items()},
             environment={
                 "longshore": version("longshore"),
                 "python": platform.python_version(),
@@ -143,12 +143,12 @@ class FailureBundles:
             at=time.time(),
         )
         (part / _NAME).write_bytes(msgspec.json.format(msgspec.json.encode(bundle), indent=2))
-        if 0 < len(trail.screenshot) <= _BIGGEST_PICTURE:
+        if 0 < len(trail.screenshot) <= _MAX_SCREENSHOT_BYTES:
             (part / "screenshot.png").write_bytes(trail.screenshot)
 
-    def _make_room(self, run: str, needed: int) -> bool:
-        """Whether there is room for another; the oldest of other runs are taken away for it."""
-        kept = sorted(_stamped(self._folder))
+    def _evict(self, run: str, needed: int) -> bool:
+        """Return whether a bundle of `needed` bytes fits, after removing the oldest bundles of other runs."""
+        kept = sorted(_bundles_by_time(self._folder))
         size = sum(_size(path) for _, path in kept)
         number = len(kept)
         for _, path in kept:
@@ -162,18 +162,18 @@ class FailureBundles:
 
 
 def bundles_of(folder: Path, run: str, error: str = "") -> list[Path]:
-    """The bundles of a run in a folder, of one error or of any, the oldest first."""
+    """Return the bundles of a run, oldest first; with `error`, only those of that error."""
     beginning = f"{_slug(run)}-" + (f"{_slug(error)}-" if error else "")
-    kept = sorted(_stamped(folder)) if folder.is_dir() else []
+    kept = sorted(_bundles_by_time(folder)) if folder.is_dir() else []
     return [path for _, path in kept if path.name.startswith(beginning)]
 
 
 def read_bundle(path: Path) -> tuple[FailureBundle, list[Exchange]]:
-    """A bundle and its exchanges, the answers' bodies read. `InputFileError` for a path where there is none."""
+    """Return a bundle and its exchanges with their bodies. Raise `InputFileError` if `path` is no bundle."""
     folder = path.parent if path.name == _NAME else path
     try:
         bundle = msgspec.json.decode((folder / _NAME).read_bytes(), type=FailureBundle)
-        exchanges = [_exchange(folder, seen) for seen in bundle.exchanges]
+        exchanges = [_exchange(folder, bundled) for bundled in bundle.exchanges]
     except OSError as error:
         raise InputFileError(
             f"{path} is no failure bundle: {error.filename}: {error.strerror}. Name one of the folders in "
@@ -184,7 +184,7 @@ def read_bundle(path: Path) -> tuple[FailureBundle, list[Exchange]]:
     return bundle, exchanges
 
 
-def _seen(part: Path, number: int, exchange: Exchange) -> BundledExchange:
+def _bundled(part: Path, number: int, exchange: Exchange) -> BundledExchange:
     shown = mask_exchange(exchange)
     file = ""
     if exchange.body:
@@ -207,11 +207,11 @@ def _seen(part: Path, number: int, exchange: Exchange) -> BundledExchange:
     )
 
 
-def _exchange(folder: Path, seen: BundledExchange) -> Exchange:
-    fields: dict[str, Any] = msgspec.structs.asdict(seen)
-    # Only ever a name of this folder: a bundle may come from somebody else.
+def _exchange(folder: Path, bundled: BundledExchange) -> Exchange:
+    fields: dict[str, Any] = msgspec.structs.asdict(bundled)
+    # Use the bare name only: a bundle from an untrusted source must not read files outside its folder.
     file = Path(fields.pop("file")).name
-    fields["request_body"] = seen.request_body.encode()
+    fields["request_body"] = bundled.request_body.encode()
     return Exchange(**fields, body=(folder / file).read_bytes() if file else b"")
 
 
@@ -220,7 +220,7 @@ def _suffix(headers: Mapping[str, str]) -> str:
     return next((suffix for word, suffix in _SUFFIXES.items() if word in kind.lower()), ".bin")
 
 
-def _shown(name: str, value: object) -> str:
+def _masked_setting(name: str, value: object) -> str:
     return MASK if value and is_secret(name) else str(mask_value(str(value)))
 
 
@@ -228,11 +228,11 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:40] or "_"
 
 
-def _stamped(folder: Path) -> list[tuple[float, Path]]:
-    """The bundles of a folder, each with when it was made. What killed processes left halfway is taken away."""
+def _bundles_by_time(folder: Path) -> list[tuple[float, Path]]:
+    """Return the bundles of a folder with their times. Remove unfinished ones that killed processes left."""
     found = []
     for path in folder.iterdir():
-        # Another process may have taken it away just now.
+        # Another process may just have removed it.
         with suppress(OSError):
             at = path.stat().st_mtime
             if not path.name.startswith("."):

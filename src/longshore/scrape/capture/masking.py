@@ -1,8 +1,11 @@
-"""What is kept of a request, an answer or a job for people to look at, without its secrets.
+"""Mask secrets in captured data: requests, responses and jobs that are stored on disk for people to read.
 
-Masked is what is named like a secret, wherever it stands: headers, parameters of URLs, fields of forms and of JSON,
-entries of payloads; besides, the passwords of URLs, and, by their looks, JSON Web Tokens and some kinds of keys. The
-body of an answer is the page itself and stays as it is.
+Values with the name of a secret are masked in headers, URL parameters, form fields, JSON fields and payloads; passwords
+in URLs, JSON Web Tokens and some kinds of keys are masked by their form. A response body is the page itself and is not
+masked.
+
+`observe/masking.py` masks log lines, with fewer names and rules. Captured HTTP data holds cookies, session ids, CSRF
+tokens and signatures, so the rules here are wider.
 """
 
 from __future__ import annotations
@@ -36,18 +39,18 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 _COOKIE = re.compile(r"(?P<name>(?<![\w-])(?:set-)?cookie[\"']?: *[\"']?)[^\r\n\"']+", re.IGNORECASE)
-# A field of a form in parts: its head, and the value up to the next part.
+# A field of a multipart form: its head, and the value up to the next part.
 _PART = re.compile(rb'(?P<head>\bname="(?P<name>[^"]+)"[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n).*?(?=\r\n--)', re.DOTALL)
 _SECRET_HEADER = re.compile(r"(?:key|session|cookie2)\Z", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
-    """Whether a header, parameter, field or setting of this name holds a secret."""
+    """Return whether a header, parameter, field or setting of this name holds a secret."""
     return _SECRET_NAME.search(name) is not None or name.lower() in _SECRET_HEADERS
 
 
 def mask_address(url: str) -> str:
-    """A URL without its secrets. Masking what is masked changes nothing."""
+    """Return a URL with its secrets masked. Masking twice changes nothing."""
     masked = mask_url(url)
     if "?" in masked:
         masked = _IN_QUERY.sub(_parameter, masked)
@@ -59,7 +62,7 @@ def _parameter(found: re.Match[str]) -> str:
 
 
 def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers without what they prove: the names stay, so that one sees what was sent."""
+    """Return the headers with secret values masked. The names stay, to show what was sent."""
     return {name: MASK if _is_secret_header(name) else mask_text(str(value)) for name, value in headers.items()}
 
 
@@ -68,7 +71,7 @@ def _is_secret_header(name: str) -> bool:
 
 
 def mask_text(text: str) -> str:
-    """Any text (a message, a traceback) without the secrets of its URLs and what is written as `password=…` in it."""
+    """Return a text (a message, a traceback) with the secrets of its URLs and values such as `password=…` masked."""
     if "://" in text:
         text = mask_urls(text)
     text = _NAMED.sub(lambda found: f"{found['name']}{found['quote']}{found['scheme'] or ''}{MASK}", text)
@@ -77,7 +80,7 @@ def mask_text(text: str) -> str:
 
 
 def mask_value(value: Any) -> Any:
-    """A value such as a payload, with every secret in it replaced, however deep."""
+    """Return a value such as a payload with every secret in it masked, at any depth."""
     match value:
         case str():
             return mask_address(value) if value.startswith(("http://", "https://")) else mask_text(value)
@@ -90,8 +93,10 @@ def mask_value(value: Any) -> Any:
 
 
 def mask_body(body: bytes) -> bytes:
-    """What was sent with a request, its secret fields replaced: of a form, or of JSON. Anything else is text, or binary
-    and stays as it is."""
+    """Return a request body with its secrets masked: fields of a form or JSON, and values in other text.
+
+    A binary body is returned unchanged.
+    """
     if not body:
         return body
     if body.startswith(b"--"):
@@ -115,7 +120,7 @@ def _masked_part(found: re.Match[bytes]) -> bytes:
 
 
 def mask_exchange(exchange: Exchange) -> Exchange:
-    """An exchange as it may be kept."""
+    """Return an exchange with its secrets masked, ready to be stored."""
     return msgspec.structs.replace(
         exchange,
         url=mask_address(exchange.url),

@@ -1,10 +1,9 @@
-"""The page store: raw pages as they came, kept by their content, with where each came from.
+"""The page store: the raw pages of jobs, stored by content, with the origin of each.
 
-    content/ab/ab12….zst     a page's bytes, compressed, named by their SHA-256: the same page is kept once
-    jobs/cd/cd34….json       what one job was answered: URL, status, headers, when, in which attempt, which content
+    content/ab/ab12….zst     a page's bytes, compressed and named by their SHA-256: equal pages are stored once
+    jobs/cd/cd34….json       the responses of one job: URL, status, headers, time, attempt and content of each
 
-Every file is written under another name and renamed when it is whole. Secrets in URLs and headers are masked, so a page
-is found again by its URL without its secrets.
+Every file is written atomically. Secrets in URLs and headers are masked, so a page is looked up by its masked URL.
 """
 
 from __future__ import annotations
@@ -22,36 +21,36 @@ from longshore.scrape.capture.masking import mask_exchange
 from longshore.system.atomic_file import write_atomically
 
 KEPT_ATTEMPTS = 5
-"""Of each job, the latest."""
+"""Attempts kept per job, the latest ones."""
 _LEVEL = 3
 
 
 class StoredPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a page came from."""
+    """The origin of a page and its content."""
 
     method: str = "GET"
     url: str
     final_url: str = ""
     request_body: str = ""
-    """The content that was sent, by its SHA-256, its secrets masked."""
+    """The SHA-256 of the masked request body."""
     status: int
     headers: dict[str, str] = {}
     content: str
-    """The page's SHA-256."""
+    """The SHA-256 of the page."""
     fetched_at: float = 0.0
     seconds: float = 0.0
     identity: str = ""
 
 
 class AttemptPages(msgspec.Struct, frozen=True):
-    """The pages of one attempt, in the order in which they were asked for."""
+    """The pages of one attempt, in the order of their requests."""
 
     epoch: int
     pages: tuple[StoredPage, ...]
 
 
 class JobPages(msgspec.Struct, frozen=True, kw_only=True):
-    """The pages of one job, by attempt, the latest last."""
+    """The pages of one job by attempt, the latest last."""
 
     run: str
     kind: str
@@ -60,32 +59,33 @@ class JobPages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageStore:
-    """A folder of pages. Any number of processes may write to it."""
+    """A folder of pages, to which any number of processes may write."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder is made when the first page is kept."""
+        """Use `folder`, which is made with the first page."""
         self._folder = folder
 
     def attempt(self, job: Job) -> PageKeeper:
-        """What keeps the pages of one attempt at a job."""
+        """Return the page keeper of one attempt at a job."""
         return PageKeeper(self, job)
 
     def pages(self, job: Job) -> JobPages | None:
-        """What is known of a job's pages; None where nothing is. `InputFileError` where that is damaged."""
-        path = self._of_job(job)
+        """Return the page list of a job; None if it has none. Raise `InputFileError` if the list is damaged."""
+        path = self._job_path(job)
         try:
             return msgspec.json.decode(path.read_bytes(), type=JobPages)
         except FileNotFoundError:
             return None
         except msgspec.MsgspecError as error:
-            # A machine that lost its power may leave a file that is empty.
-            raise InputFileError(f"{path}, which says what pages a job has, is damaged: {error}") from error
+            # A power failure may leave an empty file.
+            raise InputFileError(f"{path}, the page list of a job, is damaged: {error}") from error
 
     def exchanges(self, job: Job) -> list[Exchange]:
-        """What a job was answered, as it is to be answered again: for each request the latest attempt that got a good
-        answer (below 400), else the latest that got any. Pages whose content is gone or damaged are left out.
+        """Return the exchanges to replay for a job.
 
-        `InputFileError` where what is known of them all is damaged.
+        For each request these are the exchanges of the latest attempt that got a status below 400, else of the latest
+        attempt. Pages whose content is missing or damaged are left out. Raise `InputFileError` if the page list is
+        damaged.
         """
         known = self.pages(job)
         chosen: dict[tuple[str, str, str], tuple[bool, list[StoredPage]]] = {}
@@ -101,40 +101,40 @@ class PageStore:
         return [exchange for exchange in found if exchange is not None]
 
     def put_content(self, content: bytes) -> str:
-        """Keep bytes, unless they are kept already, and give their SHA-256."""
+        """Store bytes, unless they are stored already, and return their SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
-        path = self._of_content(digest)
-        if not _is_there(path):
+        path = self._content_path(digest)
+        if not _exists(path):
             _write(path, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content))
         return digest
 
     def content(self, digest: str) -> bytes | None:
-        """The bytes with this SHA-256; None where they are not there, or no longer what they were."""
-        path = self._of_content(digest)
+        """Return the bytes with this SHA-256; None if they are missing or damaged. Damaged content is removed."""
+        path = self._content_path(digest)
         try:
-            # No bound is needed: the size is written by the one who compressed it, and the digest is checked.
+            # No size limit is needed: we wrote the size ourselves, and the digest is checked.
             found = zstandard.ZstdDecompressor().decompress(path.read_bytes())
         except FileNotFoundError:
             return None
         except (zstandard.ZstdError, MemoryError):
-            # The size that it claims may be damaged, too.
+            # `MemoryError`: the stored size may be damaged as well.
             found = b""
         if hashlib.sha256(found).hexdigest() == digest:
             return found
-        path.unlink(missing_ok=True)  # so that it is kept anew when it is next fetched
+        path.unlink(missing_ok=True)  # so that the next fetch stores it again
         return None
 
     def put_pages(self, job: Job, pages: tuple[StoredPage, ...]) -> None:
-        """Keep what an attempt was answered, beside what earlier attempts were, as far as that can be read."""
+        """Add the pages of an attempt to the job's page list. A damaged list is replaced."""
         try:
             known = self.pages(job)
         except InputFileError:
-            # Of no use to anybody. Readers are told; what is known now takes its place.
+            # The damaged list is useless; the new one replaces it.
             known = None
         others = [] if known is None else [attempt for attempt in known.attempts if attempt.epoch != job.epoch]
         attempts = sorted([*others, AttemptPages(job.epoch, pages)], key=lambda attempt: attempt.epoch)
         kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=tuple(attempts[-KEPT_ATTEMPTS:]))
-        _write(self._of_job(job), msgspec.json.encode(kept))
+        _write(self._job_path(job), msgspec.json.encode(kept))
 
     def _exchange(self, page: StoredPage) -> Exchange | None:
         body = self.content(page.content)
@@ -154,35 +154,35 @@ class PageStore:
             identity=page.identity,
         )
 
-    def _of_content(self, digest: str) -> Path:
+    def _content_path(self, digest: str) -> Path:
         return self._folder / "content" / digest[:2] / f"{digest}.zst"
 
-    def _of_job(self, job: Job) -> Path:
-        # Not by id: that is the medium's, and a job that moves to another queue keeps its pages.
+    def _job_path(self, job: Job) -> Path:
+        # Not by id: a job that moves to another queue gets a new id and must keep its pages.
         digest = hashlib.sha256("\0".join((job.run, job.kind, job.key)).encode()).hexdigest()
         return self._folder / "jobs" / digest[:2] / f"{digest}.json"
 
 
 class PageKeeper:
-    """Keeps the pages of one attempt: each as it comes, and at the end which they were."""
+    """The pages of one attempt: each is stored as it arrives, their list at the end."""
 
     def __init__(self, store: PageStore, job: Job) -> None:
         self._store = store
         self._job = job
         self._pages: list[StoredPage] = []
-        self._fault: OSError | None = None
+        self._error: OSError | None = None
 
     def add(self, exchange: Exchange) -> None:
-        """Keep an answer. An exchange without one leaves nothing.
+        """Store a response. An exchange without one is skipped.
 
-        Raises nothing where the disk is full: the handler has its page, and `close` says that it was not kept.
+        A full disk raises nothing here: the handler has its page, and `close` raises the error.
         """
         if exchange.status is None:
             return
         try:
             self._add(exchange, exchange.status)
         except OSError as error:
-            self._fault = error
+            self._error = error
 
     def _add(self, exchange: Exchange, status: int) -> None:
         shown = mask_exchange(exchange)
@@ -202,17 +202,17 @@ class PageKeeper:
         )
 
     def close(self) -> None:
-        """The attempt is over, however it ended. Raises `OSError` where a page could not be kept."""
+        """Store the list of pages when the attempt is over. Raise `OSError` if a page could not be stored."""
         pages, self._pages = self._pages, []
-        fault, self._fault = self._fault, None
+        failed, self._error = self._error, None
         if pages:
             self._store.put_pages(self._job, tuple(pages))
-        if fault is not None:
-            raise fault
+        if failed is not None:
+            raise failed
 
 
-def _is_there(path: Path) -> bool:
-    """Whether the file is there, and not one that a machine without power left empty."""
+def _exists(path: Path) -> bool:
+    """Return whether the file exists and is not empty; a power failure may leave an empty file."""
     try:
         return path.stat().st_size > 0
     except FileNotFoundError:

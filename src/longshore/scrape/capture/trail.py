@@ -1,4 +1,4 @@
-"""The trail of an attempt: what it asked for and was answered, so that a failure can be shown and run again."""
+"""The trail of an attempt: its latest exchanges, so that a failure can be shown and run again."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from longshore.scrape.capture.page_store import PageKeeper
 
 MOST_EXCHANGES = 50
 MOST_BYTES = 8 * 1024 * 1024
-"""Of bodies, for one attempt: the latest are what a failure is about."""
+"""The size of the bodies of one attempt. The oldest are dropped first: the latest explain a failure."""
 
 
 class Trail:
-    """What one attempt leaves behind. One is made for every attempt; it holds what the handler holds anyway.
+    """The exchanges of one attempt. Every attempt has one; it refers to bodies that the handler holds anyway.
 
-    `watch` is given to `http.attempt`; from any thread. `close` is called when the attempt is over, however it ended.
+    `watch` is passed to `http.attempt` and may be called from any thread. `close` is called when the attempt is over.
     """
 
     __slots__ = ("_bytes", "_exchanges", "_pages", "dropped", "screenshot")
 
     def __init__(self, pages: PageKeeper | None = None) -> None:
-        """With `pages`, every answer is kept in the page store too."""
+        """Make a trail; with `pages`, every response is also stored in the page store."""
         self._exchanges: deque[Exchange] = deque()
         self._bytes = 0
         self._pages = pages
         self.dropped = 0
-        """How many of the first exchanges had to make room for later ones."""
+        """The number of early exchanges that were dropped for later ones."""
         self.screenshot = b""
-        """A PNG of the page in the browser, for whoever has one at the time of the failure to set."""
+        """A PNG of the browser's page at the time of the failure; set by the worker's kit if it has one."""
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
@@ -36,7 +36,7 @@ class Trail:
         return tuple(self._exchanges)
 
     def watch(self, exchange: Exchange) -> None:
-        """An exchange took place."""
+        """Add an exchange."""
         if self._pages is not None:
             self._pages.add(exchange)
         self._exchanges.append(exchange)
@@ -46,7 +46,7 @@ class Trail:
             self.dropped += 1
 
     def close(self) -> None:
-        """The attempt is over: what pages it had is written down."""
+        """Store the list of the attempt's pages."""
         if self._pages is not None:
             self._pages.close()
 

@@ -1,10 +1,10 @@
-"""Fetching over HTTP: pooled, bounded in time and size, polite, with errors that say whether to try again.
+"""The HTTP client: pooled connections, limits on time and size, rate limits, and errors that say whether to retry.
 
     http = Http()
     page = await http.get("https://example.com/")
 
-Every request asks the site's robots.txt, waits for its turn with the pace, goes through a proxy where there is a pool
-of them, and is tried again where that may help. `SyncHttp` is the same without await.
+Every request checks the site's robots.txt, waits for the rate limit of its host, goes through a proxy if there is a
+pool of them, and is retried if that may help. `SyncHttp` has the same calls without await.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import math
 import threading
 from collections.abc import Coroutine, Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack
+
+import msgspec
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
@@ -31,8 +33,7 @@ from longshore.scrape.http.transport import (
     TransferLimits,
     Transport,
 )
-from longshore.scrape.http.user_agent import PRODUCT, robot_name
-from longshore.scrape.http.user_agent import user_agent as default_user_agent
+from longshore.scrape.http.user_agent import PRODUCT, robot_name, user_agent
 from longshore.scrape.proxies.proxy_file import Proxy, checked_proxy
 from longshore.system.loop_thread import LoopThread
 
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import PageCache
     from longshore.scrape.proxies import ProxySource
 
-__all__ = ["AttemptHttp", "Http", "Response", "StatusError", "SyncAttemptHttp", "SyncHttp"]
+__all__ = ["AttemptHttp", "Http", "HttpOptions", "Response", "StatusError", "SyncAttemptHttp", "SyncHttp"]
 
 T = TypeVar("T")
 
 
 class RunsCoroutine(Protocol):
-    """Runs a coroutine to its end."""
+    """A function that runs a coroutine to its end and returns its value."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, T]) -> T: ...
 
@@ -54,129 +55,159 @@ class RunsCoroutine(Protocol):
 DEFAULT_PATIENCE = timedelta(seconds=30)
 DEFAULT_RETRIES = 2
 USER_AGENT = PRODUCT
-"""What we are called, without the version."""
+"""Our user agent without the version."""
+
+
+class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits and the user agent of an HTTP client."""
+
+    timeout: timedelta = DEFAULT_TIMEOUT
+    """For a try: from its beginning to the last byte, redirects included."""
+    connect_timeout: timedelta = DEFAULT_CONNECT_TIMEOUT
+    first_byte_timeout: timedelta | None = None
+    """Until the response begins; None leaves it to `timeout`."""
+    max_bytes: int = DEFAULT_MAX_BYTES
+    """The largest body."""
+    retries: int = DEFAULT_RETRIES
+    """Further tries of an idempotent request after a connection error, 408, 425, 429 and 5xx."""
+    patience: timedelta = DEFAULT_PATIENCE
+    """How long a fetch may wait for its host or for a proxy."""
+    user_agent: str | None = None
+    robots: bool = True
+    """Whether robots.txt is obeyed."""
+
+    def limits(self) -> TransferLimits:
+        """Return the limits of one try."""
+        first_byte = self.first_byte_timeout
+        return TransferLimits(
+            total=self.timeout.total_seconds(),
+            connect=self.connect_timeout.total_seconds(),
+            first_byte=None if first_byte is None else first_byte.total_seconds(),
+            max_bytes=self.max_bytes,
+        )
+
+
+class HttpKeywords(TypedDict, total=False):
+    """The fields of `HttpOptions`, as keywords of `Http`."""
+
+    timeout: timedelta
+    connect_timeout: timedelta
+    first_byte_timeout: timedelta | None
+    max_bytes: int
+    retries: int
+    patience: timedelta
+    user_agent: str | None
+    robots: bool
 
 
 class AttemptHttp:
-    """Fetches pages in one attempt at a job. Made by `Http.attempt`; costs next to nothing."""
+    """The HTTP client for one attempt at a job. `Http.attempt` makes one, at almost no cost."""
 
-    def __init__(self, ways: HttpContext, call: FetchOptions) -> None:
-        self._ways = ways
-        self._call = call
+    def __init__(self, context: HttpContext, options: FetchOptions) -> None:
+        self._context = context
+        self._options = options
 
     async def get(self, url: str, **options: Unpack[Options]) -> Response:
-        """Fetch a URL, following redirects. See `request`."""
+        """Fetch a URL, follow redirects, and return the response. See `request`."""
         return await self.request("GET", url, **options)
 
     async def get_all(
         self, urls: Iterable[str], *, at_once: int = AT_ONCE, **options: Unpack[Options]
     ) -> list[Response]:
-        """Fetch many URLs, so many at once, each at its host's pace. Their answers, in the same order.
+        """Fetch many URLs, `at_once` at a time, and return their responses in the order of `urls`.
 
-        Raises the first error there is, as `request` does, and ends the others.
+        Every request respects the rate limit of its host. The first error is raised, as by `request`, and cancels the
+        other requests.
         """
         return await fetch_all(lambda url: self.get(url, **options), urls, at_once)
 
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
-        """Send a body (`data` or `json`) to a URL; once, for who knows what a second time would do. See `request`."""
+        """Send a body (`data` or `json`) to a URL. Never retried: POST is not idempotent. See `request`."""
         return await self.request("POST", url, **options)
 
     async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
-        """Send a request of any method, following redirects. `BodyOptions` says what may be given.
+        """Send a request, follow redirects, and return the response. `BodyOptions` lists the options.
 
-        Raises `StatusError` for an answer of 400 and above, unless `check` is off; `ConnectionFailedError` and
-        `TimedOutError` for trouble on the way; `RobotsError` for what robots.txt forbids; `HostClosedError`, by which
-        the job comes back later at no cost, where the host or every proxy must be left alone for longer than we may
-        wait; `ProcessingError` for a body that is too large or redirects without end; `ValidationError` for what is no
-        URL, or cannot be sent.
+        Raise `StatusError` for a status of 400 and above, unless `check` is False; `ConnectionFailedError` and
+        `TimedOutError` for network errors; `RobotsError` if robots.txt forbids the URL; `HostClosedError` if the host
+        or every proxy must not be used for longer than we may wait: the job then returns later and no attempt is
+        counted; `ProcessingError` for a body that is too large or endless redirects; `ValidationError` for an invalid
+        URL or body.
         """
         if not options:
-            call, request = self._call, Request(method, url)
+            fetch_options, request = self._options, Request(method, url)
         else:
-            call, request = _with(self._call, options), _made(method, url, options)
-        fetch = Fetch(self._ways, call)
-        answer = await fetch.run(request)
-        if answer.status >= 400 and call.check:
-            status = answer.status
-            again = True if fetch.another_proxy_may(status) else None
-            raise StatusError(request.url, status, final_url=answer.url, retryable=again)
-        return answer
+            fetch_options, request = _with(self._options, options), _request(method, url, options)
+        fetch = Fetch(self._context, fetch_options)
+        response = await fetch.run(request)
+        if response.status >= 400 and fetch_options.check:
+            status = response.status
+            retryable = True if fetch.another_proxy_may(status) else None
+            raise StatusError(request.url, status, final_url=response.url, retryable=retryable)
+        return response
 
     async def permit(self, url: str) -> None:
-        """Return if robots.txt lets this URL be asked for. Raises `RobotsError`, or what asking for the file raises."""
-        await Fetch(self._ways, self._call).permit(url)
+        """Return if robots.txt allows this URL. Raise `RobotsError` if not, or the error of fetching the file."""
+        await Fetch(self._context, self._options).permit(url)
 
 
 class Http(AttemptHttp):
-    """Fetches pages for async handlers. Opens its connections at the first fetch; `close` lets go of them."""
+    """The HTTP client for async handlers. It connects at the first fetch; `close` closes its connections."""
 
     def __init__(
         self,
+        options: HttpOptions | None = None,
         *,
-        timeout: timedelta = DEFAULT_TIMEOUT,
-        connect_timeout: timedelta = DEFAULT_CONNECT_TIMEOUT,
-        first_byte_timeout: timedelta | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        retries: int = DEFAULT_RETRIES,
-        patience: timedelta = DEFAULT_PATIENCE,
-        user_agent: str | None = None,
-        robots: bool = True,
         pace: Limiter | None = None,
         proxies: ProxySource | None = None,
         cache: PageCache | None = None,
         transport: Literal["aiohttp", "curl"] | Transport = "aiohttp",
         clock: Clock | None = None,
+        **changes: Unpack[HttpKeywords],
     ) -> None:
-        """How everything is fetched.
+        """Make a client; `changes` replace fields of `options`.
 
-        `timeout` bounds a try from its beginning to the last byte, redirects included, `connect_timeout` the way to a
-        connection, `first_byte_timeout` the wait for the answer to begin, `max_bytes` a body. A request that can be
-        sent twice is tried again up to `retries` times, after an error on the way, 408, 425, 429 and 5xx. `patience` is
-        how long a fetch may wait for the host or a proxy. With `proxies` nothing is ever sent without one of them.
+        The `pace` limits the request rate of each host. With `proxies`, every request goes through one of them.
         """
-        agent = user_agent or default_user_agent()
+        options = msgspec.structs.replace(options or HttpOptions(), **changes)
+        agent = options.user_agent or user_agent()
         clock = clock or SystemClock()
         pace = pace or Unlimited()
-        bounds = TransferLimits(
-            total=timeout.total_seconds(),
-            connect=connect_timeout.total_seconds(),
-            first_byte=None if first_byte_timeout is None else first_byte_timeout.total_seconds(),
-            max_bytes=max_bytes,
-        )
-        ways = HttpContext(
-            transport=_transport(transport, bounds, agent),
-            # curl sends those of a browser.
+        limits = options.limits()
+        context = HttpContext(
+            transport=_transport(transport, limits, agent),
+            # curl sends the headers of a browser.
             headers={} if transport == "curl" else {"User-Agent": agent},
             pace=pace,
-            patience=patience.total_seconds(),
-            total=bounds.total,
-            retries=retries,
+            patience=options.patience.total_seconds(),
+            total=limits.total,
+            retries=options.retries,
             clock=clock,
             robots=Robots(robot_name(agent), pace, clock),
             proxies=proxies,
             cache=cache,
         )
-        super().__init__(ways, FetchOptions(robots=robots))
+        super().__init__(context, FetchOptions(robots=options.robots))
 
     def attempt(
         self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
     ) -> AttemptHttp:
-        """The same for one attempt, over the same connections.
+        """Return the client for one attempt, over the same connections.
 
-        `watch` is told of every exchange, those answered by the cache included. `ends_at` is when the attempt will be
-        ended (`time.monotonic`): what comes too late for it is not waited for. `robots` overrules the switch.
+        `watch` is called with every exchange, cached responses included. `ends_at` is when the attempt must end
+        (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name.
         """
-        by_robots = self._call.robots if robots is None else robots
-        return AttemptHttp(self._ways, FetchOptions(robots=by_robots, watch=watch, ends_at=ends_at))
+        obey = self._options.robots if robots is None else robots
+        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at))
 
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless; a later fetch opens new ones."""
-        await self._ways.robots.close()
-        await self._ways.transport.close()
+        await self._context.robots.close()
+        await self._context.transport.close()
 
 
 class SyncAttemptHttp:
-    """The same for one attempt of a plain handler."""
+    """The HTTP client for one attempt of a plain handler."""
 
     def __init__(self, http: AttemptHttp, run: RunsCoroutine) -> None:
         self._attempt_http = http
@@ -200,7 +231,7 @@ class SyncAttemptHttp:
 
 
 class SyncHttp(SyncAttemptHttp):
-    """The same for plain handlers: `kit.http.get(url)` without await, from any thread."""
+    """The HTTP client for plain handlers: `kit.http.get(url)` without await, from any thread."""
 
     def __init__(self, http: Http | None = None) -> None:
         self._http = http or Http()
@@ -211,7 +242,7 @@ class SyncHttp(SyncAttemptHttp):
     def attempt(
         self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
     ) -> SyncAttemptHttp:
-        """As `Http.attempt`. `watch` is called on a thread of our own, while the handler waits."""
+        """As `Http.attempt`. `watch` is called in the event loop's thread while the handler waits."""
         return SyncAttemptHttp(self._http.attempt(watch=watch, ends_at=ends_at, robots=robots), self._call)
 
     def close(self) -> None:
@@ -228,30 +259,30 @@ class SyncHttp(SyncAttemptHttp):
         return self._thread.call(coroutine)
 
 
-def _transport(named: Literal["aiohttp", "curl"] | Transport, bounds: TransferLimits, agent: str) -> Transport:
-    match named:
+def _transport(transport: Literal["aiohttp", "curl"] | Transport, limits: TransferLimits, agent: str) -> Transport:
+    match transport:
         case "aiohttp":
-            return AiohttpTransport(bounds, agent)
+            return AiohttpTransport(limits, agent)
         case "curl":
             from longshore.scrape.http.curl_transport import CurlTransport
 
-            return CurlTransport(bounds)
+            return CurlTransport(limits)
         case str():
-            raise SettingsError(f"There is no transport '{named}'. Choose aiohttp or curl.")
+            raise SettingsError(f"There is no transport '{transport}'. Choose aiohttp or curl.")
         case _:
-            return named
+            return transport
 
 
-def _with(call: FetchOptions, options: BodyOptions) -> FetchOptions:
+def _with(fetch_options: FetchOptions, options: BodyOptions) -> FetchOptions:
     check_options(options)
     timeout, proxy = options.get("timeout"), options.get("proxy")
     total = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     if total is not None and not 0 < total < math.inf:
         raise ValidationError(f"A request has timeout={timeout!r}. Give it seconds above 0.")
     return FetchOptions(
-        robots=call.robots,
-        watch=call.watch,
-        ends_at=call.ends_at,
+        robots=fetch_options.robots,
+        watch=fetch_options.watch,
+        ends_at=fetch_options.ends_at,
         total=total,
         proxy=None if proxy is None else _proxy(proxy),
         session=options.get("session", ""),
@@ -259,7 +290,7 @@ def _with(call: FetchOptions, options: BodyOptions) -> FetchOptions:
     )
 
 
-def _made(method: str, url: str, options: BodyOptions) -> Request:
+def _request(method: str, url: str, options: BodyOptions) -> Request:
     return make_request(
         method,
         url,
@@ -274,4 +305,4 @@ def _proxy(url: str) -> Proxy:
     try:
         return checked_proxy(url)
     except ValueError as error:
-        raise ValidationError(f"The proxy given is no URL of one: it {error}.") from error
+        raise ValidationError(f"The option proxy is not the URL of a proxy: it {error}.") from error

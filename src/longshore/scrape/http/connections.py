@@ -1,7 +1,7 @@
-"""Connections that are kept for the next request: of the hosts asked last, and of no more than there is room for.
+"""A connector that limits the number of idle connections to those of the most recently used hosts.
 
-aiohttp keeps each for a quarter of a minute, however many they are. A crawl that asks 500 new hosts a second would keep
-7,500, and many systems allow a process 1,024 files.
+aiohttp keeps every idle connection for 15 seconds, without a limit on their number. A crawl that visits 500 new hosts
+per second would keep 7,500 open, and many systems allow a process 1,024 open files.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from aiohttp.client_reqrep import ConnectionKey
 from longshore.system.descriptors import open_limit
 
 MOST_KEPT = 5_000
-"""Hosts. A connection takes some 7 KB."""
+"""Hosts. An idle connection takes about 7 KB."""
 _WITHOUT_LIMIT = 500
-"""Where the system does not say how many files may be open."""
+"""Hosts, if the system reports no limit for open files."""
 
 
 class FewKept(aiohttp.TCPConnector):
-    """A connector that lets the connections to hosts go that were asked longest ago. Its options are keywords."""
+    """A connector that closes the idle connections of the least recently used hosts beyond `most` hosts."""
 
     def __init__(self, most: int, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
         self._most_kept = most
 
-    # There is no setting for it. `_conns` has what is kept by host, and the hosts in the order in which they came.
+    # aiohttp has no setting for this. `_conns` holds the idle connections by host, least recently added host first.
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
         super()._release(key, protocol, should_close=should_close)
         while len(self._conns) > self._most_kept:
@@ -34,6 +34,6 @@ class FewKept(aiohttp.TCPConnector):
 
 
 def most_kept() -> int:
-    """To how many hosts connections are kept: half of the files that may be open are left for everything else."""
+    """Return for how many hosts idle connections are kept: they may use half of the open files allowed."""
     limit = open_limit()
     return _WITHOUT_LIMIT if limit is None else min(MOST_KEPT, limit // 2)

@@ -1,4 +1,4 @@
-"""The transport that looks like a browser down to its TLS: curl-impersonate, by curl_cffi."""
+"""The transport that imitates a browser, including its TLS fingerprint: curl-impersonate, through curl_cffi."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longshore.scrape.http.response import Response
 from longshore.scrape.http.transport import (
     COOKIES_COUNTED_EVERY,
     MOST_COOKIES,
-    MOST_LANES,
+    MOST_SESSIONS,
     TransferLimits,
     not_a_url,
     too_large,
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from curl_cffi.requests import AsyncSession
 
 BROWSER = "chrome"
-"""Whom it looks like: the newest of these that curl_cffi knows."""
+"""The imitated browser: the newest version of it that curl_cffi knows."""
 _AT_ONCE = 1000
-# What libcurl calls them.
+# Error codes of libcurl.
 _BAD_URL = 3
 _PROXY_UNREACHED = frozenset({5, 7, 97})
 _LATE = 28
 
 
 class CurlTransport:
-    """Sends what a browser sends, its user agent included. Cookies are kept apart for each proxy."""
+    """A transport that sends what a browser sends, user agent included. Each proxy has its own cookies."""
 
-    def __init__(self, bounds: TransferLimits) -> None:
-        """`SettingsError` where curl_cffi is not installed."""
+    def __init__(self, limits: TransferLimits) -> None:
+        """Raise `SettingsError` if curl_cffi is not installed."""
         try:
             import curl_cffi  # noqa: F401
         except ImportError as error:
@@ -46,84 +46,86 @@ class CurlTransport:
                 "The curl transport needs curl_cffi, which is not installed. "
                 "Fix: pip install '.[fingerprint]' where Longshore was cloned, or use the aiohttp transport."
             ) from error
-        self._bounds = bounds
+        self._limits = limits
         self._curl: AsyncCurl | None = None
-        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
+        self._sessions: OrderedDict[str, _CurlSession] = OrderedDict()
 
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
         """As `Transport.send`."""
         from curl_cffi import CurlError
         from multidict import CIMultiDict, CIMultiDictProxy
 
-        within = self._bounds.total if total is None else total
-        lane = await self._lane(proxy)
-        lane.enter()
+        within = self._limits.total if total is None else total
+        session = await self._session_for(proxy)
+        session.enter()
         loop = asyncio.get_running_loop()
         end = loop.time() + within
-        begin = end if self._bounds.first_byte is None else end - within + self._bounds.first_byte
-        body = _Body(request.url, self._bounds)
+        begin = end if self._limits.first_byte is None else end - within + self._limits.first_byte
+        body = _Body(request.url, self._limits)
         try:
-            # curl keeps deadlines of its own, but is not trusted with them: one that hangs must not hang us.
+            # Do not rely on curl's own deadlines: a curl that hangs must not hang us.
             async with asyncio.timeout_at(min(begin, end)) as deadline:
-                body.begins = lambda: deadline.reschedule(end)
-                answer = await self._perform(lane, request, proxy, within, body)
+                body.on_first_chunk = lambda: deadline.reschedule(end)
+                response = await self._perform(session, request, proxy, within, body)
         except TimeoutError as error:
             if begin < end and not body.chunks:
-                message = f"{mask_url(request.url)} did not begin to answer within {self._bounds.first_byte:g} seconds"
+                message = f"{mask_url(request.url)} did not begin to answer within {self._limits.first_byte:g} seconds"
                 raise TimedOutError(message) from error
             raise _late(request.url, within) from error
         except CurlError as error:
             unreached = error.code == _LATE and loop.time() < end
             raise self._translated(error, request.url, within, unreached=unreached) from _cause(error, proxy, unreached)
         finally:
-            lane.busy -= 1
-        headers = CIMultiDictProxy(CIMultiDict(answer.headers.multi_items()))
+            session.busy -= 1
+        headers = CIMultiDictProxy(CIMultiDict(response.headers.multi_items()))
         whole = b"".join(body.chunks)
-        return Response(url=str(answer.url), status=answer.status_code, headers=headers, body=whole)
+        return Response(url=str(response.url), status=response.status_code, headers=headers, body=whole)
 
     async def close(self) -> None:
         """As `Transport.close`."""
-        lanes, curl = list(self._lanes.values()), self._curl
-        self._lanes.clear()
+        sessions, curl = list(self._sessions.values()), self._curl
+        self._sessions.clear()
         self._curl = None
-        for lane in lanes:
-            await lane.session.close()
+        for session in sessions:
+            await session.session.close()
         if curl is not None:
             await curl.close()  # type: ignore[no-untyped-call]
 
-    async def _perform(self, lane: _Lane, request: Request, proxy: Proxy | None, within: float, body: _Body) -> Any:
+    async def _perform(
+        self, session: _CurlSession, request: Request, proxy: Proxy | None, within: float, body: _Body
+    ) -> Any:
         method: Any = request.method
-        return await lane.session.request(
+        return await session.session.request(
             method,
             request.url,
             headers=dict(request.headers) or None,
             data=request.body,
-            proxy=None if proxy is None else _as_curl_says(proxy),
+            proxy=None if proxy is None else _curl_url(proxy),
             allow_redirects=False,
-            timeout=(self._bounds.connect, within),
-            # Not as a stream: one that is given up would be read to its end.
+            timeout=(self._limits.connect, within),
+            # Not as a stream: curl would read an abandoned stream to its end.
             content_callback=body.take,
         )
 
-    async def _lane(self, proxy: Proxy | None) -> _Lane:
+    async def _session_for(self, proxy: Proxy | None) -> _CurlSession:
         name = "" if proxy is None else proxy.url
-        if len(self._lanes) >= MOST_LANES and name not in self._lanes:
-            await self._let_one_go()
+        if len(self._sessions) >= MOST_SESSIONS and name not in self._sessions:
+            await self._close_oldest()
         if self._curl is None:
             from curl_cffi import AsyncCurl
 
             self._curl = AsyncCurl()
-        lane = self._lanes.get(name)
-        if lane is None:
-            lane = self._lanes[name] = _Lane(self._curl, proxied=proxy is not None)
-        self._lanes.move_to_end(name)
-        return lane
+        session = self._sessions.get(name)
+        if session is None:
+            session = self._sessions[name] = _CurlSession(self._curl, proxied=proxy is not None)
+        self._sessions.move_to_end(name)
+        return session
 
-    async def _let_one_go(self) -> None:
-        for name, lane in self._lanes.items():
-            if not lane.busy:
-                del self._lanes[name]
-                await lane.session.close()
+    async def _close_oldest(self) -> None:
+        for name, session in self._sessions.items():
+            if not session.busy:
+                del self._sessions[name]
+                await session.session.close()
                 return
 
     def _translated(self, error: CurlError, url: str, within: float, *, unreached: bool) -> WorkerError:
@@ -131,14 +133,14 @@ class CurlTransport:
         if error.code == _BAD_URL:
             return not_a_url(url)
         if unreached:
-            return ConnectionFailedError(f"{shown}: no connection within {self._bounds.connect:g} seconds")
+            return ConnectionFailedError(f"{shown}: no connection within {self._limits.connect:g} seconds")
         if error.code == _LATE:
             return _late(url, within)
         return ConnectionFailedError(f"{shown} could not be fetched: {mask_urls(str(error))}")
 
 
-class _Lane:
-    """The cookies of one proxy, or of none. The connections are curl's, which keeps them apart, too."""
+class _CurlSession:
+    """The session with the cookies of one proxy, or of none. curl keeps their connections apart as well."""
 
     __slots__ = ("busy", "session", "uses")
 
@@ -146,7 +148,7 @@ class _Lane:
         from curl_cffi import CurlOpt
         from curl_cffi.requests import AsyncSession
 
-        # Or curl would pass over the proxy, and show our own address, wherever NO_PROXY in the environment says so.
+        # Otherwise curl bypasses the proxy for hosts in the environment's NO_PROXY, and shows them our own address.
         always = {CurlOpt.NOPROXY: ""} if proxied else {}
         self.session: AsyncSession[Any] = AsyncSession(
             impersonate=BROWSER, max_clients=_AT_ONCE, trust_env=False, async_curl=curl, curl_options=always
@@ -155,7 +157,7 @@ class _Lane:
         self.uses = 0
 
     def enter(self) -> None:
-        """One more request is under way."""
+        """Count a request that begins."""
         self.busy += 1
         self.uses += 1
         if self.uses % COOKIES_COUNTED_EVERY == 0 and len(self.session.cookies.jar) > MOST_COOKIES:
@@ -163,28 +165,28 @@ class _Lane:
 
 
 class _Body:
-    """What has come of the answer."""
+    """The body received so far."""
 
-    def __init__(self, url: str, bounds: TransferLimits) -> None:
+    def __init__(self, url: str, limits: TransferLimits) -> None:
         self._url = url
-        self._bounds = bounds
+        self._limits = limits
         self._size = 0
         self.chunks: list[bytes] = []
-        self.begins: Callable[[], None] = lambda: None
+        self.on_first_chunk: Callable[[], None] = lambda: None
 
     def take(self, chunk: bytes) -> int:
-        """Called by curl with every piece, to be told how much of it was taken; what it raises ends the transfer."""
+        """Store a chunk from curl and return its size. An error raised here ends the transfer."""
         if not self.chunks:
-            self.begins()
+            self.on_first_chunk()
         self.chunks.append(chunk)
         self._size += len(chunk)
-        if self._size > self._bounds.max_bytes:
-            raise too_large(self._url, self._bounds)
+        if self._size > self._limits.max_bytes:
+            raise too_large(self._url, self._limits)
         return len(chunk)
 
 
-def _as_curl_says(proxy: Proxy) -> str:
-    """The URL of a proxy, so that a SOCKS5 proxy resolves the names of sites: curl's socks5 would do it here."""
+def _curl_url(proxy: Proxy) -> str:
+    """Return the URL of a proxy for curl. `socks5` becomes `socks5h`, so that the proxy resolves host names."""
     scheme, _, rest = proxy.url.partition("://")
     return f"socks5h://{rest}" if scheme.lower() == "socks5" else proxy.url
 
@@ -194,7 +196,7 @@ def _late(url: str, within: float) -> TimedOutError:
 
 
 def _cause(error: CurlError, proxy: Proxy | None, unreached: bool) -> BaseException:
-    """The error in the words of those who ask whose fault it was; they know nothing of curl."""
+    """Return the error as a type that `blame_of` knows; it does not know those of curl."""
     if proxy is None:
         return error
     from aiohttp_socks import ProxyConnectionError, ProxyTimeoutError

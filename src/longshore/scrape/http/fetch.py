@@ -1,4 +1,4 @@
-"""One fetch, from asking to the answer: cache, robots, proxy, pace, redirects, and another try where it may help."""
+"""One fetch, from request to response: cache, robots.txt, proxy, rate limit, redirects and retries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError
 from longshore.pacing.contract import HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.request import Request
-from longshore.scrape.http.response import Response, in_words, passes, retry_after
+from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
 from longshore.scrape.http.robots import Robots, RobotsError
 from longshore.scrape.http.transport import Transport, not_a_url
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -27,37 +27,37 @@ if TYPE_CHECKING:
 
 MOST_REDIRECTS = 10
 _FIRST_WAIT = 0.5
-_LEAST = 0.001
-# A proxy that is turned away says nothing about the next one.
+_LEAST_SECONDS = 0.001
+# Statuses that block one proxy; the site may serve the next one.
 _ANOTHER_PROXY_MAY = frozenset({403, 407})
 _PROXIES_AGAIN = 60.0
-"""Seconds after which a job comes back whose proxies could not be reached, and do not rest yet."""
+"""Seconds until a job returns whose proxies could not be reached but do not rest yet."""
 _SITES_REMEMBERED = 10_000
 
 Watch = Callable[[Exchange], None]
 
 
 class HttpContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What all fetches go by."""
+    """The parts and limits that all fetches of a client share."""
 
     transport: Transport
     headers: Mapping[str, str]
-    """Those that the transport adds to every request, as far as they are known."""
+    """The headers that the transport adds to every request, if known; for the exchanges that `watch` gets."""
     pace: Limiter
     patience: float
-    """Seconds a fetch may wait for its turn, be it the host's or a proxy's."""
+    """Seconds a fetch may wait for its host or for a proxy."""
     total: float
-    """Seconds a try may take."""
+    """Seconds one try may take."""
     retries: int
     clock: Clock
     robots: Robots
     proxies: ProxySource | None = None
     cache: PageCache | None = None
     hosts: dict[str, str] = {}
-    """The host of each site: of the beginning of a URL, up to the path."""
+    """A cache: the host of each site (a site is the beginning of a URL, up to the path)."""
 
     def host(self, url: str, site: str) -> str:
-        """The host that a URL is counted by. `ValidationError` where it can have none."""
+        """Return and cache the host that limits are counted by. Raise `ValidationError` if the URL has none."""
         host = host_of(url)
         if not host or not url[:8].lower().startswith(("http://", "https://")):
             raise not_a_url(url)
@@ -68,12 +68,12 @@ class HttpContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one fetch goes by."""
+    """The options of one fetch."""
 
     robots: bool = True
     watch: Watch | None = None
     ends_at: float | None = None
-    """When the attempt must be over (`time.monotonic`)."""
+    """When the attempt must end (`time.monotonic`)."""
     total: float | None = None
     proxy: Proxy | None = None
     session: str = ""
@@ -81,249 +81,252 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fetch:
-    """One fetch under way."""
+    """One fetch in progress."""
 
-    __slots__ = ("_call", "_identity", "_page", "_spent", "_tried_enough", "_ways")
+    __slots__ = ("_context", "_identity", "_options", "_page", "_retries_used", "_seconds_spent")
 
-    def __init__(self, ways: HttpContext, call: FetchOptions) -> None:
-        self._ways = ways
-        self._call = call
+    def __init__(self, context: HttpContext, options: FetchOptions) -> None:
+        self._context = context
+        self._options = options
         self._identity = ""
         self._page: CachedPage | None = None
-        self._spent = 0.0
-        self._tried_enough = False
+        self._seconds_spent = 0.0
+        self._retries_used = False
 
     async def run(self, request: Request) -> Response:
-        """The answer, whatever its status."""
-        if self._ways.cache is not None and request.method == "GET":
-            return await self._by_cache(request, self._ways.cache)
-        return await self._tries(request)
+        """Return the response, with any status."""
+        if self._context.cache is not None and request.method == "GET":
+            return await self._from_cache(request, self._context.cache)
+        return await self._with_retries(request)
 
     async def permit(self, url: str) -> None:
-        """Ask robots.txt alone, where it is to be asked."""
+        """Check only robots.txt, if the options ask for it."""
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
-        if self._call.robots and not self._ways.robots.free(site):
+        if self._options.robots and not self._context.robots.free(site):
             await self._ask_robots(url, site)
 
-    async def _by_cache(self, request: Request, cache: PageCache) -> Response:
+    async def _from_cache(self, request: Request, cache: PageCache) -> Response:
         page = await cache.find(request)
         if page is not None and cache.fresh(page):
-            answer = page.response
-            self._tell(request, time.time(), 0.0, answer, cached=True)
-            return answer
+            response = page.response
+            self._report(request, time.time(), 0.0, response, cached=True)
+            return response
         asked = request
-        # Who asks with conditions of his own wants the 304 himself.
+        # A caller that sends its own conditional headers wants the 304 itself.
         if page is not None and not any(name.lower().startswith("if-") for name in request.headers):
             self._page = page
             asked = msgspec.structs.replace(request, headers={**request.headers, **page.conditions()})
-        answer = await self._tries(asked)
-        if self._page is not None and answer.status == 304:
+        response = await self._with_retries(asked)
+        if self._page is not None and response.status == 304:
             await cache.renew(request, self._page)
             return self._page.response
-        await cache.keep(request, answer)
-        return answer
+        await cache.keep(request, response)
+        return response
 
-    async def _tries(self, request: Request) -> Response:
-        left = self._ways.retries if request.idempotent else 0
+    async def _with_retries(self, request: Request) -> Response:
+        retries_left = self._context.retries if request.idempotent else 0
         wait = _FIRST_WAIT
         while True:
             try:
-                answer = await self._once(request)
+                response = await self._once(request)
             except (ConnectionFailedError, TimedOutError) as error:
-                # A site that is slow is not asked again at once, unless by way of another proxy.
+                # Do not retry a slow site at once, except through another proxy.
                 slow = isinstance(error, TimedOutError) and not self._pooled
-                if not left or slow or self._tried_enough or not await self._rest(wait):
+                if not retries_left or slow or self._retries_used or not await self._wait(wait):
                     raise
             else:
-                status = answer.status
-                if status < 400 or not (passes(status) or self.another_proxy_may(status)):
-                    return answer
-                if not await self._rest_as_told(answer, wait, left):
-                    return answer
-            left -= 1
+                status = response.status
+                if status < 400 or not (is_temporary(status) or self.another_proxy_may(status)):
+                    return response
+                if not await self._wait_as_asked(response, wait, retries_left):
+                    return response
+            retries_left -= 1
             wait *= 2
 
     def another_proxy_may(self, status: int) -> bool:
-        """Whether it is the proxy that was turned away, and there are others."""
+        """Return whether this status blocks the proxy in use and the pool may have others."""
         return self._pooled and status in _ANOTHER_PROXY_MAY
 
     @property
     def _pooled(self) -> bool:
-        return self._ways.proxies is not None and self._call.proxy is None
+        return self._context.proxies is not None and self._options.proxy is None
 
     def _patience(self) -> float:
-        ends_at = self._call.ends_at
+        ends_at = self._options.ends_at
         if ends_at is None:
-            return self._ways.patience
-        # What is spent on waiting is lacking for the answer, so half of the time that is left is for that.
-        return max(min(self._ways.patience, (ends_at - time.monotonic()) / 2), 0.0)
+            return self._context.patience
+        # Keep half of the remaining time for the response itself.
+        return max(min(self._context.patience, (ends_at - time.monotonic()) / 2), 0.0)
 
-    async def _rest(self, seconds: float) -> bool:
-        """Wait before the next try; False, at once, where there is no time for it."""
-        seconds *= random.uniform(0.5, 1.0)  # noqa: S311  no secret hangs on it
+    async def _wait(self, seconds: float) -> bool:
+        """Wait before the next try; return False at once if there is no time for it."""
+        seconds *= random.uniform(0.5, 1.0)  # noqa: S311  jitter, not a secret
         if seconds > self._patience():
             return False
-        await self._ways.clock.sleep(seconds)
+        await self._context.clock.sleep(seconds)
         return True
 
-    async def _rest_as_told(self, answer: Response, seconds: float, left: int) -> bool:
-        """Wait as the answer asks, if it does; False where there will be no other try.
+    async def _wait_as_asked(self, response: Response, seconds: float, retries_left: int) -> bool:
+        """Wait before the next try, as long as Retry-After asks; return False if there will be no other try.
 
-        Where it asks for more time than there is, the job comes back then, unless the caller judges answers himself.
+        Raise `HostClosedError` if the response asks for a longer wait than we have, so that the job returns later. With
+        `check` off the caller gets the response instead.
         """
-        told = retry_after(answer.headers) if answer.status in (429, 503) else None
-        # The time is that of the address that was turned away, and the next try goes out by another.
-        if told is None or self._pooled:
-            return left > 0 and await self._rest(seconds)
-        if told > self._patience():
-            if self._call.check:
-                why = f"it answered {in_words(answer.status)} with Retry-After"
-                raise HostClosedError(host_of(answer.url), told, why)
+        asked_wait = retry_after(response.headers) if response.status in (429, 503) else None
+        # Retry-After is for the address that was refused; the next try uses another proxy.
+        if asked_wait is None or self._pooled:
+            return retries_left > 0 and await self._wait(seconds)
+        if asked_wait > self._patience():
+            if self._options.check:
+                why = f"it answered {in_words(response.status)} with Retry-After"
+                raise HostClosedError(host_of(response.url), asked_wait, why)
             return False
-        if not left:
+        if not retries_left:
             return False
-        # Not all at once, when the time has come.
-        await self._ways.clock.sleep(told + seconds * random.random())  # noqa: S311
+        # Jitter, so that waiting requests do not all start at the same moment.
+        await self._context.clock.sleep(asked_wait + seconds * random.random())  # noqa: S311
         return True
 
     async def _once(self, request: Request) -> Response:
-        """One try, redirects followed."""
-        watch = self._call.watch
+        """Return the response of one try, after redirects."""
+        watch = self._options.watch
         if watch is None:
             return await self._follow(request)
         at, started = time.time(), time.perf_counter()
         try:
-            answer = await self._follow(request)
+            response = await self._follow(request)
         except (ConnectionFailedError, TimedOutError, ProcessingError) as error:
             if not isinstance(error, RobotsError):
-                self._tell(request, at, time.perf_counter() - started, None, error=str(error))
+                self._report(request, at, time.perf_counter() - started, None, error=str(error))
             raise
         seconds = time.perf_counter() - started
-        if self._page is not None and answer.status == 304:
-            self._tell(request, at, seconds, self._page.response, cached=True)
+        if self._page is not None and response.status == 304:
+            self._report(request, at, seconds, self._page.response, cached=True)
         else:
-            self._tell(request, at, seconds, answer)
-        return answer
+            self._report(request, at, seconds, response)
+        return response
 
     async def _follow(self, request: Request) -> Response:
-        self._spent = 0.0
-        answer = await self._hop(request)
-        if answer.status < 300 or answer.status >= 400:
-            return answer
+        self._seconds_spent = 0.0
+        response = await self._hop(request)
+        if response.status < 300 or response.status >= 400:
+            return response
         first = request.url
         for _ in range(MOST_REDIRECTS):
-            following = request.redirected(answer)
-            if following is None:
-                return answer
-            request = following
-            answer = await self._hop(request)
-        if request.redirected(answer) is None:
-            return answer
+            redirect = request.redirected(response)
+            if redirect is None:
+                return response
+            request = redirect
+            response = await self._hop(request)
+        if request.redirected(response) is None:
+            return response
         raise ProcessingError(f"{mask_url(first)} redirects without end", retryable=False)
 
     async def _hop(self, request: Request) -> Response:
-        ways, call, url = self._ways, self._call, request.url
+        context, options, url = self._context, self._options, request.url
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
-        host = ways.hosts.get(site) or ways.host(url, site)
-        if call.robots and not ways.robots.free(site):
+        host = context.hosts.get(site) or context.host(url, site)
+        if options.robots and not context.robots.free(site):
             await self._ask_robots(url, site)
-        if ways.proxies is not None and call.proxy is None:
-            return await self._by_pool(request, host, ways.proxies)
-        return await self._send(request, host, call.proxy)
+        if context.proxies is not None and options.proxy is None:
+            return await self._through_pool(request, host, context.proxies)
+        return await self._send(request, host, options.proxy)
 
-    async def _by_pool(self, request: Request, host: str, pool: ProxySource) -> Response:
+    async def _through_pool(self, request: Request, host: str, pool: ProxySource) -> Response:
         from longshore.scrape.proxies import NoProxyError, is_unreachable
 
-        left, passed_over = self._ways.retries, set[Proxy]()
+        retries_left, tried = self._context.retries, set[Proxy]()
         while True:
             within = timedelta(seconds=self._patience())
             try:
-                turn = await pool.acquire(host, session=self._call.session, within=within)
+                taken = await pool.acquire(host, session=self._options.session, within=within)
             except NoProxyError as error:
                 raise HostClosedError(host, error.retry_in.total_seconds(), str(error)) from error
             try:
-                answer = await self._send(request, host, turn.proxy)
+                response = await self._send(request, host, taken.proxy)
             except BaseException as error:
-                turn.failed(error)
+                taken.failed(error)
                 unreachable = is_unreachable(error)
-                # Closed to this proxy, or the proxy is not there: nothing was sent, and the next one may do it.
+                # The host is closed to this proxy, or the proxy cannot be reached: nothing was sent, so try another.
                 if not isinstance(error, SnoozeError) and not unreachable:
                     raise
-                left -= turn.proxy in passed_over
-                passed_over.add(turn.proxy)
-                if left >= 0 and self._patience() > 0:
+                retries_left -= taken.proxy in tried
+                tried.add(taken.proxy)
+                if retries_left >= 0 and self._patience() > 0:
                     continue
                 if unreachable:
-                    # It is the proxies' fault, which the job is not to pay for.
+                    # The proxies are to blame, so the job's attempt must not count.
                     raise HostClosedError(host, _PROXIES_AGAIN, f"no proxy lets it through: {error}") from error
                 raise
-            turn.answered(answer.status)
-            return answer
+            taken.answered(response.status)
+            return response
 
     async def _send(self, request: Request, host: str, proxy: Proxy | None) -> Response:
-        ways = self._ways
+        context = self._context
         identity = self._identity = "" if proxy is None else str(proxy)
-        await ways.pace.slot(host, identity, patience=self._patience())
-        total = self._call.total
-        if self._spent:
-            # All redirects together have the time of one try; waiting for a turn is not counted.
-            total = max((ways.total if total is None else total) - self._spent, _LEAST)
+        await context.pace.slot(host, identity, patience=self._patience())
+        total = self._options.total
+        if self._seconds_spent:
+            # All redirects together share the time of one try; waiting for the rate limit does not count.
+            total = max((context.total if total is None else total) - self._seconds_spent, _LEAST_SECONDS)
         started = time.perf_counter()
         try:
-            answer = await ways.transport.send(request, proxy, total)
+            response = await context.transport.send(request, proxy, total)
         except (ConnectionFailedError, TimedOutError):
-            ways.pace.answered(host, identity, None, None, time.perf_counter() - started)
+            context.pace.answered(host, identity, None, None, time.perf_counter() - started)
             raise
         seconds = time.perf_counter() - started
-        self._spent += seconds
-        status = answer.status
+        self._seconds_spent += seconds
+        status = response.status
         if self._pooled and status in _ANOTHER_PROXY_MAY:
-            # The pool sends a proxy to rest that is turned away; a pace that waits for it would only hold up others.
-            ways.pace.answered(host, identity, None, None, seconds)
+            # The pool rests the blocked proxy; slowing down the host would only delay the other proxies.
+            context.pace.answered(host, identity, None, None, seconds)
         else:
-            ways.pace.answered(host, identity, status, retry_after(answer.headers) if status >= 400 else None, seconds)
-        return answer
+            context.pace.answered(
+                host, identity, status, retry_after(response.headers) if status >= 400 else None, seconds
+            )
+        return response
 
     async def _ask_robots(self, url: str, site: str) -> None:
         try:
-            await self._ways.robots.check(url, site, self._robots_txt)
+            await self._context.robots.check(url, site, self._robots_txt)
         except (ConnectionFailedError, TimedOutError):
-            # The file was tried as often as a page would have been; three times three tries help nobody.
-            self._tried_enough = True
+            # The robots.txt was already retried as often as a page; do not multiply the retries.
+            self._retries_used = True
             raise
         except UnicodeEncodeError as error:
             raise not_a_url(url) from error
 
     async def _robots_txt(self, url: str) -> Response:
-        # Neither watched nor bounded by this attempt: others wait for it, too.
-        call = FetchOptions(robots=False, proxy=self._call.proxy, session=self._call.session, check=False)
-        return await Fetch(self._ways, call)._tries(Request("GET", url))
+        # Not watched and not limited by this attempt: other attempts wait for the same file.
+        options = FetchOptions(robots=False, proxy=self._options.proxy, session=self._options.session, check=False)
+        return await Fetch(self._context, options)._with_retries(Request("GET", url))
 
-    def _tell(
+    def _report(
         self,
         request: Request,
         at: float,
         seconds: float,
-        answer: Response | None,
+        response: Response | None,
         *,
         error: str = "",
         cached: bool = False,
     ) -> None:
-        if self._call.watch is None:
+        if self._options.watch is None:
             return
-        self._call.watch(
+        self._options.watch(
             Exchange(
                 method=request.method,
                 url=request.url,
-                final_url="" if answer is None else answer.url,
-                request_headers={**self._ways.headers, **request.headers},
+                final_url="" if response is None else response.url,
+                request_headers={**self._context.headers, **request.headers},
                 request_body=request.body or b"",
-                status=None if answer is None else answer.status,
-                # Their names are of a kind of text that nobody else can store.
-                headers={} if answer is None else {str(name): value for name, value in answer.headers.items()},
-                body=b"" if answer is None else answer.body,
+                status=None if response is None else response.status,
+                # The names are objects of multidict (`istr`); plain `str` can be encoded and sent to other processes.
+                headers={} if response is None else {str(name): value for name, value in response.headers.items()},
+                body=b"" if response is None else response.body,
                 error=error,
                 at=at,
                 seconds=seconds,

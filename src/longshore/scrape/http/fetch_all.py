@@ -1,4 +1,4 @@
-"""Many fetches in one call."""
+"""Fetch many URLs concurrently."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ AT_ONCE = 8
 
 
 async def fetch_all(fetch: Callable[[str], Awaitable[Response]], urls: Iterable[str], at_once: int) -> list[Response]:
-    """The answers, in the order of the URLs; so many are under way at once. The first error ends the others."""
-    todo, found = iter(enumerate(urls)), dict[int, Response]()
+    """Return the responses in the order of `urls`, with `at_once` in flight. The first error cancels the others."""
+    remaining, found = iter(enumerate(urls)), dict[int, Response]()
 
-    async def take_turns() -> None:
-        for place, url in todo:
-            found[place] = await fetch(url)
+    async def fetch_next() -> None:
+        for position, url in remaining:
+            found[position] = await fetch(url)
 
-    hands = [asyncio.ensure_future(take_turns()) for _ in range(max(at_once, 1))]
+    workers = [asyncio.ensure_future(fetch_next()) for _ in range(max(at_once, 1))]
     try:
-        await asyncio.gather(*hands)
+        await asyncio.gather(*workers)
     finally:
-        for hand in hands:
-            hand.cancel()
-        await asyncio.gather(*hands, return_exceptions=True)
-    return [found[place] for place in sorted(found)]
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+    return [found[position] for position in sorted(found)]

@@ -1,4 +1,4 @@
-"""HTTP without a network: answers what was answered before, and refuses everything else."""
+"""An HTTP client without a network: it replays stored responses and refuses every other request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.masking import mask_address, mask_body
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
-from longshore.scrape.http.response import Response, StatusError, passes
+from longshore.scrape.http.response import Response, StatusError, is_temporary
 from longshore.url import canonical_url
 
 _LISTED = 5
@@ -22,45 +22,46 @@ _ERRORS: dict[str, type[WorkerError]] = {
 
 
 class NotKeptError(ProcessingError):
-    """A page was asked for that is not among those kept; nothing is fetched here."""
+    """A request whose response is not stored. The offline client never fetches."""
 
     retryable = False
 
 
 class Answers:
-    """What was answered, by request: the method and the canonical URL, and among those the body that was sent.
+    """The stored responses, found by method, canonical URL and request body.
 
-    The same request gets its answers in the order of old, and the last one from then on. An answer after which the kit
-    itself asked again (a 503, a broken connection) is passed over, as it was then.
+    A repeated request gets its responses in the original order, and then the last one again. A response that the kit
+    itself retried (a 503, a broken connection) is skipped.
     """
 
     def __init__(self, exchanges: Iterable[Exchange], source: str, failure: Failure | None = None) -> None:
-        """`source` says whose pages they are, for the error where one is missing.
+        """Make the replay of `exchanges`; `source` names their origin in error messages.
 
-        `failure` is what became of the attempt: an exchange without an answer that was its cause is it again.
+        `failure` is the recorded failure of the attempt: if an exchange without a response caused it, the same error is
+        raised again.
         """
         self._source = source
         self._failure = failure
         self._by_request: dict[tuple[str, str], list[Exchange]] = {}
         for exchange in exchanges:
-            kept = self._by_request.setdefault((exchange.method, _known_as(exchange.url)), [])
-            if kept and _asked_again(kept[-1]) and kept[-1].request_body == exchange.request_body:
+            kept = self._by_request.setdefault((exchange.method, _key(exchange.url)), [])
+            if kept and _retried(kept[-1]) and kept[-1].request_body == exchange.request_body:
                 kept.pop()
             kept.append(exchange)
 
     def answer(self, request: Request) -> Response:
-        """The answer to a request, whatever its status. `NotKeptError` where there is none."""
-        kept = self._by_request.get((request.method, _known_as(request.url)))
+        """Return the stored response to a request, with any status. Raise `NotKeptError` if there is none."""
+        kept = self._by_request.get((request.method, _key(request.url)))
         if not kept:
             raise NotKeptError(
                 f"{request.method} {mask_address(request.url)} is not among the pages kept of {self._source}, and "
                 f"nothing is fetched here. Kept are: {self._listed()}."
             )
         sent = mask_body(request.body or b"")
-        # A body may hold what differs each time, such as an instant; then the order has to tell.
-        alike = [exchange for exchange in kept if exchange.request_body == sent] or kept
-        found = alike[0]
-        if len(alike) > 1:
+        # A body may differ each time, for example by a timestamp. If none is equal, take the responses in order.
+        matching = [exchange for exchange in kept if exchange.request_body == sent] or kept
+        found = matching[0]
+        if len(matching) > 1:
             kept.remove(found)
         if found.status is None:
             raise self._error(found)
@@ -80,7 +81,7 @@ class Answers:
 
 
 class OfflineHttp:
-    """`kit.http` of async handlers, offline. Options that only matter on a network are taken and passed over."""
+    """The offline `kit.http` of async handlers. Options that only matter on a network are ignored."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -97,15 +98,15 @@ class OfflineHttp:
 
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.post`."""
-        return _answered(self._answers, "POST", url, options)
+        return _replay(self._answers, "POST", url, options)
 
     async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.request`."""
-        return _answered(self._answers, method, url, options)
+        return _replay(self._answers, method, url, options)
 
 
 class OfflineSyncHttp:
-    """The same for plain handlers."""
+    """The offline `kit.http` of plain handlers."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
@@ -121,30 +122,30 @@ class OfflineSyncHttp:
 
     def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.post`."""
-        return _answered(self._answers, "POST", url, options)
+        return _replay(self._answers, "POST", url, options)
 
     def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
         """As `AttemptHttp.request`."""
-        return _answered(self._answers, method, url, options)
+        return _replay(self._answers, method, url, options)
 
 
-def _answered(answers: Answers, method: str, url: str, options: BodyOptions) -> Response:
+def _replay(answers: Answers, method: str, url: str, options: BodyOptions) -> Response:
     check_options(options)
     request = make_request(
         method, url, params=options.get("params"), data=options.get("data"), json=options.get("json")
     )
     response = answers.answer(request)
     if response.status >= 400 and options.get("check", True):
-        # What is kept is masked: that alone makes it no other page.
-        moved = _known_as(response.url) != _known_as(request.url)
+        # The stored URL is masked; the mask alone does not mean that the request was redirected.
+        moved = _key(response.url) != _key(request.url)
         raise StatusError(request.url, response.status, final_url=response.url if moved else "")
     return response
 
 
-def _known_as(url: str) -> str:
-    """One spelling for all spellings of a URL, its secrets masked: what is kept has none."""
+def _key(url: str) -> str:
+    """Return the canonical URL with secrets masked, as it is stored."""
     return canonical_url(mask_address(url))
 
 
-def _asked_again(exchange: Exchange) -> bool:
-    return exchange.status is None or passes(exchange.status)
+def _retried(exchange: Exchange) -> bool:
+    return exchange.status is None or is_temporary(exchange.status)

@@ -1,7 +1,7 @@
-"""Pages kept on disk for a while, so that the same page is not fetched twice.
+"""The page cache: responses on disk, so that the same page is not fetched twice.
 
-One file a page, compressed, written aside and moved into its place, so that several processes may share a folder and
-none ever reads half a page. A file that cannot be read is no page, and is fetched again.
+Each page is one compressed file, written atomically, so that several processes may share a folder and none reads a
+partial page. A file that cannot be read counts as missing, and its page is fetched again.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from longshore.url import canonical_url
 DEFAULT_TTL = timedelta(days=1)
 DEFAULT_MAX_BYTES = 1024 * 1024 * 1024
 
-# Answers that are the page itself.
-_KEPT = frozenset({200, 203})
-_ENDING = ".page"
-# What is cleared away at a time, so that it is not done for every page.
-_ROOM = 0.1
+# Statuses whose body is the page itself.
+_CACHED_STATUSES = frozenset({200, 203})
+_SUFFIX = ".page"
+# The share of `max_bytes` that one cleanup frees, so that not every write needs one.
+_FREED_SHARE = 0.1
 
 
 class CachedPage(msgspec.Struct, frozen=True):
-    """An answer, and when it was last known to be true."""
+    """A cached response, and when the site last confirmed it."""
 
     url: str
     status: int
@@ -43,24 +43,24 @@ class CachedPage(msgspec.Struct, frozen=True):
 
     @property
     def response(self) -> Response:
-        """As it was answered."""
+        """The response as it was received."""
         from multidict import CIMultiDict, CIMultiDictProxy
 
         headers = CIMultiDictProxy(CIMultiDict(self.headers))
         return Response(url=self.url, status=self.status, headers=headers, body=self.body)
 
     def conditions(self) -> dict[str, str]:
-        """The headers that ask for the page only if it has changed since; empty where it cannot be asked so."""
-        said = {name.lower(): value for name, value in self.headers}
-        asked = {"If-None-Match": said.get("etag", ""), "If-Modified-Since": said.get("last-modified", "")}
+        """Return the headers for a conditional request; empty if the page has neither ETag nor Last-Modified."""
+        given = {name.lower(): value for name, value in self.headers}
+        asked = {"If-None-Match": given.get("etag", ""), "If-Modified-Since": given.get("last-modified", "")}
         return {name: value for name, value in asked.items() if value}
 
 
 class PageCache:
-    """Answers to GET, fresh for `ttl`, in at most `max_bytes` on disk; those used longest ago make room.
+    """Responses to GET, fresh for `ttl`, in at most `max_bytes` on disk; the least recently used ones are evicted.
 
-    `ttl` is the user's word: what the site says about caching is not asked. A page is found by its canonical URL and
-    the headers and body given with the request, so that nobody is served what was answered to others.
+    Only `ttl` decides: the site's caching headers are ignored. The key is the canonical URL with the headers and body
+    of the request, so that a request never gets a response to other headers, such as another login.
     """
 
     def __init__(
@@ -78,32 +78,32 @@ class PageCache:
         self._size: int | None = None
 
     def fresh(self, page: CachedPage) -> bool:
-        """Whether the page may be taken as it is."""
+        """Return whether the page is younger than `ttl`."""
         return 0 <= self._clock.now() - page.at < self._ttl
 
     async def find(self, request: Request) -> CachedPage | None:
-        """What was answered to this request before, fresh or not."""
+        """Return the cached response to this request, fresh or not; None if there is none."""
         return await asyncio.to_thread(self._read, self._path(request))
 
     async def keep(self, request: Request, answer: Response) -> None:
-        """Keep an answer, if it is one to keep. A disk that is full or read-only keeps nothing, and that is all."""
-        if answer.status in _KEPT:
+        """Store a response with status 200 or 203. A full or read-only disk stores nothing and raises nothing."""
+        if answer.status in _CACHED_STATUSES:
             headers = [(str(name), value) for name, value in answer.headers.items()]
             page = CachedPage(answer.url, answer.status, headers, answer.body, self._clock.now())
             await asyncio.to_thread(self._write, self._path(request), page)
 
     async def renew(self, request: Request, page: CachedPage) -> None:
-        """The site says that it has not changed: fresh from now."""
+        """Mark the page as fresh from now: the site answered that it has not changed."""
         page = msgspec.structs.replace(page, at=self._clock.now())
         await asyncio.to_thread(self._write, self._path(request), page)
 
     def _path(self, request: Request) -> Path:
         headers = sorted((name.lower(), value) for name, value in request.headers.items())
-        # Some search by a GET with a body: another body is another page.
+        # Some search APIs use a GET with a body: another body is another page.
         sent = [request.body] if request.body else []
         what = msgspec.json.encode([request.method, canonical_url(request.url), headers, *sent])
         key = hashlib.sha256(what).hexdigest()
-        return self._folder / key[:2] / f"{key}{_ENDING}"
+        return self._folder / key[:2] / f"{key}{_SUFFIX}"
 
     def _read(self, path: Path) -> CachedPage | None:
         import zstandard
@@ -111,7 +111,7 @@ class PageCache:
         try:
             packed = path.read_bytes()
             page = msgspec.msgpack.decode(zstandard.ZstdDecompressor().decompress(packed), type=CachedPage)
-            # For those that make room: this one is in use.
+            # Eviction sorts by modification time: mark this page as used.
             os.utime(path)
             return page
         except (OSError, zstandard.ZstdError, msgspec.DecodeError, MemoryError):
@@ -128,17 +128,17 @@ class PageCache:
             write_atomically(path, packed, private=True)
             self._size = (self._measure() if self._size is None else self._size) + len(packed)
             if self._size > self._max_bytes:
-                self._size = self._make_room()
+                self._size = self._evict()
 
     def _measure(self) -> int:
         return sum(size for _, size, _ in self._files())
 
-    def _make_room(self) -> int:
-        # Measured anew: other processes write and clear away, too.
+    def _evict(self) -> int:
+        # Measure again: other processes also write and evict.
         files = sorted(self._files())
         size = sum(size for _, size, _ in files)
         for _, freed, path in files:
-            if size <= self._max_bytes * (1 - _ROOM):
+            if size <= self._max_bytes * (1 - _FREED_SHARE):
                 break
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
@@ -146,10 +146,10 @@ class PageCache:
         return size
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """When each was used, its size, and where it is; those that a process left unfinished, too."""
+        """Return last use, size and path of each file, including unfinished files of processes that died."""
         files = []
         for path in self._folder.glob("??/*"):
             with contextlib.suppress(FileNotFoundError):
-                about = path.stat()
-                files.append((about.st_mtime, about.st_size, path))
+                stat = path.stat()
+                files.append((stat.st_mtime, stat.st_size, path))
         return files

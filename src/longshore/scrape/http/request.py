@@ -1,4 +1,4 @@
-"""A request, made ready to be sent: the URL with its parameters, the body as bytes."""
+"""A request ready to be sent: the URL with its parameters, the body as bytes."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from longshore.scrape.http.response import Response
 from longshore.url import mask_url
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# Asked twice, they do what they do once.
+# Methods whose repetition has no further effect.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-# Meant for the one they were given to.
-_PRIVATE = frozenset({"authorization", "cookie", "proxy-authorization"})
-_OF_THE_BODY = frozenset({"content-type", "content-length", "content-encoding"})
+# Headers with credentials: dropped on a redirect to another site.
+_CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
+_BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"})
 
 Value = str | int | float
 Fields = Mapping[str, Value | Sequence[Value]]
-"""Names with a value, or with several."""
+"""Names, each with one value or several."""
 
 
 class Options(TypedDict, total=False):
-    """What may be said with any request."""
+    """The options of any request."""
 
     headers: Mapping[str, str] | None
-    """Sent beside our own, and in their place where the name is the same."""
+    """Sent in addition to our own headers; a header with the same name replaces ours."""
     params: Fields | None
     """Added to the query of the URL."""
     timeout: float | timedelta | None
-    """Seconds for each try, in place of the usual `timeout`."""
+    """Seconds for each try, instead of the client's `timeout`."""
     proxy: str | None
-    """The URL of the proxy to go through, in place of the pool's choice."""
+    """The URL of the proxy to use, instead of the pool's choice."""
     session: str
-    """What a sticky pool sticks to: requests of one session go through one proxy."""
+    """With a sticky pool, all requests of one session go through the same proxy."""
     check: bool
-    """Whether an answer of 400 and above is an error (it is), or an answer like any other."""
+    """Whether a status of 400 and above raises `StatusError` (the default) or is returned."""
 
 
 class BodyOptions(Options, total=False):
-    """What may be said with a request that has a body."""
+    """The options of a request that may have a body."""
 
     data: bytes | str | Fields | None
-    """The body as it is; a mapping is sent as a form."""
+    """The body, sent unchanged; a mapping is sent as a form."""
     json: object
     """The body, sent as JSON."""
 
 
 def check_options(options: BodyOptions) -> None:
-    """`ValidationError` for an option that there is not: `chek=False` would else be the same as nothing."""
+    """Raise `ValidationError` for an unknown option: a misspelled one would have no effect."""
     known = BodyOptions.__optional_keys__
     if unknown := options.keys() - known:
         raise ValidationError(
@@ -61,30 +61,30 @@ def check_options(options: BodyOptions) -> None:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is sent."""
+    """One HTTP request."""
 
     method: str
     url: str
     headers: Mapping[str, str] = {}
-    """Beside those that every request has."""
+    """In addition to the headers that the transport sends with every request."""
     body: bytes | None = None
 
     @property
     def idempotent(self) -> bool:
-        """Whether it may be sent again when nobody knows if it arrived."""
+        """Whether the request may be sent again if it is unknown whether it arrived."""
         return self.method in _IDEMPOTENT
 
     def redirected(self, answer: Response) -> Request | None:
-        """What an answer asks to be sent in place of this; None where it does not."""
+        """Return the request that a redirect response asks for; None if the response is no redirect."""
         target = answer.headers.get("Location") if answer.status in REDIRECTS else None
         if not target:
             return None
         url = _target(self.url, target)
         method, body, dropped = self.method, self.body, frozenset[str]()
         if (answer.status == 303 and method != "HEAD") or (answer.status in (301, 302) and method == "POST"):
-            method, body, dropped = "GET", None, _OF_THE_BODY
+            method, body, dropped = "GET", None, _BODY_HEADERS
         if urlsplit(url)[:2] != urlsplit(self.url)[:2]:
-            dropped |= _PRIVATE
+            dropped |= _CREDENTIALS
         headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
         return Request(method, url, headers, body)
 
@@ -98,7 +98,7 @@ def make_request(
     data: bytes | str | Fields | None = None,
     json: object = None,
 ) -> Request:
-    """The request that these describe. `ValidationError` where two of them disagree, or cannot be sent."""
+    """Return the request for these options. Raise `ValidationError` for two bodies or a body that cannot be sent."""
     if params:
         url = _with_query(url, params)
     body, kind = _body(data, json)
@@ -110,8 +110,8 @@ def make_request(
 
 def _with_query(url: str, params: Fields) -> str:
     bare, fragment = urldefrag(url)
-    joint = "" if bare.endswith(("?", "&")) else "&" if "?" in bare else "?"
-    return f"{bare}{joint}{urlencode(params, doseq=True)}" + (f"#{fragment}" if fragment else "")
+    separator = "" if bare.endswith(("?", "&")) else "&" if "?" in bare else "?"
+    return f"{bare}{separator}{urlencode(params, doseq=True)}" + (f"#{fragment}" if fragment else "")
 
 
 def _body(data: bytes | str | Fields | None, json: object) -> tuple[bytes | None, str]:
@@ -139,5 +139,5 @@ def _target(url: str, location: str) -> str:
             return target
     except ValueError:
         pass
-    # Where it leads may hold a secret, and is no URL that could be masked.
-    raise ProcessingError(f"{mask_url(url)} redirects to what is not a URL", retryable=False)
+    # Do not show the target: it may hold a secret, and only valid URLs can be masked.
+    raise ProcessingError(f"{mask_url(url)} redirects to an invalid URL", retryable=False)

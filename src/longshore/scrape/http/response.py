@@ -1,4 +1,4 @@
-"""What comes back from a server, and the errors that are made of it."""
+"""The response of a server, and the error for a failed status."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from longshore.errors import ProcessingError
 from longshore.stored import Json
 from longshore.url import canonical_url, mask_url
 
-_PASSING = frozenset({408, 425, 429})
+_TEMPORARY = frozenset({408, 425, 429})
 _PHRASES = {known.value: f" {known.phrase}" for known in HTTPStatus}
-# Longer than any run, and short enough for every clock and medium.
+# Seconds; longer than any run, and small enough for every clock and medium.
 _LONGEST = 10 * 365 * 24 * 3600.0
 
 
-def passes(status: int) -> bool:
-    """Whether an answer with this status may be another one later: 408, 425, 429 and 5xx."""
-    return status >= 500 or status in _PASSING
+def is_temporary(status: int) -> bool:
+    """Return whether this status may be temporary: 408, 425, 429 and 5xx."""
+    return status >= 500 or status in _TEMPORARY
 
 
 def in_words(status: int) -> str:
-    """`404 Not Found`."""
+    """Return the status with its phrase: `404 Not Found`."""
     return f"{status}{_PHRASES.get(status, '')}"
 
 
 class StatusError(ProcessingError):
-    """The server answered with an error. Worth another try for 408, 425, 429 and 5xx, and for no other.
+    """The server answered with an error status. Retryable for 408, 425, 429 and 5xx.
 
-    Unless it is said otherwise: where a pool of proxies is used a 403 is too, for another proxy may be let in.
+    `retryable` overrides that: with a pool of proxies 403 is retryable, because the site may serve another proxy.
     """
 
     def __init__(self, url: str, status: int, *, final_url: str = "", retryable: bool | None = None) -> None:
-        again = passes(status) if retryable is None else retryable
-        # A page that is gone, and a redirect to one that wants a login, are two different troubles. The same page in
-        # another spelling is none.
+        retry = is_temporary(status) if retryable is None else retryable
+        # Name the redirect target: a missing page differs from a redirect to a login page. Another spelling of the
+        # same URL is not a redirect worth naming.
         moved = final_url not in ("", url) and canonical_url(final_url) != canonical_url(url)
-        way = f" led to {mask_url(final_url)}, which" if moved else ""
-        super().__init__(f"{mask_url(url)}{way} answered {in_words(status)}", retryable=again)
+        redirect = f" led to {mask_url(final_url)}, which" if moved else ""
+        super().__init__(f"{mask_url(url)}{redirect} answered {in_words(status)}", retryable=retry)
         self.url = url
-        """What was asked for."""
+        """The requested URL."""
         self.status = status
         self.final_url = final_url or url
-        """What answered, after redirects."""
+        """The URL that answered, after redirects."""
 
     def __reduce__(self) -> tuple[Callable[[str, int, str, bool], StatusError], tuple[str, int, str, bool]]:
         return _status_error, (self.url, self.status, self.final_url, self.retryable)
@@ -59,38 +59,38 @@ def _status_error(url: str, status: int, final_url: str, retryable: bool) -> Sta
 
 
 class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server answered, read to its end."""
+    """The complete response of a server."""
 
     url: str
-    """Where it came from, after redirects."""
+    """The URL that answered, after redirects."""
     status: int = 200
     headers: Mapping[str, str] = {}
-    """Found by name in any case."""
+    """Names are case-insensitive."""
     body: bytes = b""
 
     @property
     def text(self) -> str:
-        """The body as text, decoded as a browser does it; what does not fit is replaced.
+        """The body as text, decoded as a browser does it; undecodable bytes are replaced.
 
-        What the body begins with (a byte order mark) says how, or else the server, or else the page itself
-        (`<meta charset>`, `<?xml encoding>`); where nobody does, it is UTF-8.
+        The encoding is that of a byte order mark, else the one the server names, else the one the page declares
+        (`<meta charset>`, `<?xml encoding>`), else UTF-8.
         """
         named, mark = read_bom(self.body)
         if named is not None and mark is not None:
             return self.body[len(mark) :].decode(named, errors="replace")
         kind = self.headers.get("Content-Type", "")
         encoding = http_content_type_encoding(kind)
-        # Only markup declares: what looks like it in a text, or in a string of JSON, is about something else.
+        # Only markup declares an encoding; in plain text or JSON such a declaration is content.
         if encoding is None and (not kind or "html" in kind.lower() or "xml" in kind.lower()):
             encoding = html_body_declared_encoding(self.body)
         try:
             return self.body.decode(encoding or "utf-8", errors="replace")
         except (LookupError, UnicodeError):
-            # No such charset; or one that is none for pages, such as that of domain names.
+            # An unknown charset, or one that is not for pages, such as `idna`.
             return self.body.decode(errors="replace")
 
     def json(self) -> Json:
-        """The body read as JSON. Raises `ProcessingError` where it is none."""
+        """Return the decoded JSON body. Raise `ProcessingError` if it is not JSON."""
         try:
             return msgspec.json.decode(self.body.removeprefix(codecs.BOM_UTF8))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -98,18 +98,18 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """The seconds from `now` (since 1970) that an answer asks to be left alone; None where it does not say.
+    """Return the seconds of the Retry-After header, counted from `now` (seconds since 1970); None without one.
 
-    It says so in seconds or as a date. What is neither says nothing; a date that has passed is 0.
+    The header holds seconds or a date. Any other value counts as no header; a date in the past is 0.
     """
-    said = headers.get("Retry-After", "").strip()
-    if not said:
+    value = headers.get("Retry-After", "").strip()
+    if not value:
         return None
-    if said.isascii() and said.replace(".", "", 1).isdigit():
-        # Some say 1.5, though whole seconds are the rule.
-        return min(float(said), _LONGEST)
+    if value.isascii() and value.replace(".", "", 1).isdigit():
+        # The standard allows whole seconds only, but some servers send 1.5.
+        return min(float(value), _LONGEST)
     try:
-        instant = parsedate_to_datetime(said).timestamp()
+        instant = parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
     return min(max(instant - (time.time() if now is None else now), 0.0), _LONGEST)

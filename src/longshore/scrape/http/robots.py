@@ -1,12 +1,12 @@
-"""robots.txt: what a site lets robots fetch, by RFC 9309.
+"""robots.txt: the rules of a site for robots, by RFC 9309.
 
-A site's file is fetched once, whoever asks first, and kept for a day:
+The first request to a site fetches its file, and the result is kept for a day:
 
-    2xx                 its rules count
+    2xx                 its rules apply
     4xx                 there are no rules
-    429, 5xx            everything is forbidden until it can be read: jobs come back later, at first after a minute.
-                        An older copy goes on to count. After a day of this, attempts fail
-    no answer           the site cannot be reached, so neither can the page: the attempt fails as it would have
+    429, 5xx            everything is forbidden until the file can be read: jobs return later, at first after a minute.
+                        An older copy stays in force. After a day of this, attempts fail
+    no response         the site cannot be reached: the attempt fails as it would without robots.txt
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KEPT = 24 * 3600.0
 """Seconds."""
 REMEMBERED = 5_000
-"""Sites; those met first are forgotten first."""
+"""Sites; beyond that, the oldest entries are dropped first."""
 _LONGEST_FILE = 512 * 1024
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3600.0
@@ -38,17 +38,17 @@ _LOOKED_AT, _TRIED = 100, 5
 _WILD = re.compile(r"[*$]")
 
 Fetch = Callable[[str], Awaitable[Response]]
-"""Gets a URL, without asking robots.txt."""
+"""Fetches a URL without checking robots.txt."""
 
 
 class RobotsError(ProcessingError):
-    """The site's robots.txt forbids it. Never retried: it will be forbidden tomorrow, too."""
+    """The site's robots.txt forbids the URL. Not retried: the rule will still apply."""
 
     retryable = False
 
 
 class Robots:
-    """What the sites met so far allow a robot of this name."""
+    """The robots.txt rules of the sites visited so far, for the robot `name`."""
 
     def __init__(self, name: str, pace: Limiter, clock: Clock) -> None:
         self._name = name
@@ -58,33 +58,36 @@ class Robots:
         self._fetching: dict[str, asyncio.Task[_Site]] = {}
 
     def free(self, site: str) -> bool:
-        """Whether it is known that this site (the beginning of a URL, up to the path) forbids nothing."""
+        """Return whether this site (the beginning of a URL, up to the path) is known to forbid nothing."""
         known = self._known.get(site)
-        return known is not None and known.rules is None and not known.shut and self._clock.monotonic() < known.until
+        return (
+            known is not None and known.rules is None and not known.closed_by and self._clock.monotonic() < known.until
+        )
 
     async def check(self, url: str, site: str, fetch: Fetch) -> None:
-        """Return where the URL may be fetched. The first to ask about a site fetches its file; others wait for that.
+        """Return if the URL may be fetched. The first caller for a site fetches its file; others wait for that.
 
-        `RobotsError` where it is forbidden, `HostClosedError` where nobody can say yet, and what `fetch` raises.
+        Raise `RobotsError` if the URL is forbidden, `HostClosedError` if the file cannot be read yet, and any error of
+        `fetch`.
         """
         known = self._known.get(site)
         if known is None or known.until <= self._clock.monotonic():
             known = await self._ask(url, site, fetch)
-        if known.shut:
-            self._refuse(url, known)
+        if known.closed_by:
+            self._raise_closed(url, known)
         elif known.rules is not None and not known.rules.can_fetch(url, self._name):
             rule = _rule(known.text, url, self._name)
             raise RobotsError(
                 f"{mask_url(url)} is closed to robots by 'Disallow: {rule}' in the site's robots.txt. "
-                "Where you may fetch it all the same, say so: @handler(..., robots=False)."
+                "If you may fetch it anyway, declare the handler with @handler(..., robots=False)."
             )
 
     async def close(self) -> None:
-        """End what is being fetched. What is known stays known."""
-        under_way = list(self._fetching.values())
-        for task in under_way:
+        """Cancel the fetches in progress. Known rules are kept."""
+        fetching = list(self._fetching.values())
+        for task in fetching:
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await asyncio.gather(*fetching, return_exceptions=True)
 
     async def _ask(self, url: str, site: str, fetch: Fetch) -> _Site:
         task = self._fetching.get(site)
@@ -92,7 +95,7 @@ class Robots:
             task = self._fetching[site] = asyncio.ensure_future(self._fetch(url, site, fetch))
             task.add_done_callback(lambda done: self._fetched(site, done))
         try:
-            # Others wait for it, too: it goes on when the one who asked first is cancelled.
+            # Shielded: other callers wait for the same file when the first caller is cancelled.
             return await asyncio.shield(task)
         except (ConnectionFailedError, TimedOutError) as error:
             kind = TimedOutError if isinstance(error, TimedOutError) else ConnectionFailedError
@@ -101,7 +104,7 @@ class Robots:
     def _fetched(self, site: str, task: asyncio.Task[_Site]) -> None:
         self._fetching.pop(site, None)
         if not task.cancelled():
-            task.exception()  # those who wait for it are told; if nobody does any more, nobody need be
+            task.exception()  # mark as retrieved: without a waiting caller asyncio would log the error
 
     async def _fetch(self, url: str, site: str, fetch: Fetch) -> _Site:
         parts = urlsplit(url)
@@ -109,7 +112,7 @@ class Robots:
         try:
             answer = await fetch(address)
         except ProcessingError:
-            # It redirects without end, or is no text by any measure: the same as none.
+            # Endless redirects or a body that is too large count as no file.
             answer = Response(url=address, status=404)
         before = self._known.pop(site, None)
         while len(self._known) >= REMEMBERED:
@@ -131,30 +134,30 @@ class Robots:
         rules = Protego.parse("\n".join(lines))
         if delay := _delay(rules, self._name):
             self._pace.crawl_delay(host, delay)
-        # Also `Dissalow` and the like are understood.
+        # Protego also reads misspellings such as `Dissalow`.
         forbids = any(line.lstrip()[:2].lower() == "di" for line in lines)
         return _Site(now + KEPT, rules, "\n".join(lines)) if forbids else _Site(now + KEPT)
 
-    def _refuse(self, url: str, known: _Site) -> None:
+    def _raise_closed(self, url: str, known: _Site) -> None:
         now = self._clock.monotonic()
-        why = f"its robots.txt answers {known.shut}, and so nothing may be fetched"
+        why = f"its robots.txt answers {known.closed_by}, so nothing may be fetched"
         if now - known.since > KEPT:
-            raise RobotsError(f"{mask_url(url)} may not be fetched: {why}, for a day by now", retryable=True)
+            raise RobotsError(f"{mask_url(url)} may not be fetched: {why}, for more than a day", retryable=True)
         raise HostClosedError(host_of(url), max(known.until - now, 1.0), why)
 
 
 class _Site:
-    """What is known of one site."""
+    """The rules of one site."""
 
-    __slots__ = ("rules", "shut", "since", "text", "until", "wait")
+    __slots__ = ("closed_by", "rules", "since", "text", "until", "wait")
 
     def __init__(self, until: float, rules: Protego | None = None, text: str = "") -> None:
         self.until = until
         self.rules = rules
-        """None where nothing is forbidden."""
+        """None if nothing is forbidden."""
         self.text = text
-        self.shut = ""
-        """The answer that closes the whole site, in words."""
+        self.closed_by = ""
+        """The status of the robots.txt that closes the whole site, in words; empty if the site is open."""
         self.since = 0.0
         self.wait = 0.0
 
@@ -162,26 +165,26 @@ class _Site:
 def _unreadable(answer: Response, before: _Site | None, now: float) -> _Site:
     longer = 0.0 if before is None else min(before.wait * 2, _LONGEST_WAIT)
     wait = max(longer or _FIRST_WAIT, retry_after(answer.headers) or 0.0)
-    if before is not None and not before.shut:
+    if before is not None and not before.closed_by:
         before.until, before.wait = now + wait, wait
         return before
     known = _Site(now + wait)
-    known.shut, known.wait = in_words(answer.status), wait
+    known.closed_by, known.wait = in_words(answer.status), wait
     known.since = before.since if before is not None else now
     return known
 
 
 def _delay(rules: Protego, name: str) -> float:
-    """The seconds between two requests that the file asks for; what is no number of seconds asks for nothing."""
+    """Return the seconds between two requests that the file asks for; 0 for none or an invalid number."""
     rate = rules.request_rate(name)
     asked = (rules.crawl_delay(name) or 0.0, rate.seconds / rate.requests if rate is not None else 0.0)
     return min(max((seconds for seconds in asked if seconds > 0), default=0.0), _LONGEST_DELAY)
 
 
 def _rule(text: str, url: str, name: str) -> str:
-    """The rule that forbids a URL: the longest without which it would be allowed.
+    """Return the rule that forbids a URL: the longest one without which the URL would be allowed.
 
-    It is only for people to read, and a file may have a hundred thousand rules: few are looked at closely.
+    The rule is only for the error message, and a file may have 100,000 rules, so only some are tested.
     """
     from protego import Protego
 

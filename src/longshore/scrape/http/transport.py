@@ -1,12 +1,12 @@
-"""How a request goes over the network and its answer comes back: one of each, no more.
+"""Transports: send one request over the network and return one response.
 
-A transport follows no redirects, tries once, and knows nothing of pace or robots. It bounds time and size, and turns
-what its library raises into errors of ours:
+A transport follows no redirects, does not retry, and knows nothing of rate limits or robots.txt. It limits time and
+size, and translates the errors of its library:
 
-    ConnectionFailedError   nobody there, or hung up
-    TimedOutError           there, and too slow
-    ProcessingError         what came is of no use
-    ValidationError         it cannot be asked for
+    ConnectionFailedError   the host cannot be reached or closed the connection
+    TimedOutError           the host is too slow
+    ProcessingError         the response cannot be used
+    ValidationError         the request cannot be sent
 """
 
 from __future__ import annotations
@@ -33,116 +33,116 @@ DEFAULT_TIMEOUT = timedelta(seconds=30)
 DEFAULT_CONNECT_TIMEOUT = timedelta(seconds=10)
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
-MOST_LANES = 128
-"""So many proxies have connections of their own at a time; those used longest ago are let go first."""
+MOST_SESSIONS = 128
+"""Proxies that have their own connections at a time; the least recently used are closed first."""
 MOST_COOKIES = 10_000
-"""Of one proxy; beyond, all are forgotten."""
+"""Cookies of one proxy; beyond that, all of them are dropped."""
 COOKIES_COUNTED_EVERY = 1024
-"""So many requests."""
+"""Requests between two counts of the cookies."""
 _ASCII = bytes(range(128))
 
 
 class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a try may take, and how large an answer may be."""
+    """The limits of one try."""
 
     total: float = DEFAULT_TIMEOUT.total_seconds()
-    """Seconds until the last byte has come."""
+    """Seconds until the last byte has arrived."""
     connect: float = DEFAULT_CONNECT_TIMEOUT.total_seconds()
-    """Seconds until there is a connection, names looked up and TLS agreed."""
+    """Seconds until the connection is open, including name lookup and TLS."""
     first_byte: float | None = None
-    """Seconds until an answer begins; None leaves it to `total`."""
+    """Seconds until the response begins; None leaves it to `total`."""
     max_bytes: int = DEFAULT_MAX_BYTES
-    """Of the body, decompressed."""
+    """The size of the decompressed body."""
 
 
 class Transport(Protocol):
-    """Sends requests. Belongs to one event loop; opens its connections at the first request."""
+    """A sender of requests. It belongs to one event loop and connects at the first request."""
 
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
-        """The answer to this request, by way of this proxy. `total`, where given, replaces that of the bounds."""
+        """Send the request through `proxy` and return the response. `total` seconds replace those of the limits."""
 
     async def close(self) -> None:
-        """Let go of every connection. Closing twice is harmless; a later request opens new ones."""
+        """Close every connection. Closing twice is harmless; a later request opens new ones."""
 
 
 def not_a_url(url: str) -> ValidationError:
-    """The error for what cannot be fetched."""
+    """Return the error for an invalid URL."""
     return ValidationError(f"'{mask_url(url)}' is not a URL that can be fetched.")
 
 
-def too_large(url: str, bounds: TransferLimits) -> ProcessingError:
-    """The error for an answer beyond the bounds."""
-    return ProcessingError(f"{mask_url(url)} is larger than {bounds.max_bytes:,} bytes", retryable=False)
+def too_large(url: str, limits: TransferLimits) -> ProcessingError:
+    """Return the error for a body larger than `max_bytes`."""
+    return ProcessingError(f"{mask_url(url)} is larger than {limits.max_bytes:,} bytes", retryable=False)
 
 
 class AiohttpTransport:
-    """The usual one. Cookies are kept apart for each proxy, so that no site learns that two are one visitor."""
+    """The default transport. Each proxy has its own cookies, so that a site cannot link two proxies."""
 
-    def __init__(self, bounds: TransferLimits, user_agent: str) -> None:
-        self._bounds = bounds
+    def __init__(self, limits: TransferLimits, user_agent: str) -> None:
+        self._limits = limits
         self._headers = {"User-Agent": user_agent}
         self._connector: aiohttp.TCPConnector | None = None
-        self._bare: _Lane | None = None
-        self._lanes: OrderedDict[str, _Lane] = OrderedDict()
-        # Known when there is a connector: to import the library for it takes a while.
-        self._trouble: tuple[type[BaseException], ...] = ()
-        self._unreached: tuple[type[BaseException], ...] = ()
+        self._direct: _ProxySession | None = None
+        self._sessions: OrderedDict[str, _ProxySession] = OrderedDict()
+        # Set with the connector: importing the library takes a while.
+        self._errors: tuple[type[BaseException], ...] = ()
+        self._connect_errors: tuple[type[BaseException], ...] = ()
 
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
         """As `Transport.send`."""
-        lane = self._bare if proxy is None and self._bare is not None else await self._lane(proxy)
-        lane.enter()
+        held = self._direct if proxy is None and self._direct is not None else await self._session_for(proxy)
+        held.enter()
         first = None
         try:
-            if self._bounds.first_byte is None:
-                return await self._exchange(lane, request, total, None)
-            async with asyncio.timeout(self._bounds.first_byte) as first:
-                return await self._exchange(lane, request, total, first)
-        except self._trouble as error:
+            if self._limits.first_byte is None:
+                return await self._exchange(held, request, total, None)
+            async with asyncio.timeout(self._limits.first_byte) as first:
+                return await self._exchange(held, request, total, first)
+        except self._errors as error:
             raise self._translated(error, request.url, total, first) from error
         finally:
-            lane.busy -= 1
+            held.busy -= 1
 
     async def close(self) -> None:
         """As `Transport.close`."""
-        lanes = [*self._lanes.values(), *([self._bare] if self._bare is not None else [])]
+        sessions = [*self._sessions.values(), *([self._direct] if self._direct is not None else [])]
         connector, self._connector = self._connector, None
-        self._lanes.clear()
-        self._bare = None
-        for lane in lanes:
-            await lane.session.close()
+        self._sessions.clear()
+        self._direct = None
+        for held in sessions:
+            await held.session.close()
         if connector is not None:
             await connector.close()
 
     async def _exchange(
-        self, lane: _Lane, request: Request, total: float | None, first: asyncio.Timeout | None
+        self, held: _ProxySession, request: Request, total: float | None, first: asyncio.Timeout | None
     ) -> Response:
-        async with lane.session.request(
+        async with held.session.request(
             request.method,
             request.url,
             headers=request.headers or None,
             data=request.body,
-            proxy=lane.proxy,
+            proxy=held.proxy,
             allow_redirects=False,
-            timeout=lane.timeout if total is None else self._timeout(total),
-        ) as answer:
+            timeout=held.timeout if total is None else self._timeout(total),
+        ) as response:
             if first is not None:
                 first.reschedule(None)
-            body = await self._read(answer, request.url)
-            return Response(url=str(answer.url), status=answer.status, headers=_headers(answer), body=body)
+            body = await self._read(response, request.url)
+            return Response(url=str(response.url), status=response.status, headers=_headers(response), body=body)
 
-    async def _read(self, answer: aiohttp.ClientResponse, url: str) -> bytes:
-        most, content = self._bounds.max_bytes, answer.content
+    async def _read(self, response: aiohttp.ClientResponse, url: str) -> bytes:
+        most, content = self._limits.max_bytes, response.content
         chunk = await content.readany()
         if content.at_eof() and len(chunk) <= most:
             return chunk
         chunks, size = [], 0
-        # Counted as it arrives, after decompression: neither a false Content-Length nor a bomb gets past.
+        # Count the decompressed bytes as they arrive: this stops a false Content-Length and a decompression bomb.
         while chunk:
             chunks.append(chunk)
             size += len(chunk)
             if size > most:
-                raise too_large(url, self._bounds)
+                raise too_large(url, self._limits)
             chunk = await content.readany()
         return b"".join(chunks)
 
@@ -154,96 +154,96 @@ class AiohttpTransport:
         shown = mask_url(url)
         if isinstance(error, aiohttp.InvalidURL):
             return not_a_url(url)
-        if isinstance(error, self._unreached):
-            return ConnectionFailedError(f"{shown}: no connection within {self._bounds.connect:g} seconds")
+        if isinstance(error, self._connect_errors):
+            return ConnectionFailedError(f"{shown}: no connection within {self._limits.connect:g} seconds")
         if isinstance(error, TimeoutError):
             if first is not None and first.expired():
-                return TimedOutError(f"{shown} did not begin to answer within {self._bounds.first_byte:g} seconds")
-            within = self._bounds.total if total is None else total
+                return TimedOutError(f"{shown} did not begin to answer within {self._limits.first_byte:g} seconds")
+            within = self._limits.total if total is None else total
             return TimedOutError(f"{shown} did not answer within {within:g} seconds")
         what = mask_urls(str(error)) or type(error).__name__
         if isinstance(error, ValueError):
-            return ValidationError(f"{shown} cannot be asked for: {what}")
+            return ValidationError(f"{shown} cannot be requested: {what}")
         return ConnectionFailedError(f"{shown} could not be fetched: {what}")
 
-    async def _lane(self, proxy: Proxy | None) -> _Lane:
+    async def _session_for(self, proxy: Proxy | None) -> _ProxySession:
         if self._connector is None:
             import aiohttp
 
             from longshore.scrape.http.connections import FewKept, most_kept
 
-            # Whoever fetches bounds how many connections are in use.
+            # No limit here: the caller limits how many connections are in use.
             self._connector = FewKept(most_kept(), limit=0, ttl_dns_cache=300)
-            self._trouble = (aiohttp.ClientError, OSError, ValueError)
-            self._unreached = (aiohttp.ConnectionTimeoutError,)
+            self._errors = (aiohttp.ClientError, OSError, ValueError)
+            self._connect_errors = (aiohttp.ConnectionTimeoutError,)
         if proxy is None:
-            self._bare = _Lane(self._session(self._connector, owned=False), None, self._timeout())
-            return self._bare
-        if len(self._lanes) >= MOST_LANES and proxy.url not in self._lanes:
-            await self._let_one_go()
-        known = self._lanes.get(proxy.url)
+            self._direct = _ProxySession(self._session(self._connector, owned=False), None, self._timeout())
+            return self._direct
+        if len(self._sessions) >= MOST_SESSIONS and proxy.url not in self._sessions:
+            await self._close_oldest()
+        known = self._sessions.get(proxy.url)
         if known is None:
-            known = self._lanes[proxy.url] = self._new_lane(proxy, self._connector)
-        self._lanes.move_to_end(proxy.url)
+            known = self._sessions[proxy.url] = self._new_session(proxy, self._connector)
+        self._sessions.move_to_end(proxy.url)
         return known
 
-    def _new_lane(self, proxy: Proxy, shared: aiohttp.TCPConnector) -> _Lane:
+    def _new_session(self, proxy: Proxy, shared: aiohttp.TCPConnector) -> _ProxySession:
         import aiohttp
         import aiohttp_socks
 
         from longshore.scrape.proxies.connection import SOCKS_ERRORS, connector_for, request_proxy, speaks_socks
 
-        self._trouble = (aiohttp.ClientError, OSError, ValueError, *SOCKS_ERRORS)
-        self._unreached = (aiohttp.ConnectionTimeoutError, aiohttp_socks.ProxyTimeoutError)
+        self._errors = (aiohttp.ClientError, OSError, ValueError, *SOCKS_ERRORS)
+        self._connect_errors = (aiohttp.ConnectionTimeoutError, aiohttp_socks.ProxyTimeoutError)
         own = speaks_socks(proxy)
         connector = connector_for(proxy, limit=0) if own else shared
-        return _Lane(self._session(connector, owned=own), request_proxy(proxy), self._timeout())
+        return _ProxySession(self._session(connector, owned=own), request_proxy(proxy), self._timeout())
 
-    async def _let_one_go(self) -> None:
-        for url, lane in self._lanes.items():
-            if not lane.busy:
-                del self._lanes[url]
-                await lane.session.close()
+    async def _close_oldest(self) -> None:
+        for url, held in self._sessions.items():
+            if not held.busy:
+                del self._sessions[url]
+                await held.session.close()
                 return
 
     def _session(self, connector: aiohttp.TCPConnector, *, owned: bool) -> aiohttp.ClientSession:
         import aiohttp
 
-        # "Unsafe" is what the library calls cookies of sites without a name (192.0.2.7). Browsers keep them.
+        # The library calls cookies of IP addresses such as 192.0.2.7 "unsafe". Browsers keep them.
         jar = aiohttp.CookieJar(unsafe=True)
         return aiohttp.ClientSession(connector=connector, connector_owner=owned, headers=self._headers, cookie_jar=jar)
 
     def _timeout(self, total: float | None = None) -> aiohttp.ClientTimeout:
         import aiohttp
 
-        connect = self._bounds.connect
-        # Its own deadline for reading sets a timer for every piece that comes, which costs a fifth of a fetch.
+        connect = self._limits.connect
+        # Not `sock_read`: it sets a timer for every chunk, which costs a fifth of a fetch.
         return aiohttp.ClientTimeout(
-            total=self._bounds.total if total is None else total, connect=connect, sock_connect=connect
+            total=self._limits.total if total is None else total, connect=connect, sock_connect=connect
         )
 
 
-def _headers(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
-    """The headers as whole text. What is no UTF-8 is Latin-1, as it was for long: half characters nobody can store."""
-    if all(value.isascii() for _, value in answer.raw_headers):
-        return answer.headers
+def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    """Return the headers as valid text, which can be stored: a value that is not UTF-8 is decoded as Latin-1."""
+    if all(value.isascii() for _, value in response.raw_headers):
+        return response.headers
     from multidict import CIMultiDict, CIMultiDictProxy
 
     return CIMultiDictProxy(
-        CIMultiDict((name.decode("latin-1"), _whole(name, value)) for name, value in answer.raw_headers)
+        CIMultiDict((name.decode("latin-1"), _decoded(name, value)) for name, value in response.raw_headers)
     )
 
 
-def _whole(name: bytes, value: bytes) -> str:
+def _decoded(name: bytes, value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
-        # Where it leads is a matter of bytes, not of letters.
+        # The target of a redirect must keep its exact bytes.
         return quote(value, safe=_ASCII) if name.lower() == b"location" else value.decode("latin-1")
 
 
-class _Lane:
-    """The connections and cookies of one proxy, or of none."""
+class _ProxySession:
+    """The session with the connections and cookies of one proxy, or of none."""
 
     __slots__ = ("busy", "proxy", "session", "timeout", "uses")
 
@@ -255,9 +255,9 @@ class _Lane:
         self.uses = 0
 
     def enter(self) -> None:
-        """One more request is under way."""
+        """Count a request that begins."""
         self.busy += 1
         self.uses += 1
-        # A crawl of a million hosts must not remember the cookies of each.
+        # Bound the memory of a crawl of a million hosts.
         if self.uses % COOKIES_COUNTED_EVERY == 0 and len(self.session.cookie_jar) > MOST_COOKIES:
             self.session.cookie_jar.clear()

@@ -1,4 +1,4 @@
-"""Proxies: which one makes the next request, which ones rest, and why."""
+"""Proxies: the choice of the proxy for each request, and the cooldown of proxies that fail."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from longshore.scrape.proxies.pool import NoProxyError, ProxyPool, ProxyTurn
 from longshore.scrape.proxies.proxy_source import ProxySource, TakenProxy
 from longshore.scrape.proxies.strategies import Strategy, share
 
+Limits = ProxyLimits
+"""The name of `ProxyLimits` in earlier versions."""
+
 __all__ = [
     "Blame",
     "ChangeLog",
     "HostCounters",
+    "Limits",
     "NoProxyError",
     "ProxyChange",
     "ProxyCounters",

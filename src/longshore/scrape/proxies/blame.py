@@ -1,8 +1,8 @@
-"""Whose fault it was: the proxy's own, or that of the site it was sent to, or neither's.
+"""Decide who is to blame for a failed request: the proxy, the site, or neither.
 
-PROXY    the proxy cannot be reached or lets nobody in: counts against it at every host
-SITE     the proxy was reached, and this site does not serve it: counts against it there
-None     says nothing about the proxy
+PROXY    the proxy cannot be reached or refuses our login: counts against it at every host
+SITE     the proxy was reached, but the site did not serve it: counts against it at this host
+None     the error says nothing about the proxy
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from http import HTTPStatus
 
 from longshore.url import mask_urls
 
-_NO_LOGIN = 407
-# How sites turn an address away, and how a proxy says that it does not reach a site.
-_TURNED_AWAY = frozenset({403, 429, 502, 503, 504})
-# SOCKS5: a failure, a rule, no way to the network or the host, refused, too far. SOCKS4: rejected or failed.
-_NOT_REACHED = frozenset({1, 2, 3, 4, 5, 6, 91})
+_LOGIN_REQUIRED = 407
+# The statuses by which sites block an address, or by which a proxy reports that it cannot reach a site.
+_BLOCKED = frozenset({403, 429, 502, 503, 504})
+# SOCKS5: failure, forbidden by a rule, network or host unreachable, refused, TTL expired. SOCKS4: rejected or failed.
+_SITE_NOT_REACHED = frozenset({1, 2, 3, 4, 5, 6, 91})
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 _LONGEST = 200
 _REPEATED = re.compile(r"\s+")
 
 
 class Blame(Enum):
-    """Who made a request fail."""
+    """The party to blame for a failed request."""
 
     PROXY = "proxy"
     SITE = "site"
 
 
 def blame_for_status(status: int) -> Blame | None:
-    """Who is to blame for an answer; None where the site served the page, or failed as it would for anybody."""
-    if status == _NO_LOGIN:
+    """Return who is to blame for a status; None if the site served the page or fails independently of the proxy."""
+    if status == _LOGIN_REQUIRED:
         return Blame.PROXY
-    return Blame.SITE if status in _TURNED_AWAY else None
+    return Blame.SITE if status in _BLOCKED else None
 
 
 def blame_of(error: BaseException) -> Blame | None:
-    """Who is to blame for an error, or for what caused it; None where it is neither proxy nor site."""
+    """Return who is to blame for an error or its causes; None if neither proxy nor site is."""
     return _blame(root_of(error))
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Whether it is certain that the proxy itself was not reached, and so that nothing was sent to the site.
+    """Return whether the proxy itself was certainly not reached, so that nothing was sent to the site.
 
-    A connection that was not made in time is not: behind a tunnel it may be the site that is silent.
+    A connection timeout is not certain: behind a tunnel the site may be the one that does not respond.
     """
     import aiohttp
     import aiohttp_socks
@@ -61,7 +61,7 @@ def is_unreachable(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The status of the site's answer, where the error is one about that."""
+    """Return the status of the site's response if the error is about one, else None."""
     import aiohttp
 
     from longshore.scrape.http.client import StatusError
@@ -73,7 +73,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def root_of(error: BaseException) -> BaseException:
-    """The error, or the first of its causes that says what happened on the way."""
+    """Return the error or the first of its causes that is a network or status error; else the error itself."""
     from longshore.scrape.http.client import StatusError
 
     cause: BaseException | None = error
@@ -85,12 +85,12 @@ def root_of(error: BaseException) -> BaseException:
 
 
 def status_in_words(status: int) -> str:
-    """`403 Forbidden`."""
+    """Return the status with its phrase: `403 Forbidden`."""
     return f"{status} {_PHRASES.get(status, '')}".strip()
 
 
 def in_words(error: BaseException) -> str:
-    """An error in a few words of one line, with no password in them."""
+    """Return a short description of an error on one line, with passwords masked."""
     import aiohttp
     import aiohttp_socks
 
@@ -110,13 +110,13 @@ def in_words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, asyncio.IncompleteReadError):
-        return "the proxy hung up"
+        return "the proxy closed the connection"
     text = _REPEATED.sub(" ", mask_urls(str(error))).strip() or type(error).__name__
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _reason(error: OSError) -> str:
-    # What asyncio says names the address once more, and not what is wrong.
+    # asyncio's own text repeats the address instead of naming the cause.
     return os.strerror(error.errno) if error.errno and error.errno > 0 else mask_urls(str(error))
 
 
@@ -128,22 +128,22 @@ def _blame(error: BaseException) -> Blame | None:
 
     match error:
         case aiohttp.ClientHttpProxyError():
-            # It answered, and would not, or could not, let us through to this site.
-            return Blame.PROXY if error.status == _NO_LOGIN else Blame.SITE
+            # The proxy answered, but did not connect us to this site.
+            return Blame.PROXY if error.status == _LOGIN_REQUIRED else Blame.SITE
         case StatusError() | aiohttp.ClientResponseError():
             return blame_for_status(error.status)
         case aiohttp_socks.ProxyError():
-            return Blame.SITE if error.error_code in _NOT_REACHED else Blame.PROXY
+            return Blame.SITE if error.error_code in _SITE_NOT_REACHED else Blame.PROXY
         case (
             aiohttp_socks.ProxyConnectionError()
             | aiohttp_socks.ProxyTimeoutError()
-            # A SOCKS proxy hung up in the middle of the greeting; nobody else reads so.
+            # A SOCKS proxy closed the connection during the handshake; only its handshake reads exact sizes.
             | asyncio.IncompleteReadError()
             | aiohttp.ClientProxyConnectionError()
-            # Names of sites are resolved by the proxy: the one we could not resolve is its own.
+            # The proxy resolves the names of sites, so a name that we cannot resolve is the proxy's own.
             | aiohttp.ClientConnectorDNSError()
-            # Most often nobody is there. A site that cannot be reached may look the same through a tunnel; then the
-            # next answer from any other host clears the proxy.
+            # Usually the proxy is down. An unreachable site may look the same through a tunnel; then the next response
+            # from any other host clears the proxy.
             | aiohttp.ConnectionTimeoutError()
         ):
             return Blame.PROXY

@@ -1,4 +1,4 @@
-"""What becomes of the proxies, told as it happens: a line in `logs/proxies.log` for each change."""
+"""The log of proxy changes: one line in `logs/proxies.log` for each change of a proxy's state."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from longshore.scrape.proxies.proxy_file import Proxy
 
 
 class ProxyEvent(StrEnum):
-    """What has changed."""
+    """The kinds of change."""
 
     RESTS = "rests"
-    """A proxy has failed too often."""
+    """A proxy has failed too often: its rest (cooldown) begins."""
     TRIES = "tries"
-    """Its rest is over, and one request is let through."""
+    """Its rest is over: one trial request is let through."""
     SERVES = "serves"
-    """That one went well."""
+    """The trial request succeeded."""
     WAITS = "waits"
-    """No proxy is left for a host. Said once, however many requests wait."""
+    """All proxies rest at a host. Logged once, for any number of waiting requests."""
     GOES_ON = "goes on"
-    """One serves it again."""
+    """A proxy serves the host again."""
 
 
 class ProxyChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A change in what the proxies do. As text it is a line of the log, with passwords masked."""
+    """A change of a proxy's state. `str()` returns its log line, with passwords masked."""
 
     at: float
     """Seconds since 1970."""
     what: ProxyEvent
     proxy: Proxy | None = None
-    """None where it is about all of them."""
+    """None if the change is about all proxies."""
     host: str = ""
-    """Where; empty for everywhere."""
+    """The host; empty for every host."""
     until: float | None = None
-    """How long it rests, or how long requests wait at least. Seconds since 1970."""
+    """When the rest ends, or until when requests wait at least. Seconds since 1970."""
     why: str = ""
 
     def __str__(self) -> str:
@@ -49,13 +49,13 @@ class ProxyChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeLog:
-    """Appends changes to a file that several processes may share."""
+    """A log file of changes, which several processes may share."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __call__(self, change: ProxyChange) -> None:
-        """Write a line. A disk that is full costs the line and nothing else: the work is worth more."""
+        """Append a line. On a full disk the line is lost, but no error is raised: the work must go on."""
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:

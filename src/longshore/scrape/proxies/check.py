@@ -1,4 +1,4 @@
-"""Whether proxies work: each is asked to fetch one page, many at a time."""
+"""Check whether proxies work: fetch one page through each of them, many at a time."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.url import mask_url
 
 DEADLINE = timedelta(seconds=10)
-"""For one proxy, from the connection to the end of the page."""
+"""The time for one proxy, from the connection to the end of the page."""
 AT_ONCE = 50
 _LONGEST_ANSWER = 4096
 _KEYS = ("ip", "origin", "address", "query")
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a proxy did when it was asked."""
+    """The result of the check of one proxy."""
 
     proxy: str
     """With its password masked."""
     ok: bool
     why: str = ""
-    """What went wrong."""
+    """The cause of a failure."""
     seconds: float | None = None
-    """How long it took; None where there was no answer."""
+    """The duration; None without a response."""
     exit_address: str | None = None
-    """The address the page saw, where the page tells."""
+    """The client address that the page reports, if it reports one."""
 
 
 async def check_proxies(
     proxies: Sequence[Proxy], url: str, *, deadline: timedelta = DEADLINE, at_once: int = AT_ONCE
 ) -> list[Checked]:
-    """Fetch a page through every proxy, so many at a time. What came of it, in the order of the proxies.
+    """Fetch `url` through every proxy, `at_once` at a time, and return the results in the order of `proxies`.
 
-    `UsageError` for what is no URL: that is no proxy's fault.
+    Raise `UsageError` for an invalid URL.
     """
     if not _can_be_fetched(url):
         raise UsageError(f"'{mask_url(url)}' is not a URL that can be fetched. Give one such as https://example.com.")
-    room = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
     async def one(proxy: Proxy) -> Checked:
-        async with room:
+        async with slots:
             return await _check(proxy, url, deadline)
 
     return await asyncio.gather(*(one(proxy) for proxy in proxies))
@@ -77,7 +77,7 @@ async def _check(proxy: Proxy, url: str, deadline: timedelta) -> Checked:
             ) as session,
             session.get(url, proxy=request_proxy(proxy)) as answer,
         ):
-            body = await _beginning(answer)
+            body = await _read_start(answer)
             seconds = time.monotonic() - started
             if answer.status >= 400:
                 why = f"answered {status_in_words(answer.status)}"
@@ -89,7 +89,7 @@ async def _check(proxy: Proxy, url: str, deadline: timedelta) -> Checked:
         return Checked(proxy=shown, ok=False, why=in_words(error))
 
 
-async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
+async def _read_start(answer: aiohttp.ClientResponse) -> bytes:
     body = b""
     async for chunk in answer.content.iter_any():
         body += chunk
@@ -99,16 +99,16 @@ async def _beginning(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def address_in(body: bytes) -> str | None:
-    """The address that a page tells, as text or as JSON; None where it tells none."""
+    """Return the IP address that a page reports, as text or as JSON; None if it reports none."""
     text = body.decode(errors="replace").strip()
     try:
-        said = msgspec.json.decode(body)
+        reported = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = text
-    if isinstance(said, dict):
-        said = next((said[key] for key in _KEYS if key in said), "")
-    # Behind several proxies some pages name all of them, the nearest last.
-    candidate = str(said).rpartition(",")[2].strip()
+        reported = text
+    if isinstance(reported, dict):
+        reported = next((reported[key] for key in _KEYS if key in reported), "")
+    # Behind several proxies some pages list all addresses, the nearest last.
+    candidate = str(reported).rpartition(",")[2].strip()
     try:
         return str(ipaddress.ip_address(candidate))
     except ValueError:

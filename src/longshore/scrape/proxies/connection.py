@@ -1,11 +1,11 @@
-"""How aiohttp goes through a proxy: one connector for each SOCKS proxy, one for all of the others.
+"""Send aiohttp requests through a proxy: each SOCKS proxy needs its own connector, all other proxies share one.
 
     async with aiohttp.ClientSession(connector=connector_for(proxy)) as session:
         async with session.get(url, proxy=request_proxy(proxy)) as answer: …
 
-SOCKS is spoken by aiohttp_socks, whose errors are not aiohttp's: whoever fetches catches `SOCKS_ERRORS` beside
-`aiohttp.ClientError`. `blame.blame_of` knows them all. Whoever wants to know a proxy that is silent from a site that is
-slow sets `sock_connect` of the timeout too: `total` alone ends both with the same error.
+aiohttp_socks implements SOCKS, and its errors are not aiohttp's: catch `SOCKS_ERRORS` in addition to
+`aiohttp.ClientError`. `blame.blame_of` knows all of them. Also set `sock_connect` of the timeout, to distinguish a
+proxy that does not respond from a slow site: with `total` alone both end with the same error.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ SOCKS_ERRORS = (
     aiohttp_socks.ProxyError,
     aiohttp_socks.ProxyConnectionError,
     aiohttp_socks.ProxyTimeoutError,
-    # It hung up in the middle of the greeting.
+    # The proxy closed the connection during the handshake.
     asyncio.IncompleteReadError,
 )
-"""What goes wrong with a SOCKS proxy."""
+"""The errors of a SOCKS proxy."""
 
 
 def speaks_socks(proxy: Proxy) -> bool:
-    """Whether a proxy needs a connector of its own."""
+    """Return whether a proxy uses SOCKS and so needs its own connector."""
     return urlsplit(proxy.url).scheme.lower().startswith("socks")
 
 
 def connector_for(proxy: Proxy, **options: Any) -> aiohttp.TCPConnector:
-    """A connector that reaches sites through this proxy, if `request_proxy` is given to each request too.
+    """Return a connector that uses this proxy; each request must also pass `proxy=request_proxy(proxy)`.
 
-    A SOCKS5 proxy resolves the names of sites, whichever way its scheme is written: to resolve them here would tell
-    this machine's name server what is fetched. SOCKS4 knows no names.
+    A SOCKS5 proxy resolves the names of sites, both as `socks5` and as `socks5h`: a local lookup would reveal the sites
+    to this machine's name server. SOCKS4 cannot resolve names.
     """
     if not speaks_socks(proxy):
         return aiohttp.TCPConnector(**options)
@@ -50,5 +50,5 @@ def connector_for(proxy: Proxy, **options: Any) -> aiohttp.TCPConnector:
 
 
 def request_proxy(proxy: Proxy) -> str | None:
-    """What aiohttp is given with each request; None where the connector knows already."""
+    """Return the `proxy` argument for each aiohttp request; None for SOCKS, where the connector has it."""
     return None if speaks_socks(proxy) else proxy.url

@@ -1,4 +1,4 @@
-"""How the proxies stand: what each has done, at each host, and what became of it there."""
+"""Counters: the requests, failures and state of each proxy, in total and per host."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import msgspec
 from longshore.scrape.proxies.health import EVERYWHERE
 
 COUNTED = 100
-"""Hosts whose requests are counted by themselves: those that were asked last."""
+"""Hosts with their own counters: the most recently used ones."""
 
 
 class HostCounters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a proxy does at one host."""
+    """The counters and state of a proxy at one host."""
 
     host: str
-    """Empty for every host: it is the proxy's own trouble."""
+    """Empty for every host: the proxy itself fails."""
     state: str
     """`serving`, `resting` or `probation`."""
     requests: int = 0
     failed: int = 0
     failures: int = 0
-    """In a row, up to now."""
+    """The current number of failures in a row."""
     why: str = ""
-    """Of the last failure, or of the last change."""
+    """The reason of the last failure or change."""
     since: float | None = None
-    """When it was last sent to rest, tried again, or found to serve again, in seconds since 1970."""
+    """When the state last changed, in seconds since 1970."""
     until: float | None = None
     """When its rest ends, in seconds since 1970."""
 
 
 class ProxyCounters(msgspec.Struct, frozen=True, kw_only=True):
-    """How a proxy has done so far."""
+    """The counters of a proxy, in total and per host."""
 
     proxy: str
     """With its password masked."""
@@ -41,70 +41,70 @@ class ProxyCounters(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: int
     failed: int
     places: tuple[HostCounters, ...]
-    """The hosts it was used at last, those where it has troubles, and, where those are its own, every host."""
+    """The most recently used hosts and the hosts where it fails; an empty host if the proxy itself fails."""
 
     @property
     def troubles(self) -> tuple[HostCounters, ...]:
-        """Where it does not serve, or may soon not."""
+        """The hosts where its last request failed."""
         return tuple(place for place in self.places if place.failures)
 
 
 class RequestCounts(msgspec.Struct):
-    """What is counted of a proxy."""
+    """The counts of a proxy, in total or at one host."""
 
     requests: int = 0
     succeeded: int = 0
     failed: int = 0
     since: float | None = None
-    """When it was last sent to rest, or came back."""
+    """When its state last changed."""
 
 
 class RequestCounter:
-    """What is counted of every proxy, in all and at each of the hosts asked last. Proxies are numbers here."""
+    """The counts of all proxies, in total and for the most recently used hosts. A proxy is an index here."""
 
     def __init__(self, count: int) -> None:
-        self._in_all = [RequestCounts() for _ in range(count)]
-        self._at: OrderedDict[str, dict[int, RequestCounts]] = OrderedDict()
-        self.moves = 0
-        """Rises with all that is counted, so that whoever has looked knows whether to look again."""
+        self._totals = [RequestCounts() for _ in range(count)]
+        self._by_host: OrderedDict[str, dict[int, RequestCounts]] = OrderedDict()
+        self.revision = 0
+        """Increases with every count and change, so that a reader can tell whether anything is new."""
 
     def of(self, proxy: int) -> RequestCounts:
-        """In all."""
-        return self._in_all[proxy]
+        """Return the total counts of a proxy."""
+        return self._totals[proxy]
 
     def places(self, proxy: int) -> Iterator[tuple[str, RequestCounts]]:
-        """Host by host."""
-        return ((host, there[proxy]) for host, there in self._at.items() if proxy in there)
+        """Return the counts of a proxy, host by host."""
+        return ((host, by_proxy[proxy]) for host, by_proxy in self._by_host.items() if proxy in by_proxy)
 
     def begun(self, proxy: int, host: str) -> None:
-        """A request begins."""
-        for tally in self._both(proxy, host):
-            tally.requests += 1
+        """Count a request that begins."""
+        for counts in self._both(proxy, host):
+            counts.requests += 1
 
     def ended(self, proxy: int, host: str, *, well: bool) -> None:
-        """A request came to a verdict."""
-        for tally in self._both(proxy, host):
+        """Count the outcome of a request."""
+        for counts in self._both(proxy, host):
             if well:
-                tally.succeeded += 1
+                counts.succeeded += 1
             else:
-                tally.failed += 1
+                counts.failed += 1
 
     def changed(self, proxy: int, place: str, now: float) -> None:
-        """The proxy was sent to rest there, is tried again, or serves again."""
-        self.moves += 1
-        tally = self._in_all[proxy] if place == EVERYWHERE else self._there(proxy, place)
-        tally.since = now
+        """Record when the proxy's state at `place` changed."""
+        self.revision += 1
+        counts = self._totals[proxy] if place == EVERYWHERE else self._at_host(proxy, place)
+        counts.since = now
 
     def _both(self, proxy: int, host: str) -> tuple[RequestCounts, RequestCounts]:
-        self.moves += 1
-        return self._in_all[proxy], self._there(proxy, host)
+        self.revision += 1
+        return self._totals[proxy], self._at_host(proxy, host)
 
-    def _there(self, proxy: int, host: str) -> RequestCounts:
-        there = self._at.get(host)
-        if there is None:
-            there = self._at[host] = {}
-            if len(self._at) > COUNTED:
-                self._at.popitem(last=False)
+    def _at_host(self, proxy: int, host: str) -> RequestCounts:
+        by_proxy = self._by_host.get(host)
+        if by_proxy is None:
+            by_proxy = self._by_host[host] = {}
+            if len(self._by_host) > COUNTED:
+                self._by_host.popitem(last=False)
         else:
-            self._at.move_to_end(host)
-        return there.get(proxy) or there.setdefault(proxy, RequestCounts())
+            self._by_host.move_to_end(host)
+        return by_proxy.get(proxy) or by_proxy.setdefault(proxy, RequestCounts())

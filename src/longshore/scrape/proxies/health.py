@@ -1,15 +1,15 @@
 """The health of each proxy at each host, and of each proxy by itself.
 
-A proxy that one site bans serves the others; a proxy that cannot be reached serves nobody. So trouble is counted for a
-proxy at a host, and, at `EVERYWHERE`, for the proxy itself. At either place:
+A proxy that one site bans still serves other sites; a proxy that cannot be reached serves none. So failures are counted
+for a proxy at a host, and, at `EVERYWHERE`, for the proxy itself. In both cases:
 
-    serving     ──  so many failures in a row  ──▶  resting
-    resting     ──  so long                    ──▶  on probation: one request is let through
-    on probation──  it succeeds                ──▶  serving, all forgotten
-    on probation──  it fails                   ──▶  resting
+    serving     ──  `threshold` failures in a row  ──▶  resting (a cooldown)
+    resting     ──  after `rest`                   ──▶  on probation: one trial request is let through
+    on probation──  the trial succeeds             ──▶  serving, failures cleared
+    on probation──  the trial fails                ──▶  resting
 
-A request that began before its proxy was sent to rest says nothing new when it ends, whichever way it does.
-No clock is read here: whoever calls says what time it is.
+The outcome of a request that began before its proxy was sent to rest is ignored.
+No clock is read here: the caller passes the time.
 """
 
 from __future__ import annotations
@@ -20,123 +20,123 @@ from datetime import timedelta
 import msgspec
 
 EVERYWHERE = ""
-"""The place of a proxy's own troubles."""
+"""The place of a proxy's own failures."""
 REMEMBERED = 10_000
-"""Hosts with troubles. Beyond that, the oldest troubles are forgotten, but for those of hosts where a proxy rests."""
+"""Hosts with failures. Beyond that, the oldest entries are dropped, except for hosts where a proxy rests."""
 
 
 class ProxyLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a proxy is sent to rest, and for how long."""
+    """The limits after which a proxy rests, and for how long."""
 
     threshold: int = 10
-    """Failures in a row."""
+    """Failures in a row until it rests."""
     rest: timedelta = timedelta(minutes=60)
 
     def __post_init__(self) -> None:
         if self.threshold < 1 or self.rest <= timedelta(0):
-            raise ValueError("A proxy rests after at least 1 failure, and for a time above 0.")
+            raise ValueError("A proxy rests after 1 failure or more, and for a time above 0. Raise threshold or rest.")
 
 
 class ProxyTrouble(msgspec.Struct):
-    """What is wrong with a proxy at one place."""
+    """The failures of a proxy at one place."""
 
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     why: str = ""
-    """Of the last one."""
+    """The reason of the last failure."""
     until: float | None = None
-    """When its rest ends, or has ended; None while it serves."""
+    """When its rest ends or ended; None while it serves."""
     trying: bool = False
-    """Whether the request that is let through on probation is under way."""
+    """Whether the trial request of the probation is in flight."""
 
-    def shut(self, now: float) -> bool:
-        """Whether no request may begin."""
+    def rests(self, now: float) -> bool:
+        """Return whether the proxy rests, so that no request may begin."""
         return self.until is not None and now < self.until
 
 
 class ProxyHealth:
-    """Who is well where."""
+    """The failures of all proxies at all places. A proxy is an index here."""
 
     def __init__(self, limits: ProxyLimits) -> None:
         self._limits = limits
         self._places: dict[str, dict[int, ProxyTrouble]] = {EVERYWHERE: {}}
 
-    def open_ones(self, proxies: Sequence[int], host: str, now: float) -> Sequence[int]:
-        """Those that may make a request to the host now. The very same sequence where all may."""
-        itself, there = self._places[EVERYWHERE], self._places.get(host, {})
-        shut = {proxy for place in (itself, there) for proxy, ailment in place.items() if ailment.shut(now)}
-        return [proxy for proxy in proxies if proxy not in shut] if shut else proxies
+    def available(self, proxies: Sequence[int], host: str, now: float) -> Sequence[int]:
+        """Return the proxies that do not rest at the host now; the same sequence object if none rests."""
+        everywhere, here = self._places[EVERYWHERE], self._places.get(host, {})
+        resting = {proxy for place in (everywhere, here) for proxy, trouble in place.items() if trouble.rests(now)}
+        return [proxy for proxy in proxies if proxy not in resting] if resting else proxies
 
-    def opens_at(self, proxies: Sequence[int], host: str) -> tuple[float, bool]:
-        """When the first of those that rest is open to the host, and whether a try under way may open one before.
+    def first_rest_ends_at(self, proxies: Sequence[int], host: str) -> tuple[float, bool]:
+        """Return when the first rest at the host ends, and whether a trial in flight may end one earlier.
 
-        Only to be asked where none of them is open.
+        Call this only if all of `proxies` rest.
         """
-        ailing = [
-            [ailment for place in (EVERYWHERE, host) if (ailment := self._at(proxy, place)) is not None]
+        troubles = [
+            [trouble for place in (EVERYWHERE, host) if (trouble := self._at(proxy, place)) is not None]
             for proxy in proxies
         ]
-        first = min(max(ailment.until or 0.0 for ailment in each) for each in ailing)
-        return first, any(ailment.trying for each in ailing for ailment in each)
+        first = min(max(trouble.until or 0.0 for trouble in each) for each in troubles)
+        return first, any(trouble.trying for each in troubles for trouble in each)
 
     def begin(self, proxy: int, host: str, now: float) -> tuple[str, ...]:
-        """A request begins. Gives the places where it is the one that probation lets through."""
+        """Record that a request begins; return the places where it is the trial request of a probation."""
         tries = []
         for place in (EVERYWHERE, host):
-            ailment = self._at(proxy, place)
-            if ailment is not None and ailment.until is not None and now >= ailment.until:
-                # Its next rest begins with the try: one that is never heard of again keeps nobody out for good.
-                ailment.until = now + self._limits.rest.total_seconds()
-                ailment.trying = True
+            trouble = self._at(proxy, place)
+            if trouble is not None and trouble.until is not None and now >= trouble.until:
+                # Start the next rest with the trial: if its outcome is never reported, another trial follows.
+                trouble.until = now + self._limits.rest.total_seconds()
+                trouble.trying = True
                 tries.append(place)
         return tuple(tries)
 
     def fail(self, proxy: int, place: str, now: float, why: str, tries: tuple[str, ...]) -> ProxyTrouble | None:
-        """A request failed there. Gives the ailment where that sends the proxy to rest."""
-        ailment = self._at(proxy, place) or self._enter(proxy, place, now)
-        if ailment.until is not None and place not in tries:
+        """Record a failed request; return the trouble if the proxy rests from now on, else None."""
+        trouble = self._at(proxy, place) or self._add(proxy, place, now)
+        if trouble.until is not None and place not in tries:
             return None
-        ailment.failures += 1
-        ailment.why = why
-        if ailment.until is None and ailment.failures < self._limits.threshold:
+        trouble.failures += 1
+        trouble.why = why
+        if trouble.until is None and trouble.failures < self._limits.threshold:
             return None
-        ailment.until = now + self._limits.rest.total_seconds()
-        ailment.trying = False
-        return ailment
+        trouble.until = now + self._limits.rest.total_seconds()
+        trouble.trying = False
+        return trouble
 
     def succeed(self, proxy: int, place: str, tries: tuple[str, ...]) -> bool:
-        """A request went well there. Gives whether that ends a probation."""
-        ailment = self._at(proxy, place)
-        if ailment is None or (ailment.until is not None and place not in tries):
+        """Record a successful request; return whether it ended a probation."""
+        trouble = self._at(proxy, place)
+        if trouble is None or (trouble.until is not None and place not in tries):
             return False
         del self._places[place][proxy]
         if place != EVERYWHERE and not self._places[place]:
             del self._places[place]
-        return ailment.until is not None
+        return trouble.until is not None
 
     def give_back(self, proxy: int, place: str, now: float) -> None:
-        """The try ended and says nothing: the next request is let through in its place."""
-        if (ailment := self._at(proxy, place)) is not None and ailment.trying:
-            ailment.trying = False
-            ailment.until = now
+        """Record that the trial ended without an outcome: the next request becomes the trial."""
+        if (trouble := self._at(proxy, place)) is not None and trouble.trying:
+            trouble.trying = False
+            trouble.until = now
 
-    def ailments(self) -> Iterator[tuple[str, int, ProxyTrouble]]:
-        """What is wrong, place by place, with which proxy; first the proxies' own troubles."""
-        for place, ailing in self._places.items():
-            for proxy, ailment in ailing.items():
-                yield place, proxy, ailment
+    def troubles(self) -> Iterator[tuple[str, int, ProxyTrouble]]:
+        """Yield place, proxy and trouble for all troubles; those at `EVERYWHERE` come first."""
+        for place, troubles in self._places.items():
+            for proxy, trouble in troubles.items():
+                yield place, proxy, trouble
 
     def _at(self, proxy: int, place: str) -> ProxyTrouble | None:
         return self._places.get(place, {}).get(proxy)
 
-    def _enter(self, proxy: int, place: str, now: float) -> ProxyTrouble:
+    def _add(self, proxy: int, place: str, now: float) -> ProxyTrouble:
         if place not in self._places and len(self._places) > REMEMBERED:
-            self._forget(now)
-        made = self._places.setdefault(place, {})[proxy] = ProxyTrouble()
-        return made
+            self._drop_oldest(now)
+        trouble = self._places.setdefault(place, {})[proxy] = ProxyTrouble()
+        return trouble
 
-    def _forget(self, now: float) -> None:
-        for place, ailing in self._places.items():
-            if place != EVERYWHERE and not any(ailment.shut(now) for ailment in ailing.values()):
+    def _drop_oldest(self, now: float) -> None:
+        for place, troubles in self._places.items():
+            if place != EVERYWHERE and not any(trouble.rests(now) for trouble in troubles.values()):
                 del self._places[place]
                 return

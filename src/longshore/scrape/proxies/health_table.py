@@ -1,4 +1,4 @@
-"""How the proxies stand at each host, put together from what several workers know: who rests, until when, and why."""
+"""The health table: the state of each proxy at each host, merged from the counters of several workers."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ _WORST_FIRST = ("resting", "probation", "serving")
 
 
 class ProxyRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy at a host, for all workers."""
+    """The state of a proxy at a host, over all workers."""
 
     proxy: str
     """With its password masked."""
     host: str
-    """Empty for every host: it is the proxy's own trouble."""
+    """Empty for every host: the proxy itself fails."""
     state: str
-    """`resting`, `probation` or `serving`: the worst that it is for any of them."""
+    """`resting`, `probation` or `serving`: the worst state at any worker."""
     requests: int
     failed: int
     failures: int
-    """In a row, of the worker where those are most."""
+    """Failures in a row at the worker with the worst state."""
     why: str
     since: float | None
-    """When that worker last changed its mind, in seconds since 1970."""
+    """When the state last changed at that worker, in seconds since 1970."""
     until: float | None
     """When the first of the rests ends, in seconds since 1970."""
     workers: int
-    """How many have used it there."""
+    """The number of workers that have used it there."""
     resting: int
-    """For how many of them it rests."""
+    """The number of workers at which it rests."""
     everywhere: bool = False
-    """It rests here because it rests at every host."""
+    """Whether it rests here because it rests at every host."""
 
 
-def rows(told: Iterable[Sequence[ProxyCounters]], now: float) -> list[ProxyRow]:
-    """A row for each proxy at each host it was used at, by host; of one host, those that rest come first."""
-    met: dict[tuple[str, str], list[HostCounters]] = {}
-    for standings in told:
-        for standing in standings:
-            for place in standing.places:
-                met.setdefault((place.host, standing.proxy), []).append(_as_of(place, now))
-    made = [_row(proxy, host, places) for (host, proxy), places in met.items()]
-    gone = {row.proxy: row for row in made if not row.host and row.resting == row.workers}
-    made = [_gone(row, gone[row.proxy]) if row.host and row.proxy in gone else row for row in made]
+def rows(workers: Iterable[Sequence[ProxyCounters]], now: float) -> list[ProxyRow]:
+    """Return a row for each proxy at each host it was used at, sorted by host, resting proxies first."""
+    grouped: dict[tuple[str, str], list[HostCounters]] = {}
+    for counters in workers:
+        for proxy in counters:
+            for place in proxy.places:
+                grouped.setdefault((place.host, proxy.proxy), []).append(_as_of(place, now))
+    made = [_row(proxy, host, places) for (host, proxy), places in grouped.items()]
+    resting = {row.proxy: row for row in made if not row.host and row.resting == row.workers}
+    made = [_resting_everywhere(row, resting[row.proxy]) if row.host and row.proxy in resting else row for row in made]
     return sorted(made, key=lambda row: (row.host, _WORST_FIRST.index(row.state)))
 
 
-def _gone(row: ProxyRow, everywhere: ProxyRow) -> ProxyRow:
-    """A proxy at a host, when it rests at every host."""
+def _resting_everywhere(row: ProxyRow, everywhere: ProxyRow) -> ProxyRow:
+    """Return the row of a proxy at a host, given that the proxy rests at every host."""
     if row.state == "resting":
         return row
     rest = {name: getattr(everywhere, name) for name in ("state", "failures", "why", "since", "until")}
     return msgspec.structs.replace(row, **rest, resting=row.workers, everywhere=True)
 
 
-def unused(told: Iterable[Sequence[ProxyCounters]]) -> list[str]:
-    """The proxies that no worker has used yet."""
+def unused(workers: Iterable[Sequence[ProxyCounters]]) -> list[str]:
+    """Return the proxies that no worker has used yet."""
     used: dict[str, int] = {}
-    for standings in told:
-        for each in standings:
+    for counters in workers:
+        for each in counters:
             used[each.proxy] = used.get(each.proxy, 0) + each.requests
     return [proxy for proxy, requests in used.items() if not requests]
 
@@ -86,6 +86,6 @@ def _row(proxy: str, host: str, places: Sequence[HostCounters]) -> ProxyRow:
 
 
 def _as_of(place: HostCounters, now: float) -> HostCounters:
-    """As it is by now: a rest may have ended since it was told."""
+    """Return the counters as of `now`: a rest may have ended since they were written."""
     over = place.until is not None and place.until <= now
     return msgspec.structs.replace(place, state="probation", until=None) if over else place

@@ -1,4 +1,4 @@
-"""The proxy file: one proxy a line, as `address:port`, `address:port:user:password` or a URL."""
+"""The proxy file: one proxy per line, as `address:port`, `address:port:user:password` or a URL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from longshore.url import mask_url
 SCHEMES = ("http", "https", "socks4", "socks5", "socks5h")
 _FORMS = "address:port, address:port:user:password or a URL such as http://user:password@address:port"
 _NAMED = 5
-# Names in other letters too have one that looks like this (xn--…).
+# Names with other letters also have an ASCII form (xn--…).
 _ADDRESS = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):[0-9]*")
 _BRACKETED = re.compile(r"\[[^\]]*\]")
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """One proxy, as the URL that clients take."""
+    """One proxy: the URL for HTTP clients. Its text form masks the password."""
 
     url: str
 
@@ -29,10 +29,10 @@ class Proxy(msgspec.Struct, frozen=True):
 
 
 def read_proxies(path: Path) -> list[Proxy]:
-    """The proxies of a file, each once, in their order. Blank lines and lines that start with `#` are passed over.
+    """Return the proxies of a file in order, without duplicates. Blank lines and lines starting with `#` are skipped.
 
-    `InputFileError` where it cannot be read, holds no proxy, or has lines that are none: they are named by number, and
-    never quoted, for they may hold a password.
+    Raise `InputFileError` if the file cannot be read, has no proxy, or has invalid lines. The error names lines by
+    number and never quotes them, because they may hold a password.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -58,10 +58,10 @@ def read_proxies(path: Path) -> list[Proxy]:
 
 
 def checked_proxy(url: str) -> Proxy:
-    """The proxy with this URL. `ValueError` says what is wrong with it, without a word of it: it may hold a password.
+    """Return the proxy with this URL. Raise `ValueError` with the fault, but not the URL: it may hold a password.
 
-    Strict, for what is read in two ways goes out in one of them: a browser that cannot read the address of its proxy
-    goes without, and where a `/` or `#` ends the address too early, the rest of a password is shown.
+    The check is strict, because programs read unusual URLs differently: a browser that cannot read the proxy's address
+    connects directly, and a `/` or `#` that ends the address too early exposes the rest of a password.
     """
     try:
         parts = urlsplit(url)
@@ -70,7 +70,7 @@ def checked_proxy(url: str) -> Proxy:
     if parts.scheme.lower() not in SCHEMES:
         raise ValueError(f"begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)}")
     if parts.path not in ("", "/") or "?" in url or "#" in url:
-        raise ValueError("goes on behind its port; in a password, write / as %2F, ? as %3F and # as %23")
+        raise ValueError("has text after its port; in a password, write / as %2F, ? as %3F and # as %23")
     if not parts.hostname:
         raise ValueError("has no address")
     if not _ADDRESS.fullmatch(parts.netloc.rpartition("@")[2]):
@@ -87,7 +87,7 @@ def checked_proxy(url: str) -> Proxy:
 def _proxy(entry: str) -> Proxy:
     if "://" in entry:
         return checked_proxy(entry)
-    # A password may hold a colon; nothing before it can, but for an address in brackets.
+    # Only the password and an address in brackets may contain a colon.
     bracketed = _BRACKETED.match(entry)
     address = bracketed[0] if bracketed else entry.partition(":")[0]
     behind, *rest = entry[len(address) :].split(":", 3)

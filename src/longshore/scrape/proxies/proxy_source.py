@@ -1,4 +1,4 @@
-"""Who gives out proxies, whatever stands behind it: a pool of them, Tor, another process."""
+"""The interface of a source of proxies: a pool, Tor, or another process."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from longshore.scrape.proxies.proxy_file import Proxy
 
 
 class TakenProxy(Protocol):
-    """One request's turn with a proxy. Whoever took it ends it, by one of these; the first one counts."""
+    """The use of a proxy for one request. The caller reports one outcome; the first report counts."""
 
     @property
     def proxy(self) -> Proxy:
-        """The proxy; as text it is safe to show."""
+        """The proxy; its text form masks the password."""
 
     def answered(self, status: int) -> None:
-        """The site, or the proxy in its place, answered so."""
+        """Report the status that the site or the proxy answered."""
 
     def blocked(self, why: str) -> None:
-        """What came is not the page but a way to turn us away."""
+        """Report that the site blocked us with a page, for example a captcha."""
 
     def succeeded(self) -> None:
-        """The site served the page."""
+        """Report that the site served the page."""
 
     def failed(self, error: BaseException) -> None:
-        """The request ended with this error."""
+        """Report the error of the request."""
 
     def judged(self, blame: Blame, why: str) -> None:
-        """Whoever made the request has found out who is to blame."""
+        """Report a failure whose cause the caller knows."""
 
     def give_back(self) -> None:
-        """End the turn without a verdict."""
+        """Give the proxy back without an outcome."""
 
 
 class ProxySource(Protocol):
-    """Gives out proxies, one request at a time."""
+    """A source that gives out a proxy for each request."""
 
     async def acquire(
         self, host: str, *, session: str = "", within: timedelta | None = None, prefer: Sequence[str] = ()
     ) -> TakenProxy:
-        """A turn with a proxy for one request to this host, with one of `prefer` (URLs) where that does not rest.
+        """Take a proxy for one request to `host`: the first of `prefer` (URLs) that does not rest, else any.
 
-        Raises `NoProxyError` where none will be back in time.
+        Raise `NoProxyError` if no proxy will be back within `within`.
         """

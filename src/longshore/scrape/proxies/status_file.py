@@ -1,7 +1,7 @@
-"""What workers post of their proxies, so that another process can show it: one file a worker, whole at any moment.
+"""Status files: each worker writes the counters of its proxies to a file, so that other processes can show them.
 
-A worker's file stays when the worker has ended, for whoever looks after the run. The next worker of the folder takes
-away those of processes that are gone.
+Files are written atomically. A worker's file stays after the worker has ended, so that it can be read after the run.
+The next worker in the folder removes the files of processes that have ended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longshore.system.atomic_file import write_atomically
 
 
 class ProxyStatusFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker knows of its proxies."""
+    """The counters of one worker's proxies."""
 
     worker: str
     pid: int
@@ -31,7 +31,7 @@ class ProxyStatusFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def alive(self) -> bool:
-        """Whether the worker may still be there."""
+        """Whether the worker's process may still run."""
         return psutil.pid_exists(self.pid)
 
 
@@ -39,44 +39,44 @@ _decode = msgspec.json.Decoder(ProxyStatusFile).decode
 
 
 class ProxyStatusWriter:
-    """Posts what one worker knows."""
+    """The writer of one worker's status file."""
 
     def __init__(self, folder: Path, worker: str, clock: Clock) -> None:
-        """`worker` is its incarnation: two workers of one label have two files."""
+        """Make the writer; `worker` is the worker's incarnation, so two workers of one label have two files."""
         self._path = folder / f"{quote(worker, safe='')}.json"
         self._worker = worker.rpartition("/")[0] or worker
         self._clock = clock
         self._last: tuple[ProxyPool, int] | None = None
 
     def post(self, pool: ProxyPool) -> None:
-        """Write what the pool knows, if that has changed. As with the log, a disk that is full costs no work."""
-        if self._last == (pool, pool.moves):
+        """Write the counters of the pool if they have changed. A full disk raises no error: the work must go on."""
+        if self._last == (pool, pool.revision):
             return
         with contextlib.suppress(OSError):
             if self._last is None:
-                self._begin()
-            self._last = pool, pool.moves
-            read_status_files = ProxyStatusFile(
+                self._remove_stale()
+            self._last = pool, pool.revision
+            status = ProxyStatusFile(
                 worker=self._worker, pid=os.getpid(), at=self._clock.now(), standings=tuple(pool.standings())
             )
-            write_atomically(self._path, msgspec.json.encode(read_status_files))
+            write_atomically(self._path, msgspec.json.encode(status))
 
-    def _begin(self) -> None:
+    def _remove_stale(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         for path in self._path.parent.glob("*.json"):
-            before = _read(path)
-            if before is None or not before.alive:
+            previous = _read(path)
+            if previous is None or not previous.alive:
                 path.unlink(missing_ok=True)
 
 
 def read_status_files(folder: Path) -> list[ProxyStatusFile]:
-    """What the workers of a folder have posted, by their names."""
+    """Return the status files of a folder, sorted by worker."""
     found = [each for path in folder.glob("*.json") if (each := _read(path)) is not None]
     return sorted(found, key=lambda each: each.worker)
 
 
 def _read(path: Path) -> ProxyStatusFile | None:
-    """What is there; None where it was taken away this moment, or was written by another version."""
+    """Return the status file; None if it was just removed or was written by an incompatible version."""
     try:
         return _decode(path.read_bytes())
     except (FileNotFoundError, msgspec.DecodeError):

@@ -1,7 +1,7 @@
-"""Which of the proxies that are open makes the next request.
+"""Strategies: choose the proxy for the next request among those that do not rest.
 
-Proxies are numbers here: their places in the pool's list. What a strategy remembers of hosts is bounded, because a
-crawl meets more hosts than it is worth remembering; one that was forgotten begins like a new one.
+A proxy is an index into the pool's list here. The memory of a strategy is bounded, because a crawl may visit millions
+of hosts; a host that was dropped starts again like a new one.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Generic, Protocol, TypeVar
 T = TypeVar("T")
 
 REMEMBERED = 10_000
-"""Hosts, or sessions."""
+"""Hosts or sessions in memory."""
 
 
 class Strategy(StrEnum):
-    """How a proxy is chosen."""
+    """The strategies for choosing a proxy."""
 
     ROUND_ROBIN = "round_robin"
     """One after another, for each host."""
@@ -29,23 +29,23 @@ class Strategy(StrEnum):
     LEAST_USED = "least_used"
     """The one with the fewest requests to this host."""
     STICKY = "sticky"
-    """The same one for a session, or for a host where no session is named, as long as it serves."""
+    """The same one for a session, or for a host if no session is named, as long as it does not rest."""
 
 
 class ProxyChooser(Protocol):
-    """A strategy at work."""
+    """A strategy with its memory."""
 
-    def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
-        """One of these, which are in order and not empty."""
+    def choose(self, available: Sequence[int], host: str, session: str) -> int:
+        """Return one of `available`, which is sorted and not empty."""
 
 
-def chooser(strategy: Strategy, names: Sequence[str], chance: random.Random) -> ProxyChooser:
-    """The strategy at work on the proxies of these names."""
+def chooser(strategy: Strategy, names: Sequence[str], rng: random.Random) -> ProxyChooser:
+    """Return a chooser for the proxies with these names."""
     match strategy:
         case Strategy.ROUND_ROBIN:
-            return _RoundRobin(len(names), chance)
+            return _RoundRobin(len(names), rng)
         case Strategy.RANDOM:
-            return _Random(chance)
+            return _Random(rng)
         case Strategy.LEAST_USED:
             return _LeastUsed(len(names))
         case Strategy.STICKY:
@@ -53,7 +53,7 @@ def chooser(strategy: Strategy, names: Sequence[str], chance: random.Random) -> 
 
 
 def share(proxies: Sequence[T], worker: int, workers: int) -> list[T]:
-    """The slice of one worker of so many: every proxy has one worker. Where there are fewer proxies, workers share."""
+    """Return the proxies of one worker of `workers`: each proxy has one worker; with fewer proxies, workers share."""
     if not 0 <= worker < workers:
         raise ValueError(f"There is no worker {worker} among {workers}: they are numbered 0 to {workers - 1}.")
     if len(proxies) <= workers:
@@ -62,7 +62,7 @@ def share(proxies: Sequence[T], worker: int, workers: int) -> list[T]:
 
 
 class _Remembered(Generic[T]):
-    """A value for each of the names seen last."""
+    """A value for each of the most recently used names."""
 
     def __init__(self, new: Callable[[str], T]) -> None:
         self._new = new
@@ -83,79 +83,82 @@ class _Remembered(Generic[T]):
 
 
 class _RoundRobin:
-    def __init__(self, count: int, chance: random.Random) -> None:
-        # Many processes have the same list: they begin at different places of it.
-        self._last = chance.randrange(count)
-        # A turn of its own for each host, or two hosts asked in turn would see half of the proxies each. A new one goes
-        # on where the others are, or the first proxy would get all of a million hosts asked once.
-        self._at = _Remembered(lambda _: self._last)
+    def __init__(self, count: int, rng: random.Random) -> None:
+        # Many processes share the same list, so each starts at a random position.
+        self._last = rng.randrange(count)
+        # Each host has its own position; otherwise two hosts used alternately would each see half of the proxies. A new
+        # host starts at the last position; otherwise the first proxy would get all of a million hosts used once.
+        self._by_host = _Remembered(lambda _: self._last)
 
-    def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
+    def choose(self, available: Sequence[int], host: str, session: str) -> int:
         del session
-        after = bisect_right(open_ones, self._at[host])
-        self._at[host] = self._last = open_ones[after % len(open_ones)]
+        after = bisect_right(available, self._by_host[host])
+        self._by_host[host] = self._last = available[after % len(available)]
         return self._last
 
 
 class _Random:
-    def __init__(self, chance: random.Random) -> None:
-        self._chance = chance
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
 
-    def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
+    def choose(self, available: Sequence[int], host: str, session: str) -> int:
         del host, session
-        return self._chance.choice(open_ones)
+        return self._rng.choice(available)
 
 
 class _Uses:
-    """How often each proxy was used at one host, and who was open there the last time."""
+    """The number of uses of each proxy at one host, and the proxies that did not rest there last time."""
 
     def __init__(self, count: int) -> None:
         self.of = [0] * count
-        self.open_before: Sequence[int] = range(count)
+        self.available_before: Sequence[int] = range(count)
 
 
 class _LeastUsed:
     def __init__(self, count: int) -> None:
-        self._in_all = [0] * count
-        self._at = _Remembered(lambda _: _Uses(count))
+        self._totals = [0] * count
+        self._by_host = _Remembered(lambda _: _Uses(count))
 
-    def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
+    def choose(self, available: Sequence[int], host: str, session: str) -> int:
         del session
-        uses = self._at[host]
-        if open_ones is not uses.open_before:
-            self._welcome(open_ones, uses)
-        chosen = min(open_ones, key=lambda proxy: (uses.of[proxy], self._in_all[proxy]))
+        uses = self._by_host[host]
+        if available is not uses.available_before:
+            self._catch_up(available, uses)
+        chosen = min(available, key=lambda proxy: (uses.of[proxy], self._totals[proxy]))
         uses.of[chosen] += 1
-        self._in_all[chosen] += 1
+        self._totals[chosen] += 1
         return chosen
 
     @staticmethod
-    def _welcome(open_ones: Sequence[int], uses: _Uses) -> None:
-        """Who has rested must not make up for it, or every request would go there until it is banned again."""
-        before = frozenset(uses.open_before)
-        least = min((uses.of[proxy] for proxy in open_ones if proxy in before), default=0)
-        for proxy in open_ones:
+    def _catch_up(available: Sequence[int], uses: _Uses) -> None:
+        """Raise the count of a proxy that has rested to the least of the others.
+
+        Otherwise it would get every request until it had caught up, and would be banned again.
+        """
+        before = frozenset(uses.available_before)
+        least = min((uses.of[proxy] for proxy in available if proxy in before), default=0)
+        for proxy in available:
             if proxy not in before:
                 uses.of[proxy] = max(uses.of[proxy], least)
-        uses.open_before = open_ones
+        uses.available_before = available
 
 
 class _Sticky:
-    """Each key ranks the proxies by a hash, and gets the first one that is open.
+    """Rendezvous hashing: each key ranks the proxies by a hash and gets the first one that does not rest.
 
-    So every process finds the same one, a key whose proxy rests moves alone, and it comes back afterwards.
+    So every process chooses the same proxy, only the keys of a resting proxy move, and they come back afterwards.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = [name.encode() for name in names]
-        self._favourite = _Remembered(lambda key: self._first(range(len(names)), key))
+        self._preferred = _Remembered(lambda key: self._first(range(len(names)), key))
 
-    def choose(self, open_ones: Sequence[int], host: str, session: str) -> int:
+    def choose(self, available: Sequence[int], host: str, session: str) -> int:
         key = f"session {session}" if session else f"host {host}"
-        favourite = self._favourite[key]
-        # Found by halves, for there may be thousands.
-        place = bisect_right(open_ones, favourite)
-        return favourite if place and open_ones[place - 1] == favourite else self._first(open_ones, key)
+        preferred = self._preferred[key]
+        # Binary search: there may be thousands of proxies.
+        position = bisect_right(available, preferred)
+        return preferred if position and available[position - 1] == preferred else self._first(available, key)
 
     def _first(self, among: Sequence[int], key: str) -> int:
         salt = key.encode()

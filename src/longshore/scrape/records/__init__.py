@@ -1,11 +1,11 @@
-"""Records: what handlers find, kept in segments on disk, visible once their attempt is settled.
+"""Records: the data that handlers emit, stored in segments on disk and visible once their attempt is settled.
 
     kit.emit({"title": "…"}, kind="item")
 
-An attempt's records are gathered in memory (`Emission`), written as one line before its settlement is sent, and
-followed by a mark after the settlement was accepted (`RecordWriter`). A `RecordReader` shows the records of attempts
-that are marked; of those that are not, because their worker died in between, the queue knows. So an attempt that lost
-its lease changes nothing, and no record is ever seen twice or in part.
+The records of an attempt are collected in memory (`Emission`). The `RecordWriter` writes them as one line before the
+settlement is sent, and adds a mark after the queue accepted the settlement. A `RecordReader` returns the records of
+marked attempts. If the worker died before the mark was written, the queue decides whether the attempt counts. So an
+attempt that lost its lease changes nothing, and no record is ever read twice or in part.
 """
 
 from longshore.extensions.record_store import Record, RecordCounts, Undecided
@@ -13,6 +13,9 @@ from longshore.scrape.records.emission import Emission, Emitted, EmittedRecord, 
 from longshore.scrape.records.reader import RecordReader
 from longshore.scrape.records.sink import RecordSink, SegmentSink
 from longshore.scrape.records.writer import RecordWriter, next_revision
+
+Survey = RecordReader
+"""The name of `RecordReader` in earlier versions."""
 
 __all__ = [
     "Emission",
@@ -27,6 +30,7 @@ __all__ = [
     "RecordWriter",
     "Rejected",
     "SegmentSink",
+    "Survey",
     "Undecided",
     "next_revision",
 ]

@@ -1,4 +1,4 @@
-"""An emission: the records of one attempt, checked and filtered as they come, and nowhere but in memory yet."""
+"""An emission: the records of one attempt, validated and filtered as they are emitted, and held in memory."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of one attempt's records, as JSON: they lie in memory until the attempt is settled."""
+"""The size of one attempt's records as JSON: they stay in memory until the attempt is settled."""
 _LONGEST_REASON = 200
 _LONGEST_NUMBER = 4000
-"""Digits: what has fewer bytes can be read, whatever it is."""
-_OBJECTS = (dict, msgspec.Struct)  # named once: a union would be made anew with every call
+"""Digits; a record with fewer bytes cannot contain a number too long to read."""
+_OBJECTS = (dict, msgspec.Struct)  # a constant: a union would be built at every call
 _NO_KIND: object = object()
 NO_REASON = "rejected"
-"""The reason where the filter gave none."""
+"""The reason if the filter gave none."""
 
 Keep = Callable[[Any, str], bool | str | None]
-"""A filter: given a record (a model where its kind has a schema, else as it was emitted) and its kind. True or None
-keeps it, False rejects it, a text rejects it and is the reason."""
+"""A filter, called with a record and its kind. The record is a model if its kind has a schema, else the emitted object.
+True or None keeps the record, False rejects it, a text rejects it with that reason."""
 
 
 class RecordError(ValidationError):
-    """A record cannot be kept: it is not what its schema says, or JSON cannot say it. Never retried."""
+    """A record cannot be stored: it does not match its schema or cannot be encoded as JSON. Not retried."""
 
 
 class EmittedRecord(msgspec.Struct, frozen=True, array_like=True):
-    """One record: its kind, and itself as JSON."""
+    """One record: its kind and its data as JSON."""
 
     kind: str
     data: Raw
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True):
-    """How many records of a kind the filter rejected for one reason."""
+    """The number of records of a kind that the filter rejected for one reason."""
 
     kind: str
     reason: str
@@ -52,15 +52,15 @@ class Rejected(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Emitted(msgspec.Struct, frozen=True):
-    """All that an attempt emitted, in order. It is JSON, and so may come from another process."""
+    """The records of an attempt in order, as JSON, so that they can be sent to another process."""
 
     encoded: Raw = Raw(b"[]")
-    """The records: a list, as JSON, of an `EmittedRecord` each."""
+    """A JSON list of `EmittedRecord`."""
     rejected: tuple[Rejected, ...] = ()
 
     @property
     def records(self) -> tuple[EmittedRecord, ...]:
-        """The records, one by one. Made anew at every call."""
+        """The records; decoded at every call."""
         return _decode_records(self.encoded)
 
 
@@ -68,41 +68,41 @@ _decode_records = msgspec.json.Decoder(tuple[EmittedRecord, ...]).decode
 
 
 class Emission:
-    """What one attempt emits. Made when it emits for the first time. Records become JSON as they come."""
+    """The records that one attempt emits, made at its first record. Records are encoded as they are emitted."""
 
-    __slots__ = ("_bytes", "_keep", "_kind", "_lead", "_pieces", "_rejected", "_schemas")
+    __slots__ = ("_bytes", "_keep", "_kind", "_pieces", "_prefix", "_rejected", "_schemas")
 
     def __init__(self, schemas: Mapping[str, type[BaseModel]] | None = None, keep: Keep | None = None) -> None:
-        """`schemas` say what the records of each kind are; without any, every record and kind is taken."""
+        """Make an emission; `schemas` are the models of each kind. Without them, any record and kind is accepted."""
         self._schemas = schemas or {}
         self._keep = keep
         self._kind = _NO_KIND
-        """The last one that was checked: there are many records of one kind."""
-        self._lead = b""
-        """What comes before a record of this kind."""
+        """The kind checked last: most records have the same kind as the one before."""
+        self._prefix = b""
+        """The JSON text before a record of this kind."""
         self._pieces: list[bytes] = []
         self._bytes = 0
         self._rejected: Counter[tuple[str, str]] = Counter()
 
     def emit(self, record: object, kind: str = "record") -> bool:
-        """Take a record: a dict, a pydantic model, a dataclass. Says whether the filter let it pass.
+        """Add a record (a dict, a pydantic model or a dataclass) and return whether the filter kept it.
 
-        It is taken as it is now; to change it afterwards changes nothing. `RecordError` where it is not what the schema
-        of its kind says.
+        The record is encoded now; later changes to it have no effect. Raise `RecordError` if it does not match the
+        schema of its kind.
         """
         if kind is not self._kind:
-            self._lead = _lead(kind)
+            self._prefix = _prefix(kind)
             self._kind = kind
-        shape = None
+        codec = None
         if self._schemas:
-            shape = self._shape(kind)
-            record = shape.checked(record, kind)
+            codec = self._schema_codec(kind)
+            record = codec.checked(record, kind)
         if self._keep is not None and (reason := _reason(self._keep(record, kind))) is not None:
             self._rejected[kind, reason] += 1
             return False
-        if shape is not None:
-            data = shape.encoded(record)
-        elif type(record) is dict:  # nearly always, and often: without a call more than it takes
+        if codec is not None:
+            data = codec.encoded(record)
+        elif type(record) is dict:  # the usual case, inlined for speed
             try:
                 data = encode(record, "A record")
             except UsageError as error:
@@ -112,33 +112,33 @@ class Emission:
         self._bytes += len(data)
         if self._bytes > MOST_BYTES:
             raise RecordError(
-                f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Make several jobs of it, one a part."
+                f"One attempt emitted more than {MOST_BYTES:,} bytes of records. Split the work into several jobs."
             )
-        self._pieces += (self._lead, data)
+        self._pieces += (self._prefix, data)
         return True
 
     def emitted(self) -> Emitted | None:
-        """All of it; None where nothing was emitted."""
+        """Return all records; None if nothing was emitted."""
         if not self._pieces and not self._rejected:
             return None
         rejected = tuple(Rejected(kind, reason, count) for (kind, reason), count in self._rejected.items())
         if not self._pieces:
             return Emitted(rejected=rejected)
-        # A lead also ends the record before it; the first has none.
+        # A lead also closes the previous record; cut that part off the first lead.
         return Emitted(Raw(b"".join((b"[", self._pieces[0][2:], *self._pieces[1:], b"]]"))), rejected)
 
-    def _shape(self, kind: str) -> _Shape:
+    def _schema_codec(self, kind: str) -> _SchemaCodec:
         schema = self._schemas.get(kind)
         if schema is None:
             raise RecordError(f"Records of kind '{kind}' are not declared. Declared are: {', '.join(self._schemas)}.")
-        return _shape_of(schema)
+        return _codec_of(schema)
 
 
-class _Shape:
-    """A schema, made ready once for all attempts."""
+class _SchemaCodec:
+    """The prepared validator and encoder of a schema, shared by all attempts."""
 
     def __init__(self, schema: type[BaseModel]) -> None:
-        # Imported here only: handlers without schemas never pay for it.
+        # Imported here, so that handlers without schemas do not pay for it.
         from pydantic import TypeAdapter
 
         adapter = TypeAdapter(schema)
@@ -150,13 +150,13 @@ class _Shape:
         try:
             return self._validate(record)
         except ValueError as error:  # pydantic's own is one
-            raise RecordError(f"A record of kind '{kind}' is not what {self._name} says: {_faults(error)}") from error
+            raise RecordError(f"A record of kind '{kind}' does not match {self._name}: {_faults(error)}") from error
 
     def encoded(self, record: Any) -> bytes:
         try:
             data = self._to_json(record)
             if len(data) > _LONGEST_NUMBER:
-                # pydantic writes whole numbers of any length; one that nobody can read would stop every export.
+                # pydantic writes integers of any length; one that cannot be read again would stop every export.
                 encode(Raw(data), "A record")
         except UsageError as error:
             raise RecordError(str(error)) from error
@@ -165,26 +165,26 @@ class _Shape:
         return data
 
 
-_shape_of = functools.cache(_Shape)
+_codec_of = functools.cache(_SchemaCodec)
 
 
-def _lead(kind: object) -> bytes:
+def _prefix(kind: object) -> bytes:
     if not isinstance(kind, str) or not kind.strip() or not kind.isprintable():
         raise RecordError(f"A record cannot be of the kind {ascii(kind)[:50]}. Name it in a word: kind='item'.")
     return b"],[" + msgspec.json.encode(kind) + b","
 
 
 def _reason(verdict: object) -> str | None:
-    """Why a record is rejected; None where it is kept."""
+    """Return why a record is rejected; None if it is kept."""
     if verdict is None or verdict is True:
         return None
     if verdict is False:
         return NO_REASON
     if isinstance(verdict, str):
-        # Any text goes, whatever is wrong with its characters, and no novels.
+        # Accept any text: shorten it and escape characters that cannot be encoded.
         return verdict[:_LONGEST_REASON].encode("utf-8", "backslashreplace").decode() or NO_REASON
     raise RecordError(
-        f"The filter of records returned {verdict!r}. Let it return True to keep one, False or a reason to reject it."
+        f"The record filter returned {verdict!r}. Return True to keep a record, False or a reason to reject it."
     )
 
 
@@ -196,7 +196,7 @@ def _encoded(record: Any) -> bytes:
         raise RecordError(str(error)) from error
     if hasattr(record, "model_dump_json") and not isinstance(record, type):
         schema: type[BaseModel] = type(record)
-        return _shape_of(schema).encoded(record)
+        return _codec_of(schema).encoded(record)
     raise RecordError(f"A record cannot be a {type(record).__name__}. Emit a dict or a model.")
 
 

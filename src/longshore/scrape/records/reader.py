@@ -1,10 +1,10 @@
-"""Reading records: first which attempts count, then their records, one after another.
+"""Read records: first find the attempts that count, then stream their records.
 
-    survey = Survey(folder, run="monday")
-    survey.decide([...])              of `survey.undecided`, those that the queue has completed at that very epoch
-    for record in survey.records(): ...
+    reader = RecordReader(folder, run="monday")
+    reader.decide([...])              those of `reader.undecided` that the queue has completed at the same epoch
+    for record in reader.records(): ...
 
-The first reading keeps one small entry for each job, never a record. What is written meanwhile is not seen.
+The first pass keeps one small entry per job in memory, never a record. Records written in the meantime are not read.
 """
 
 from __future__ import annotations
@@ -33,41 +33,41 @@ _value = msgspec.json.Decoder()
 
 
 class _Found(NamedTuple):
-    """An attempt line: how new it is, and where it stands."""
+    """The age and position of an attempt line."""
 
     job: int
-    """Tells one id from another."""
+    """A hash of the job's id."""
     revision: int
     at: float
     segment: int
     place: int
 
 
-# Packed, an entry takes a third of the memory; there is one for each job of a run.
+# A packed entry takes a third of the memory; there is one for each job of a run.
 _PACKED = struct.Struct("<qIdIQ")
 
 
 class RecordReader:
-    """The attempts of a folder of segments, and which of them count."""
+    """The attempts in a folder of segments, and which of them count."""
 
     def __init__(self, folder: Path, *, run: str | None = None) -> None:
-        """Read through all segments once. A folder that is not there holds nothing."""
+        """Read all segments once. A folder that does not exist counts as empty."""
         self._run = run
         self.segments = sorted(folder.glob(f"*{SUFFIX}"))
         """The files, in the order in which they are read."""
         self._chosen: dict[bytes, bytes] = {}
         self._undecided: dict[tuple[str, str, int, int], tuple[Undecided, bytes, _Found]] = {}
         self.torn: dict[Path, int] = {}
-        """Segments whose end cannot be read, and how many bytes that is. One whose writer was killed may have one."""
+        """Segments with a torn end, and its size in bytes. A killed writer may leave one."""
         self._read_heads()
 
     @property
     def undecided(self) -> list[Undecided]:
-        """Attempts without a mark: their worker died before it was written, or is at work now, or lost its lease."""
+        """Attempts without a mark: their worker died before writing it, is still running, or lost the lease."""
         return list(dict.fromkeys(undecided for undecided, _, _ in self._undecided.values()))
 
     def decide(self, settled: Iterable[Undecided]) -> None:
-        """These of the undecided are completed, at their very epoch. Those that are never named do not count."""
+        """Count these undecided attempts: the queue completed them at the same epoch. Others never count."""
         known = set(settled)
         for attempt, (undecided, name, found) in list(self._undecided.items()):
             if undecided in known:
@@ -75,8 +75,8 @@ class RecordReader:
                 self._choose(name, found)
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
-        """Every record that counts, of one kind or of all, each once. A job's records come together, in order."""
-        for line in self._counting():
+        """Yield every record that counts, once; with `kind`, only those of that kind. A job's records stay in order."""
+        for line in self._counted_lines():
             for n, record in enumerate(line.records):
                 if kind is None or record.kind == kind:
                     yield Record(
@@ -90,16 +90,16 @@ class RecordReader:
                     )
 
     def tally(self) -> RecordCounts:
-        """How many records count, and how many were rejected for which reason."""
+        """Return the number of records that count, and of rejected records by reason."""
         kept: Counter[str] = Counter()
         rejected: dict[str, Counter[str]] = {}
-        for line in self._counting():
+        for line in self._counted_lines():
             kept.update(record.kind for record in line.records)
             for entry in line.rejected:
                 rejected.setdefault(entry.kind, Counter())[entry.reason] += entry.count
         return RecordCounts(dict(kept), {kind: dict(reasons) for kind, reasons in rejected.items()})
 
-    def _counting(self) -> Iterator[AttemptLine]:
+    def _counted_lines(self) -> Iterator[AttemptLine]:
         counts = [bytearray() for _ in self.segments]
         for packed in self._chosen.values():
             found = _Found(*_PACKED.unpack(packed))
@@ -107,8 +107,8 @@ class RecordReader:
             flags.extend(bytes(max(found.place + 1 - len(flags), 0)))
             flags[found.place] = 1
         for segment, flags in zip(self.segments, counts, strict=True):
-            # In this order: no line is read beyond the last that counts.
-            for flag, text in zip(flags, _texts(segment, {}), strict=False):
+            # `flags` comes first, so that no line after the last counted one is read.
+            for flag, text in zip(flags, _segment_lines(segment, {}), strict=False):
                 if flag:
                     line = _read(_lines, segment, text)
                     if isinstance(line, AttemptLine):
@@ -116,9 +116,9 @@ class RecordReader:
 
     def _read_heads(self) -> None:
         for number, segment in enumerate(self.segments):
-            # Ids belong to a queue, and a writer to one queue: its marks speak of its own attempts alone.
+            # A job id is unique only within a queue, and a writer has one queue: its marks apply to its own attempts.
             writer = segment.name.removesuffix(SUFFIX).rpartition(".")[0]
-            for place, text in enumerate(_texts(segment, self.torn)):
+            for place, text in enumerate(_segment_lines(segment, self.torn)):
                 line = _read(_heads, segment, text)
                 if isinstance(line, SettledLine):
                     self._mark(writer, line)
@@ -135,7 +135,7 @@ class RecordReader:
                 self._choose(entry[1], entry[2])
 
     def _choose(self, name: bytes, found: _Found) -> None:
-        """Of a job that was removed and submitted again, the later one counts; of one job, the latest revision."""
+        """Keep the newer attempt: the latest revision of a job, or the later of two jobs with the same key."""
         if (packed := self._chosen.get(name)) is not None:
             other = _Found(*_PACKED.unpack(packed))
             if other.job == found.job:
@@ -156,8 +156,8 @@ def _read(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:
         ) from error
 
 
-def _texts(segment: Path, torn: dict[Path, int]) -> Iterator[bytes]:
-    """The lines of a segment. Its torn end is passed over, and noted."""
+def _segment_lines(segment: Path, torn: dict[Path, int]) -> Iterator[bytes]:
+    """Yield the lines of a segment. Skip a torn end, and record its size in `torn`."""
     decompressor = zstandard.ZstdDecompressor()
     read = 0
     with segment.open("rb") as file:

@@ -1,6 +1,6 @@
-"""What stands in a segment: lines of JSON, several to a zstd frame.
+"""The lines of a segment: JSON, several lines to a zstd frame.
 
-A frame is written whole or counts for nothing: the reader passes over one that is torn. `zstdcat` shows a segment.
+Readers skip a frame that was not written completely. `zstdcat` shows a segment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ SUFFIX = ".jsonl.zst"
 
 
 class AttemptHead(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="attempt"):
-    """An attempt line without its records, which are passed over unread."""
+    """An attempt line without its records, which are not decoded."""
 
     run: str
     kind: str
@@ -21,27 +21,27 @@ class AttemptHead(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", t
     job: str
     epoch: int
     revision: int = 0
-    """0 for what the attempt itself found; higher for what a later parse of its pages found in its place."""
+    """0 for the records of the attempt itself; higher for those of a later parse of its pages, which replace them."""
     at: float
     """When it was written."""
 
 
 class AttemptLine(AttemptHead, frozen=True, kw_only=True, tag="attempt"):
-    """The records of one attempt, all of them."""
+    """All records of one attempt."""
 
     rejected: tuple[Rejected, ...] = ()
     records: tuple[EmittedRecord, ...] = ()
 
 
 class NewAttemptLine(AttemptHead, frozen=True, kw_only=True, tag="attempt"):
-    """The same, as it is written: the records are JSON already."""
+    """An attempt line to be written: its records are already encoded."""
 
     rejected: tuple[Rejected, ...]
     records: msgspec.Raw
 
 
 class SettledLine(msgspec.Struct, frozen=True, tag_field="line", tag="settled"):
-    """Attempts of the same writer whose settlement was accepted."""
+    """A mark: attempts of the same writer whose settlement the queue accepted."""
 
     attempts: tuple[tuple[str, int], ...]
-    """The job's id and the epoch of each."""
+    """The job id and epoch of each."""

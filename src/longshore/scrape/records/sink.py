@@ -1,4 +1,4 @@
-"""Where records go: what every sink promises, and the sink that writes segments."""
+"""Record sinks: the contract of every sink, and the sink that writes segments."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from longshore.scrape.records.writer import RecordWriter
 
 
 class RecordSink(Protocol):
-    """Records of one process, on their way to where they are kept.
+    """The destination of the records of one process.
 
-    The worker puts what an attempt emitted, flushes, sends the settlements, and marks those that were accepted as
-    completed. What was put and flushed, and never marked, counts if the queue says so.
+    The worker puts the records of an attempt, flushes, sends the settlements, and marks those that the queue accepted
+    as completed. Records that were flushed but never marked count if the queue has completed their attempt.
     """
 
     def put(self, job: Job, emitted: Emitted) -> None:
-        """Take what an attempt that completed has emitted. `job` is the job as it was claimed. Waits for nothing."""
+        """Add the records of a completed attempt. `job` is the job as it was claimed. Never waits."""
 
     def settled(self, job_id: str, epoch: int) -> None:
-        """The queue accepted that this attempt is completed. Waits for nothing."""
+        """Mark an attempt whose completion the queue accepted. Never waits."""
 
     async def flush(self) -> None:
-        """Return when everything put will survive the death of the process and of the machine.
+        """Return when all records put so far will survive a crash of the process and of the machine.
 
-        Raises `OSError` or `QueueError` where it cannot be kept; nothing is lost by it, and the next call tries again.
+        Raise `OSError` or `QueueError` if they cannot be stored; they are kept in memory and the next call tries again.
         """
 
     async def close(self) -> None:
-        """Keep what is left, the marks too, and let go of files and connections."""
+        """Store the remaining records and marks, and close files and connections."""
 
 
 class SegmentSink:
-    """The sink that writes segments to a folder, beside the event loop."""
+    """The sink that writes segments to a folder, in a thread beside the event loop."""
 
     def __init__(self, writer: RecordWriter) -> None:
         self._writer = writer
@@ -42,11 +42,11 @@ class SegmentSink:
         self.settled = writer.settled
 
     async def flush(self) -> None:
-        """See `RecordSink`. From the event loop of any thread."""
-        # Not `due` alone: what another call is writing at this moment is not on disk yet.
+        """As `RecordSink.flush`. May be called from the event loop of any thread."""
+        # Not `due` alone: another call may be writing records that are not on disk yet.
         if self._writer.due or self._writer.unwritten:
             await asyncio.to_thread(self._writer.flush)
 
     async def close(self) -> None:
-        """See `RecordSink`. Not beside the event loop: it is the last that happens, and mostly nothing is left."""
+        """As `RecordSink.close`. It blocks the event loop: it is the last call and usually has nothing to write."""
         self._writer.close()

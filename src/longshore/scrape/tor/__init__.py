@@ -1,7 +1,7 @@
-"""A Tor for each worker: started, watched and ended with it; sessions that a site cannot tell are one visitor."""
+"""A Tor process for each worker, started and ended with it, whose sessions a site cannot link to one visitor."""
 
 from longshore.scrape.tor.control import Bootstrap, TorError
-from longshore.scrape.tor.identity import Endpoint, SyncTor
+from longshore.scrape.tor.identity import Endpoint
 from longshore.scrape.tor.process import Tor, TorMissingError, find_tor
 
-__all__ = ["Bootstrap", "Endpoint", "SyncTor", "Tor", "TorError", "TorMissingError", "find_tor"]
+__all__ = ["Bootstrap", "Endpoint", "Tor", "TorError", "TorMissingError", "find_tor"]

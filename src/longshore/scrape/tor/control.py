@@ -1,7 +1,7 @@
-"""A client of Tor's control port, for the few things Longshore says to a Tor.
+"""A client of Tor's control port, for the few commands that Longshore needs.
 
-A command is a line. The answer is one or more lines that begin with a code: `250` is consent, `5xx` a refusal. Lines
-that begin with `650` are events, which come between answers, whenever something happens that was asked to be told.
+A command is one line. The reply is one or more lines that begin with a code: `250` is success, `5xx` a refusal. Lines
+that begin with `650` are events; Tor sends those we subscribed to at any time between replies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import msgspec
 from longshore.errors import ConnectionFailedError
 
 ANSWER_SECONDS = 30.0
-"""A Tor that runs answers at once; one that is silent for this long hangs."""
+"""A running Tor replies at once; without a reply for this long it counts as hanging."""
 
 _PHASE = re.compile(r"\bBOOTSTRAP\b.* PROGRESS=(\d+)")
 _SUMMARY = re.compile(r' SUMMARY="([^"]*)"')
@@ -31,24 +31,24 @@ _WARNING = re.compile(r' WARNING="([^"]*)"')
 
 
 class TorError(ConnectionFailedError):
-    """Tor cannot be used now. Worth another try: a Tor that ended is started again."""
+    """Tor cannot be used now. Retryable: a Tor that has ended is started again."""
 
 
 class Bootstrap(msgspec.Struct, frozen=True):
-    """How far a Tor has got on its way into the network."""
+    """The progress of a Tor that connects to the network."""
 
     percent: int
     summary: str
-    """What it is about to do, in Tor's words."""
+    """The current step, in Tor's words."""
     warning: str = ""
-    """What is in its way, where Tor says so."""
+    """The obstacle that Tor reports, if any."""
 
     def __str__(self) -> str:
         return f"{self.percent} % ({self.summary}{': ' + self.warning if self.warning else ''})"
 
     @classmethod
     def read(cls, line: str) -> Bootstrap | None:
-        """What a line of Tor's says; None where it speaks of something else."""
+        """Return the progress in a line from Tor; None if the line is about something else."""
         phase = _PHASE.search(line)
         if phase is None:
             return None
@@ -57,9 +57,9 @@ class Bootstrap(msgspec.Struct, frozen=True):
 
 
 class TorControl:
-    """One connection to a control port. `open` makes and authenticates it; `close`, or a `with` block, ends it.
+    """One connection to a control port. `open` connects and authenticates; `close` or an `async with` block ends it.
 
-    One task at a time may ask. Whatever goes wrong is a `TorError`.
+    One task at a time may use it. All failures are raised as `TorError`.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ class TorControl:
 
     @classmethod
     async def open(cls, host: str, port: int, *, cookie: Path | None = None, password: str = "") -> Self:
-        """Connect, and prove that we may: by the cookie (a file that only Tor's own user can read) or the password."""
+        """Connect and authenticate by the cookie (a file that only Tor's own user can read) or the password."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 reader, writer = await asyncio.open_connection(host, port)
@@ -92,7 +92,7 @@ class TorControl:
         await self.close()
 
     async def ask(self, command: str) -> list[str]:
-        """Send a command, and return the lines of its answer without their codes. A refusal is a `TorError`."""
+        """Send a command and return the lines of its reply without their codes. Raise `TorError` if Tor refuses."""
         if "\r" in command or "\n" in command:
             raise ValueError("a command is one line")
         try:
@@ -105,16 +105,16 @@ class TorControl:
             raise TorError(f"Tor does not answer: {_why(error)}.") from error
         code, lines = answer
         if not code.startswith("2"):
-            # The first word only: what follows may be a password.
+            # Show the first word only: the rest may be a password.
             raise TorError(f"Tor refused {command.partition(' ')[0]}: {' '.join(lines)}.")
         return lines
 
     async def ask_for(self, name: str) -> str:
-        """The value of one thing Tor knows (GETINFO)."""
+        """Return one value from Tor (GETINFO)."""
         return (await self.ask(f"GETINFO {name}"))[0].partition("=")[2]
 
     async def wait_for(self, wanted: Callable[[str], bool]) -> str:
-        """The next event that is wanted; those before it are dropped. Waits for as long as it takes."""
+        """Return the next event for which `wanted` returns True, and drop those before it. There is no time limit."""
         try:
             while True:
                 while self._events:
@@ -124,10 +124,10 @@ class TorControl:
                 if code == "650":
                     self._events.append("\n".join(lines))
         except OSError as error:
-            raise TorError(f"Tor hung up: {_why(error)}.") from error
+            raise TorError(f"Tor closed the control connection: {_why(error)}.") from error
 
     async def socks_port(self) -> tuple[str, int]:
-        """The address and port where this Tor takes connections."""
+        """Return the address and port of Tor's SOCKS listener."""
         listeners = re.findall(r'"([^"]+):(\d+)"', await self.ask_for("net/listeners/socks"))
         if not listeners:
             raise TorError("This Tor has no SOCKS port. Set SocksPort in its configuration.")
@@ -135,33 +135,33 @@ class TorControl:
         return host, int(port)
 
     async def keep_to_one_circuit(self) -> None:
-        """Turn Conflux off, which spreads a session over several circuits and moves it to another exit in passing.
+        """Turn Conflux off: it spreads a session over several circuits and may move it to another exit.
 
-        A Tor of before 0.4.8 has none to turn off.
+        Versions of Tor before 0.4.8 do not have Conflux.
         """
         if any(line.startswith("ConfluxEnabled ") for line in await self.ask("GETINFO config/names")):
             await self.ask("SETCONF ConfluxEnabled=0")
 
     async def bootstrap(self, on_progress: Callable[[Bootstrap], None]) -> None:
-        """Wait until this Tor can carry traffic, telling of each step. Returns at 100 %."""
+        """Wait until this Tor can carry traffic (100 %), and call `on_progress` at each step."""
         await self.ask("SETEVENTS STATUS_CLIENT")
         step = Bootstrap.read(await self.ask_for("status/bootstrap-phase"))
-        told: Bootstrap | None = None
+        reported: Bootstrap | None = None
         while True:
-            # Events from before the question come behind its answer.
-            if step is not None and step != told and (told is None or step.percent >= told.percent):
+            # Events from before the query arrive after its reply, so ignore steps back.
+            if step is not None and step != reported and (reported is None or step.percent >= reported.percent):
                 on_progress(step)
-                told = step
+                reported = step
             if step is not None and step.percent >= 100:
                 break
             step = Bootstrap.read(await self.wait_for(lambda event: Bootstrap.read(event) is not None))
         await self.ask("SETEVENTS")
 
     async def new_circuits(self) -> None:
-        """Have Tor use new circuits for all that connects from now on (NEWNYM), and wait until it does.
+        """Tell Tor to use new circuits for new connections (NEWNYM), and wait until it does.
 
-        Tor does so once in ten seconds at most, whoever asks. It consents at once and keeps the wish until it is
-        time, so its consent means nothing: the event does.
+        Tor does this at most once in ten seconds. It replies at once and delays the command if needed, so only the
+        event shows that it was carried out.
         """
         await self.ask("SETEVENTS SIGNAL")
         await self.ask("SIGNAL NEWNYM")
@@ -169,13 +169,13 @@ class TorControl:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self.wait_for(lambda event: event == "SIGNAL NEWNYM")
         except TimeoutError as error:
-            raise TorError(f"Tor promised new circuits and made none: {_why(error)}.") from error
+            raise TorError(f"Tor accepted NEWNYM but made no new circuits: {_why(error)}.") from error
         await self.ask("SETEVENTS")
 
     async def close(self) -> None:
-        """Hang up. Closing twice is harmless."""
+        """Close the connection. Closing twice is harmless."""
         self._writer.close()
-        with contextlib.suppress(OSError):  # it is gone, which is what was wanted
+        with contextlib.suppress(OSError):  # the connection is already lost
             await self._writer.wait_closed()
 
     async def _authenticate(self, cookie: Path | None, password: str) -> None:
@@ -188,7 +188,7 @@ class TorControl:
             await self.ask("AUTHENTICATE")
 
     async def _prove_cookie(self, file: Path) -> None:
-        """SAFECOOKIE: each side proves that it knows the cookie, and neither says it."""
+        """Authenticate by SAFECOOKIE: each side proves that it knows the cookie without sending it."""
         cookie = _read_cookie(file)
         ours = secrets.token_bytes(32)
         [answer] = await self.ask(f"AUTHCHALLENGE SAFECOOKIE {ours.hex()}")
@@ -203,7 +203,7 @@ class TorControl:
         await self.ask(f"AUTHENTICATE {client.hex()}")
 
     async def _message(self) -> tuple[str, list[str]]:
-        """One answer or event: its code, and its lines."""
+        """Return the code and the lines of the next reply or event."""
         lines = []
         while True:
             line = await self._line()
@@ -238,5 +238,5 @@ def _read_cookie(file: Path) -> bytes:
 def _why(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return f"it was silent for {ANSWER_SECONDS:g} s"
-    # asyncio puts words of its own where the system's reason would be.
+    # asyncio replaces the system's error text by its own.
     return os.strerror(error.errno) if error.errno else str(error)

@@ -1,7 +1,7 @@
-"""Where a Tor keeps its data: a folder that no other Tor uses at the same time.
+"""The data folder of a Tor, which no other Tor uses at the same time.
 
-Many workers are given one folder and take a numbered place in it each. A place that has become free is taken again, and
-with it what the Tor before knew of the network, so that a worker that is started anew is ready in seconds.
+All workers of a machine share one folder; each locks a numbered subfolder of it. A free subfolder is reused with the
+network data in it, so that the Tor of a restarted worker is ready in seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longshore.system.file_lock import FileLock
 
 
 class TorDataDir:
-    """One numbered folder, ours until `release`."""
+    """One numbered subfolder, locked for us until `release`."""
 
     def __init__(self, folder: Path, lock: FileLock) -> None:
         self.folder = folder
@@ -22,21 +22,21 @@ class TorDataDir:
 
     @classmethod
     def take(cls, folder: Path) -> Self:
-        """The first place in this folder that is free. `OSError` where the folder cannot be written to."""
+        """Lock and return the first free subfolder. Raise `OSError` if `folder` cannot be written to."""
         for number in itertools.count(1):
-            # Absolute, for it is told to processes that may be elsewhere.
-            place = folder.absolute() / str(number)
-            place.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(place / "lock", private=True)
+            # Absolute, because processes with another working directory get the path.
+            subfolder = folder.absolute() / str(number)
+            subfolder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(subfolder / "lock", private=True)
             if lock.acquire(timeout=0):
-                return cls(place, lock)
+                return cls(subfolder, lock)
         raise AssertionError("numbers do not end")
 
     @property
     def lock(self) -> int:
-        """The open lock file. A Tor that inherits it holds the place too, should it outlive us by a moment."""
+        """The descriptor of the lock file. Tor inherits it, so the folder stays locked if Tor ends after us."""
         return self._lock.fileno()
 
     def release(self) -> None:
-        """Leave it to others. What is in it stays."""
+        """Unlock the subfolder. Its contents stay."""
         self._lock.release()

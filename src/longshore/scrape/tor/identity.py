@@ -1,7 +1,7 @@
-"""Identities: how the traffic of one session is kept apart from that of every other.
+"""Identities: they keep the traffic of one session separate from that of every other session.
 
-Tor gives streams that log in to its SOCKS port differently different circuits, and so, as a rule, different exits. The
-login is not checked, so any will do: a session's identity is a login, and a new identity is a new login, at once.
+Tor uses different circuits, and so usually different exits, for connections with different SOCKS logins. Tor does not
+check the login, so any value works: the identity of a session is a login, and a new login is a new identity at once.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from pathlib import Path
 import msgspec
 
 from longshore.scrape.tor.control import TorControl
-from longshore.system.loop_thread import LoopThread
 
 _MOST = 10_000
-"""Renewed sessions that are remembered. Tor itself forgets a session that is idle for ten minutes."""
+"""Renewed sessions in memory. Tor itself drops a session that is idle for ten minutes."""
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Where a Tor that runs is reached. Can be sent to another process of the same user."""
+    """The address of a running Tor. It can be sent to another process of the same user."""
 
     host: str
     socks_port: int
     control_port: int
     cookie: str
-    """The file that proves to the control port who we are."""
+    """The cookie file that authenticates us to the control port."""
 
     @property
     def plain_proxy(self) -> str:
@@ -34,26 +33,26 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"socks5://{self.host}:{self.socks_port}"
 
     def proxy(self, login: str) -> str:
-        """The SOCKS URL of an identity. Names are resolved by Tor (`socks5h`), never on this machine."""
+        """Return the SOCKS URL of an identity. Tor resolves names (`socks5h`), never this machine."""
         return f"socks5h://{login}@{self.host}:{self.socks_port}"
 
     async def new_circuits(self) -> None:
-        """Have all that connects from now on come out anew. Tor does so once in ten seconds; this waits its turn."""
-        # A connection of its own for each wish, so that one that is cancelled half-way disturbs no other.
+        """Use new circuits for new connections. Tor does this once in ten seconds; return when it has."""
+        # Each call has its own connection, so that a cancelled call does not disturb another.
         async with await TorControl.open(self.host, self.control_port, cookie=Path(self.cookie)) as control:
             await control.new_circuits()
 
 
 class Identities:
-    """The login of each session. Two of these never share one, so neither do two processes."""
+    """The login of each session. Two instances never share a login, and so neither do two processes."""
 
     def __init__(self) -> None:
         self._first = secrets.token_hex(8)
         self._renewed: dict[str, str] = {}
 
     def login(self, session: str) -> str:
-        """`user:password` for a session, the same until it is renewed."""
-        # A digest, because a name may be longer than a login can be, or begin as Tor reserves it.
+        """Return `user:password` for a session, the same until it is renewed."""
+        # A digest, because a name may be too long for a login or begin with a prefix that Tor reserves.
         user = hashlib.blake2s(session.encode(errors="surrogatepass"), digest_size=8).hexdigest()
         return f"{user}:{self._renewed.get(session, self._first)}"
 
@@ -68,35 +67,3 @@ class Identities:
         """Give every session a new login."""
         self._first = secrets.token_hex(8)
         self._renewed.clear()
-
-
-class SyncTor:
-    """The Tor of a worker, for its plain handlers: `kit.tor.proxy("cart-7")` without await, from any thread.
-
-    They run in other processes than the worker, which starts the Tor and tells them where it is.
-    """
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        """Set anew where the worker had to start its Tor again; sessions keep their logins."""
-        self._identities = Identities()
-
-    def proxy(self, session: str = "") -> str:
-        """As `Tor.proxy`."""
-        return self.endpoint.proxy(self._identities.login(session))
-
-    def plain_proxy(self) -> str:
-        """As `Tor.plain_proxy`."""
-        return self.endpoint.plain_proxy
-
-    def new_identity(self, session: str | None = None) -> None:
-        """As `Tor.new_identity`."""
-        if session is not None:
-            self._identities.renew(session)
-            return
-        self._identities.renew_all()
-        thread = LoopThread("longshore-tor")
-        try:
-            thread.call(self.endpoint.new_circuits())
-        finally:
-            thread.close()

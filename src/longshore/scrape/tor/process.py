@@ -1,7 +1,7 @@
-"""One Tor for one worker: with ports and a folder that nobody else has, and an end when the worker ends.
+"""One Tor process for one worker, with its own ports and folder, which ends when the worker ends.
 
-Tor picks free ports itself and says which, so there is no moment in which another could take them. It is told whose it
-is in three ways: it watches our process, it ends when our control connection does, and `close` ends it.
+Tor picks free ports itself and reports them, so no other process can take them in between. Three mechanisms end it with
+its worker: Tor watches our process, Tor exits when our control connection closes, and `close` ends it.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from longshore.scrape.tor.identity import Endpoint, Identities
 from longshore.system.processes import inherited, new_group_flags
 
 DEFAULT_PATIENCE = timedelta(minutes=2)
-"""Without a step ahead on the way into the network. A slow line makes many small steps."""
+"""The longest time without progress while Tor connects to the network. A slow line makes many small steps."""
 
 _HOST = "127.0.0.1"
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 _END_SECONDS = 5.0
-_OURS = {
+_FIXED_OPTIONS = {
     "ClientOnly": "1",
     "RunAsDaemon": "0",
     "Log": "notice stdout",
-    # A session that is in use keeps its exit for longer than the ten minutes after which Tor changes it.
+    # A session in use keeps its exit; otherwise Tor changes it after ten minutes.
     "SocksPort": "auto KeepAliveIsolateSOCKSAuth",
     "ControlPort": "auto",
     "CookieAuthentication": "1",
-    # Other ports that a configuration may open would be open once for each worker, and so for the first one only.
+    # Other ports in a user's configuration could be opened by the first worker only, so they are off.
     "ControlSocket": "0",
     "DNSPort": "0",
     "HTTPTunnelPort": "0",
@@ -42,16 +42,16 @@ _OURS = {
     "ORPort": "0",
     "DirPort": "0",
 }
-"""What overrules the user's own configuration."""
+"""The options that override the user's own configuration."""
 
 
 class TorMissingError(TorError):
-    """There is no Tor on this machine. Another machine may have one, so the job is worth another try."""
+    """This machine has no Tor program. Retryable: another machine may have one."""
 
 
 def find_tor(program: str = "tor") -> str:
-    """The path of the program. `TorMissingError` where there is none."""
-    # Debian keeps it where the PATH of an ordinary user does not lead.
+    """Return the path of the program. Raise `TorMissingError` if there is none."""
+    # Debian installs it in a folder that is not in the PATH of an ordinary user.
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin"])
     found = shutil.which(program, path=path)
     if found is None:
@@ -62,12 +62,12 @@ def find_tor(program: str = "tor") -> str:
     return found
 
 
-def _tell_nobody(step: Bootstrap) -> None:
+def _ignore_progress(step: Bootstrap) -> None:
     pass
 
 
 class Tor:
-    """A Tor of our own. Starts when it is first needed, and again if it has died; `close` ends it."""
+    """A worker's own Tor. It starts at the first use, and again if it has died; `close` ends it."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class Tor:
         torrc: Path | None = None,
         environment: Mapping[str, str] | None = None,
         patience: timedelta = DEFAULT_PATIENCE,
-        on_progress: Callable[[Bootstrap], None] = _tell_nobody,
+        on_progress: Callable[[Bootstrap], None] = _ignore_progress,
     ) -> None:
-        """Many workers may share `folder`: each takes a place of its own in it, and later ones reuse what is free.
+        """Make a Tor; many workers may share `folder`: each locks a subfolder of it, and later workers reuse it.
 
-        `torrc` is a file of Tor's own configuration, for bridges or the country of the exit. Ports and folders that it
-        names do not count: they are chosen here, so that workers never meet. `environment` is added to Tor's own: by it
-        whoever cleans up after a worker that was killed can find a Tor that hangs.
+        `torrc` is a Tor configuration file, for bridges or the country of the exit. Its ports and folders are ignored:
+        they are chosen here, so that workers never conflict. `environment` is added to that of the Tor process, so that
+        the cleanup after a killed worker can find a hanging Tor.
         """
         self._environment = environment or {}
         self._folder = folder
@@ -96,12 +96,12 @@ class Tor:
         self._starting: asyncio.Task[Endpoint] | None = None
 
     async def start(self) -> Endpoint:
-        """See to it that Tor runs and can carry traffic, and say where. Costs nothing where it does.
+        """Start Tor if it does not run, wait until it can carry traffic, and return its endpoint.
 
-        All who call while it starts wait for the same start; it goes on if one of them is cancelled. Raises `TorError`,
-        naming what is in the way.
+        Concurrent callers wait for the same start, which continues if one of them is cancelled. Raise `TorError` with
+        the obstacle if Tor cannot be used.
         """
-        if self._running is not None and self._running.lives:
+        if self._running is not None and self._running.alive:
             return self._running.endpoint
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
@@ -115,39 +115,38 @@ class Tor:
             raise
 
     async def proxy(self, session: str = "") -> str:
-        """The URL of a SOCKS proxy: the same for a session until it gets a new identity, and another for any other.
+        """Return the SOCKS URL of a session. It stays the same until the session gets a new identity.
 
-        Sessions do not share circuits, so as a rule a site cannot tell that two of them are one visitor. Starts Tor
-        where it does not run.
+        Sessions do not share circuits, so usually a site cannot link two of them. Start Tor if it does not run.
         """
         endpoint = await self.start()
         return endpoint.proxy(self._identities.login(session))
 
     async def plain_proxy(self) -> str:
-        """The URL of the same proxy without a session, for programs that cannot log in to one, such as browsers."""
+        """Return the SOCKS URL without a session, for programs that cannot log in to a proxy, such as browsers."""
         return (await self.start()).plain_proxy
 
     async def new_identity(self, session: str | None = None) -> None:
-        """Let a session come out of the network anew: at once, and no other session is disturbed.
+        """Give a session a new circuit, at once and without effect on other sessions.
 
-        Without a session all of them do, and so does what uses the plain proxy. Tor allows that once in ten seconds;
-        this returns when it is so. The exit is drawn by lot: now and then it is the one from before.
+        Without a session, all sessions and the plain proxy get new circuits. Tor allows that once in ten seconds; the
+        call returns when it is done. Tor picks the exit at random: sometimes it is the previous one.
 
-        Connections that are open stay as they are. Ask for the proxy again and connect by it.
+        Open connections keep their circuit. Call `proxy` again and connect through the new URL.
         """
         if session is not None:
             self.renew(session)
             return
         self._identities.renew_all()
-        if self._running is not None and self._running.lives:
+        if self._running is not None and self._running.alive:
             await self._running.endpoint.new_circuits()
 
     def renew(self, session: str) -> None:
-        """`new_identity` of one session, for whoever cannot await."""
+        """Do the same as `new_identity(session)`, without await."""
         self._identities.renew(session)
 
     async def close(self) -> None:
-        """End Tor, by force if need be. Closing twice is harmless; whoever asks for a proxy later starts it again."""
+        """End Tor, by force if needed. Closing twice is harmless; a later call of `proxy` starts it again."""
         if (starting := self._starting) is not None:
             starting.cancel()
             await asyncio.wait([starting])
@@ -158,7 +157,7 @@ class Tor:
     def _started(self, task: asyncio.Task[Endpoint]) -> None:
         self._starting = None
         if not task.cancelled():
-            # Whoever waited has been told. Looked at here too, or asyncio would complain where nobody waits any more.
+            # Mark the error as retrieved: if no caller waits any more, asyncio would log it.
             task.exception()
 
     async def _start(self) -> Endpoint:
@@ -167,7 +166,7 @@ class Tor:
             await dead.end()
         program = find_tor(self._program)
         if self._torrc is not None and not self._torrc.is_file():
-            raise TorError(f"There is no file {self._torrc}, which is named as the configuration of Tor.")
+            raise TorError(f"The configuration file of Tor, {self._torrc}, does not exist. Create it or name another.")
         process = _Process(program, self._folder, self._torrc, self._environment)
         try:
             endpoint = await process.enter(self._patience, self._on_progress)
@@ -179,33 +178,33 @@ class Tor:
 
 
 class _Process:
-    """The process, from its start to its end."""
+    """The Tor process, from its start to its end."""
 
     endpoint: Endpoint
 
     def __init__(self, program: str, folder: Path, torrc: Path | None, environment: Mapping[str, str]) -> None:
         try:
-            self._place = TorDataDir.take(folder)
+            self._data_dir = TorDataDir.take(folder)
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise TorError(f"Tor cannot keep its data in {folder}: {why}. Name a folder it can write to.") from error
-        self._data = self._place.folder / "data"
-        self._port = self._place.folder / "control-port"
-        self._cookie = self._place.folder / "control-cookie"
-        self._log = self._place.folder / "log"
+        self._data = self._data_dir.folder / "data"
+        self._port = self._data_dir.folder / "control-port"
+        self._cookie = self._data_dir.folder / "control-cookie"
+        self._log = self._data_dir.folder / "log"
         self._control: TorControl | None = None
         try:
             self._process = self._launch(program, torrc, environment)
         except OSError as error:
-            self._place.release()
+            self._data_dir.release()
             raise TorError(f"{program} cannot be started: {error.strerror or error}.") from error
 
     @property
-    def lives(self) -> bool:
+    def alive(self) -> bool:
         return self._process.poll() is None
 
     async def enter(self, patience: timedelta, on_progress: Callable[[Bootstrap], None]) -> Endpoint:
-        """Take possession of it, and wait until it has found its way into the network."""
+        """Take ownership of the process, wait until it is connected to the network, and return its endpoint."""
         loop = asyncio.get_running_loop()
         last = Bootstrap(0, "Starting")
 
@@ -230,38 +229,38 @@ class _Process:
                 f"reaches the internet and that Tor is not blocked here (bridges help then). Its log: {self._log}"
             ) from error
         except TorError as error:
-            if self.lives:
+            if self.alive:
                 raise
-            raise TorError(f"Tor ended as it started: {self._last_words()}") from error
+            raise TorError(f"Tor ended as it started: {self._last_errors()}") from error
         self.endpoint = Endpoint(host, socks_port, port, str(self._cookie))
         return self.endpoint
 
     async def end(self) -> None:
-        """Ask it to end, and kill it where it does not."""
+        """Terminate the process, and kill it if it does not end."""
         self._process.terminate()
         try:
             await asyncio.to_thread(self._process.wait, _END_SECONDS)
         except subprocess.TimeoutExpired:
             pass
         finally:
-            self._process.kill()  # has no effect where it has ended
+            self._process.kill()  # has no effect if it has ended
             self._process.wait()
-            self._place.release()
+            self._data_dir.release()
             if self._control is not None:
                 await self._control.close()
 
     def _launch(self, program: str, torrc: Path | None, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        for left in (self._port, self._cookie):
-            left.unlink(missing_ok=True)
-        nothing = self._place.folder / "nothing"
-        options = _OURS | {
+        for stale in (self._port, self._cookie):
+            stale.unlink(missing_ok=True)
+        no_file = self._data_dir.folder / "nothing"
+        options = _FIXED_OPTIONS | {
             "DataDirectory": str(self._data),
             "ControlPortWriteToFile": str(self._port),
             "CookieAuthFile": str(self._cookie),
             "__OwningControllerProcess": str(os.getpid()),
         }
-        # The machine's own configuration is for the machine's own Tor.
-        files = ["-f", str(torrc or nothing), "--ignore-missing-torrc", "--defaults-torrc", str(nothing)]
+        # Do not read the system's configuration: it is for the system's own Tor.
+        files = ["-f", str(torrc or no_file), "--ignore-missing-torrc", "--defaults-torrc", str(no_file)]
         with self._log.open("wb") as log:
             return subprocess.Popen(  # noqa: S603  the program is found by us or named by the user
                 [program, *files, *(word for name, value in options.items() for word in (f"--{name}", value))],
@@ -269,25 +268,25 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                pass_fds=inherited(self._place.lock),
-                # Out of reach of a terminal's Ctrl-C: what is under way is finished first, and needs its Tor.
+                pass_fds=inherited(self._data_dir.lock),
+                # Not reached by Ctrl-C in a terminal: jobs in flight finish first and need their Tor.
                 start_new_session=True,
                 creationflags=new_group_flags(),
             )
 
     async def _control_port(self) -> int:
-        """The port it has chosen, once it has."""
+        """Wait until Tor has written its control port, and return it."""
         while not (self._port.exists() and self._cookie.exists()):
-            if not self.lives:
+            if not self.alive:
                 raise TorError("it ended")
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         return int(self._port.read_text().rpartition(":")[2])
 
-    def _last_words(self) -> str:
-        """What it said was wrong, by its log. The error it ends with often only points to the warning before it."""
+    def _last_errors(self) -> str:
+        """Return the last two warnings or errors of the log. The last error often only refers to the one before."""
         lines = self._log.read_text(errors="replace").splitlines()
-        grave = [line.partition("] ")[2] for line in lines if "[warn]" in line or "[err]" in line]
-        return " ".join(grave[-2:]) or f"exit code {self._process.returncode}, see {self._log}"
+        problems = [line.partition("] ")[2] for line in lines if "[warn]" in line or "[err]" in line]
+        return " ".join(problems[-2:]) or f"exit code {self._process.returncode}, see {self._log}"
 
 
 def _being_cancelled() -> bool:

@@ -215,7 +215,7 @@ def new_browsers(
         user_agent=config.user_agent or None,
         proxies=None if config.tor else proxies,
         # Without a Tor session: a session for each host would need a browser for each host.
-        way=tor if config.tor else None,
+        current_proxy=tor if config.tor else None,
         pace=limiter,
         wants_picture=lambda _: config.bundles > 0,
     )
