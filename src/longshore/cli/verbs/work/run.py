@@ -14,7 +14,7 @@ from longshore.errors import InputFileError, UnknownKindError, UsageError
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.control.growth_limits import GrowthLimits
-    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.scrapers.resume import CommandCheckpoint
     from longshore.runs.sources import Source
     from longshore.settings import Settings
 
@@ -69,7 +69,7 @@ def run(
     from longshore.runs.export.output_file import check_out
     from longshore.runs.export.results import DEFAULT_OUT
     from longshore.runs.open_queue import check_shared
-    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.scrapers.resume import CommandCheckpoint
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.local_run import HOME
@@ -96,7 +96,7 @@ def run(
     handler = pick(load_handlers(file), kind, file)
     with submitting(source):
         check_file(source)
-    bookmark = Bookmark(
+    checkpoint = CommandCheckpoint(
         folder=HOME / "runs",
         queue=settings.queue,
         handler_file=str(file.resolve()),
@@ -104,7 +104,7 @@ def run(
         kind=handler.kind,
     )
     limits = limits_said(max_depth, max_jobs)
-    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark, limits))
+    return asyncio.run(_run(settings, file, handler, source, out, run_id, checkpoint, limits))
 
 
 def pick(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
@@ -125,7 +125,7 @@ async def _run(
     source: Source,
     out: str | None,
     run_id: str | None,
-    bookmark: Bookmark,
+    checkpoint: CommandCheckpoint,
     limits: GrowthLimits | None,
 ) -> int:
     from longshore.clock import SystemClock
@@ -141,10 +141,10 @@ async def _run(
     # Before anything is submitted: a check that cannot be made is refused.
     Egress.of(settings)
     async with opened(settings) as queue:
-        unfinished = None if run_id else bookmark.recall()
+        unfinished = None if run_id else checkpoint.load()
         run = run_id or unfinished or await new_run_id(queue, clock)
         if run_id is None and unfinished is None:
-            bookmark.note(run)
+            checkpoint.save(run)
         if limits is not None:
             from longshore.runs.control.growth_limits import set_limits
 
@@ -157,10 +157,10 @@ async def _run(
         except InputFileError:
             # A pipe that held nothing usable: there is no run to go on with.
             if not await queue.stats(run):
-                bookmark.forget(run)
+                checkpoint.remove(run)
             raise
         local = LocalRun(settings, file, out, submission, began, resumed=unfinished is not None)
         worked = await work_through(queue, local, clock)
         if worked.delivered is not None:
-            bookmark.forget(run)
+            checkpoint.remove(run)
         return worked.exit_code

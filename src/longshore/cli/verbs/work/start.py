@@ -101,7 +101,7 @@ async def started(
     from longshore.runs.export.output_file import check_out
     from longshore.runs.export.results import DEFAULT_OUT
     from longshore.runs.open_queue import check_shared
-    from longshore.runs.scrapers.checkpoint import Checkpoint
+    from longshore.runs.scrapers.resume import ScraperCheckpoints
     from longshore.runs.scrapers.start import Start, settings_for
     from longshore.runs.submit.submission import check_run_id
     from longshore.settings import export_dotenv
@@ -119,8 +119,8 @@ async def started(
     export_dotenv()
     file = Path(scraper.handler)
     handler = pick(load_handlers(file), scraper.kind, file)
-    checkpoint = Checkpoint(HOME / "scrapers", scraper.name, settings.queue)
-    asked = Start(scraper, handler, checkpoint, source, run, resume, limits)
+    checkpoints = ScraperCheckpoints(HOME / "scrapers", scraper.name, settings.queue)
+    asked = Start(scraper, handler, checkpoints, source, run, resume, limits)
     if scraper.distributed:
         return await _distributed(asked, settings)
     check_out(DEFAULT_OUT if out is None else out)
@@ -167,7 +167,7 @@ async def _single(asked: Start, settings: Settings, out: str | None) -> Finished
         )
         worked = await work_through(queue, local, clock)
         if worked.delivered is not None:
-            asked.checkpoint.forget(done.run_id)
+            asked.checkpoints.remove(done.run_id)
         count = worked.count
         over = "failed" if count.failed else "completed"
         return Finished(
@@ -188,7 +188,7 @@ async def _entered(asked: Start, settings: Settings) -> AsyncIterator[Any]:
     """The queue, with the jobs of a start in it."""
     from longshore.clock import SystemClock
     from longshore.runs.open_queue import opened
-    from longshore.runs.scrapers.start import enter, prepare
+    from longshore.runs.scrapers.start import prepare, submit_start
     from longshore.ui.output import note
     from longshore.ui.progress import submitting
 
@@ -198,7 +198,7 @@ async def _entered(asked: Start, settings: Settings) -> AsyncIterator[Any]:
         note(f"Run {prepared.left} of {name} was not finished; --resume --run {prepared.left} goes on with it.")
     async with opened(settings) as queue:
         with _shown(prepared, submitting) as progress:
-            entered = await enter(queue, prepared, SystemClock(), progress=progress)
+            entered = await submit_start(queue, prepared, SystemClock(), progress=progress)
         yield queue, entered
 
 
