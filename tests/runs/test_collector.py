@@ -220,7 +220,7 @@ VICTIM = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from longshore.media import open_queue
-from longshore.runs import collecting
+from longshore.runs.collect import collector as collecting
 from longshore.runs.collect.collected_file import Collected
 from longshore.runs.collect.collector import Collector
 

@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.extensions.presence import PresentWorker
 from longshore.job import Job
-from longshore.runs.watch.active_workers import number_said
+from longshore.runs.watch.active_workers import reported_number
 from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
@@ -84,8 +84,8 @@ def _on_roll(each: PresentWorker) -> WorkerRow:
         number=number if isinstance(number, int) else None,
         partitions=tuple(map(str, partitions)) if isinstance(partitions, list | tuple) else (),
         says=tuple(f"{word} {_said(value)}"[:_LONGEST] for word, value in about.items() if word not in known),
-        busy=number_said(each, "busy"),
-        slots=number_said(each, "of"),
+        busy=reported_number(each, "busy"),
+        slots=reported_number(each, "of"),
     )
 
 

@@ -79,7 +79,7 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
 
 async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
     from longshore.cli.verbs.inspect.status import NO_RUN
-    from longshore.runs.watch.failures import complaint, subject
+    from longshore.runs.watch.failures import short_message, subject
     from longshore.ui.output import note, one_line, write, write_table
 
     rows: list[tuple[str, ...]] = []
@@ -89,7 +89,7 @@ async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
             more = True
             break
         failed = job.failure
-        failure = one_line(f"{failed.error_type}: {complaint(job, failed)}", 100) if failed else ""
+        failure = one_line(f"{failed.error_type}: {short_message(job, failed)}", 100) if failed else ""
         tries = f"{job.attempts}/{job.max_attempts}"
         rows.append((job.id, job.run or NO_RUN, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
     if not rows:

@@ -258,11 +258,11 @@ def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, An
 
 def _now(label: str, workers: list[PresentWorker]) -> str:
     """What a worker does now, going by the roll."""
-    from longshore.runs.watch.active_workers import number_said
+    from longshore.runs.watch.active_workers import reported_number
 
     for each in workers:
         if each.worker.label == label:
-            busy, slots = number_said(each, "busy"), number_said(each, "of")
+            busy, slots = reported_number(each, "busy"), reported_number(each, "of")
             return "at work" if busy is None or slots is None else f"{busy:,} of {slots:,} busy"
     return ""
 

@@ -106,13 +106,13 @@ async def _export(
     from longshore.queue import totals
     from longshore.runs.export import RecordRows, ResultRows, Rows, export
     from longshore.runs.open_queue import counts_of, opened_existing
-    from longshore.runs.records.run_records import kept_records
+    from longshore.runs.records.run_records import run_records
 
     async with opened_existing(settings) as queue:
         count = totals(await counts_of(queue, run, settings))
         rows: Rows = ResultRows(queue, run)
         if records is not None:
-            rows = RecordRows(run, kept_records(settings, queue, run), records or None)
+            rows = RecordRows(run, run_records(settings, queue, run), records or None)
         with _reading(run) as progress:
             return await export(rows, out, format_, order, progress=progress), count
 
