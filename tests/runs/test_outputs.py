@@ -207,9 +207,9 @@ def test_a_place_results_cannot_go_to_is_refused_before_the_work(tmp_path: Path)
     with pytest.raises(UsageError, match="there is no folder"):
         check_out(str(tmp_path / "none" / "results.jsonl"))
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(UsageError, match="is no ordinary file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         check_out(str(tmp_path / "pipe.jsonl"))
-    with pytest.raises(UsageError, match="is no ordinary file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         check_out("/dev/null")
     (tmp_path / "astray.jsonl").symlink_to(tmp_path / "none" / "results.jsonl")
     with pytest.raises(UsageError, match="there is no folder"):

@@ -192,7 +192,7 @@ async def test_a_job_of_a_partition_that_the_scraper_has_not_is_refused(single: 
     single.scraper = Scraper("India", handler="india.py", partitions=["North"])
     source = single.folder / "jobs.jsonl"
     source.write_text('{"payload": {"n": 1}, "partition": "Nroth"}\n')
-    with pytest.raises(InputFileError, match="partition 'Nroth', which is none of the scraper's: North"):
+    with pytest.raises(InputFileError, match="partition 'Nroth', which is not one of the scraper's: North"):
         await single.start(InputFile(str(source), InputFormat.JOBS))
 
 

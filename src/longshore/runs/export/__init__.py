@@ -8,7 +8,7 @@ whole      a file that appears whole or not at all, packed as its name says
 exporting  all of it together
 """
 
-from longshore.runs.export.export import Exported, ExportFormat, ExportRequest, export, format_of
+from longshore.runs.export.export import Exported, ExportFormat, ExportOrder, export, format_of
 from longshore.runs.export.rows import RecordRows, ResultRows, Rows
 
-__all__ = ["ExportFormat", "ExportRequest", "Exported", "RecordRows", "ResultRows", "Rows", "export", "format_of"]
+__all__ = ["ExportFormat", "ExportOrder", "Exported", "RecordRows", "ResultRows", "Rows", "export", "format_of"]

@@ -38,7 +38,7 @@ class ExportFormat(StrEnum):
     SQLITE = "sqlite"
 
 
-class ExportRequest(StrEnum):
+class ExportOrder(StrEnum):
     """How the rows follow each other."""
 
     AGE = "age"
@@ -87,7 +87,7 @@ def format_of(out: str, named: str | None) -> ExportFormat:
     return format_
 
 
-async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, *, progress: Progress) -> Exported:
+async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportOrder, *, progress: Progress) -> Exported:
     """Write all rows to a file, or to standard output for `-`. The file is whole or not there."""
     check_out(out)
     if format_ is ExportFormat.PARQUET:
@@ -95,7 +95,7 @@ async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportReque
     try:
         if format_ is not ExportFormat.JSONL:
             return await _as_table(rows, out, format_, order, progress)
-        if order is ExportRequest.NAME:
+        if order is ExportOrder.NAME:
             return await _sorted_lines(rows, out, progress)
         return await _lines(rows, out, progress)
     except BrokenPipeError:
@@ -132,12 +132,12 @@ async def _sorted_lines(rows: Rows, out: str, progress: Progress) -> Exported:
     return Exported(count, 0)
 
 
-async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, progress: Progress) -> Exported:
+async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportOrder, progress: Progress) -> Exported:
     count = 0
     columns = Columns(rows, apart=format_ is ExportFormat.SQLITE)
-    with Spool(_beside(out), by_order=order is ExportRequest.NAME) as spool:
+    with Spool(_beside(out), by_order=order is ExportOrder.NAME) as spool:
         async for row in rows.each():
-            place = row.order if order is ExportRequest.NAME else (count,)
+            place = row.order if order is ExportOrder.NAME else (count,)
             spool.add(place, columns.note(row, place))
             count += 1
             if count % _SAY_EVERY == 0:
