@@ -289,7 +289,7 @@ async def test_a_name_says_the_format_and_how_it_is_packed(tmp_path: Path) -> No
     assert format_of("x.csv", "jsonl") is ExportFormat.JSONL
     assert format_of("-", None) is ExportFormat.JSONL
     for out, named, why in (
-        ("x.txt", None, "does not say"),
+        ("x.txt", None, "does not imply a format"),
         ("x", "xml", "There is no format 'xml'"),
         ("-", "parquet", "cannot be written to standard output"),
         ("x.parquet.zst", None, "only jsonl and csv"),

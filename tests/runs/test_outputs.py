@@ -125,9 +125,9 @@ async def write_again(out: Path) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from longshore.runs.export.output_file import whole
+from longshore.runs.export.output_file import atomic_output
 
-with whole(Path(sys.argv[1])) as part:
+with atomic_output(Path(sys.argv[1])) as part:
     part.write_text("half")
     Path(f"{part}-journal").write_text("half")
     print("writing", flush=True)

@@ -94,7 +94,7 @@ class InputFile:
                 yield entry
 
     def check(self) -> int:
-        """Read the file and return the number of jobs. Raise `InputFileError` as `entries` does, or if there are none."""
+        """Read the file and return the number of jobs. Raise `InputFileError` as `entries` does, or if it is 0."""
         return sum(1 for _ in self.entries()) or self.refuse_empty()
 
     def refuse_empty(self) -> NoReturn:
