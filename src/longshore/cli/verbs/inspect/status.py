@@ -134,7 +134,7 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
 
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
-        return _Seen(counts, claims, rejects, hands, watch.held, look)
+        return _Seen(counts, claims, rejects, hands, watch.blockers, look)
 
 
 def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
