@@ -130,7 +130,7 @@ class RecordRows:
     precedence: tuple[str, ...] = ("data",)
 
     def __init__(self, run: str, records: RunRecords, kind: str | None = None) -> None:
-        """`records` is the place where they are stored."""
+        """`records` are the stored records of the run."""
         self._run = run
         self._records = records
         self._kind = kind
