@@ -148,15 +148,15 @@ def test_a_move_says_what_the_two_queues_disagree_about(here: Path, says: Says) 
 
 def test_a_move_that_died_goes_on_from_another_folder(here: Path, says: Says, monkeypatch: pytest.MonkeyPatch) -> None:
     fill("a.db", 3)
-    before = move_jobs.Move._let_go
+    before = move_jobs.Move._remove_from_source
 
     async def die(*_: Any) -> None:
         raise QueueUnavailableError("The queue is away.")
 
-    monkeypatch.setattr(move_jobs.Move, "_let_go", die)
+    monkeypatch.setattr(move_jobs.Move, "_remove_from_source", die)
     assert main(["copy", "a.db", "b.db", "--move"]) == 1
     assert states("a.db") == {State.CLAIMED: 3}
-    monkeypatch.setattr(move_jobs.Move, "_let_go", before)
+    monkeypatch.setattr(move_jobs.Move, "_remove_from_source", before)
     Path("below").mkdir()
     monkeypatch.chdir("below")
     assert "3 jobs moved" in says("copy", "../a.db", "../b.db", "--move", "--resume")

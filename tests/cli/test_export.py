@@ -78,7 +78,7 @@ def test_records_are_exported_of_one_kind_or_of_all(here: Path, says: Says, refu
 def test_what_cannot_be_done_is_refused_before_anything_is_read(a_run: Path, refused: Refused) -> None:
     assert "There is no run 's'" in refused("export", "s")
     assert "There is no format 'xml'" in refused("export", "r", "--format", "xml")
-    assert "does not say what the file is to be" in refused("export", "r", "-o", "x.txt")
+    assert "does not imply a format" in refused("export", "r", "-o", "x.txt")
     assert "Name a file: -o results.parquet" in refused("export", "r", "--format", "parquet")
     assert "there is no folder none" in refused("export", "r", "-o", "none/x.csv")
     assert "may be the queue itself" in refused("export", "r", "-o", ".longshore/queue.db")

@@ -71,11 +71,11 @@ async def test_what_a_worker_holds_is_pending_again_on_every_medium(
         after = {job.id: job for job in await queue.jobs(Selection())}
         assert {job.state for job in after.values()} == {State.PENDING}
         if on_roll or scheme not in {"dir", "postgres"}:
-            assert done.anew == 0
+            assert done.restarted == 0
             assert {job.id: job.attempts for job in after.values()} == {job.id: job.attempts for job in before.values()}
         else:
             # These tell leases apart by their holder, whom nobody knows: attempts begin anew.
-            assert done == ReleaseResult(anew=3)
+            assert done == ReleaseResult(restarted=3)
             assert {job.attempts for job in after.values()} == {0}
         # The holder learns of it, and the fence holds.
         assert await queue.renew(worker, LEASE) == []

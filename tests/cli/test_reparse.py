@@ -17,7 +17,7 @@ from longshore.job import Job, JobName, State
 from longshore.lease import Want, WorkerId
 from longshore.queue import Selection
 from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, set_limits
-from longshore.runs.records.run_records import surveyed
+from longshore.runs.records.run_records import decided_records
 
 
 def jobs(here: Path) -> list[Job]:
@@ -37,7 +37,7 @@ def records(here: Path) -> dict[str, list[Any]]:
     async def read() -> dict[str, list[Any]]:
         queue = await open_queue(f"sqlite:///{here}/.longshore/queue.db")
         try:
-            survey = await surveyed(queue, here / ".longshore" / "records", run=RUN)
+            survey = await decided_records(queue, here / ".longshore" / "records", run=RUN)
             numbers = {job.key: job.payload["url"].rpartition("/")[2] for job in await queue.jobs(Selection())}
             found: dict[str, list[Any]] = {}
             for record in survey.records():

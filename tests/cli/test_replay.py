@@ -108,9 +108,7 @@ def test_records_are_checked_and_filtered_as_ever(here: Path, capsys: pytest.Cap
     (bundle,) = (here / "bundles").iterdir()
     bundle.rename(here / "before")
     assert main(["replay", kept(here, KEY_ERROR, PAGE, numbers=["one"]), "handlers.py"]) == 1
-    assert (
-        "A record of kind 'item' does not match Item: n: input should be a valid integer" in capsys.readouterr().out
-    )
+    assert "A record of kind 'item' does not match Item: n: input should be a valid integer" in capsys.readouterr().out
 
 
 def test_who_is_given_a_mask_for_a_secret_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -142,7 +142,7 @@ def test_a_single_scraper_runs_here_to_its_end(scene: Shell) -> None:
     assert {line["run"] for line in results(scene)} == {said["run_id"]}
     again = scene("start", "Peru", "--resume")
     assert again.returncode == 2
-    assert "Peru has no run to go on with here" in again.stderr
+    assert "Peru has no run to resume here" in again.stderr
 
 
 def test_what_failed_is_told_with_commands_that_work(scene: Shell) -> None:
@@ -231,7 +231,7 @@ def test_a_second_start_says_who_runs_and_since_when(scene: Shell) -> None:
         (["start", "India", "--run", "../up"], "cannot be a run id"),
         (["start", "India", "--urls-file", "none.txt"], "none.txt cannot be read"),
         (["start", "India", "--queue", "memory://"], "lives inside one program"),
-        (["start", "Peru", "--resume"], "Peru has no run to go on with here"),
+        (["start", "Peru", "--resume"], "Peru has no run to resume here"),
         (["start", "Peru", "--resume", "--run", "x"], "There is no run 'x' of Peru"),
     ],
 )

@@ -208,7 +208,7 @@ LOOK = RunSnapshot(
     took=0.0,
     lanes=(Count(kind="page", pending=50, completed=40, failed=8), Count(kind="doc", completed=1, failed=1)),
     count=Count(pending=50, completed=41, failed=9),
-    hands=ActiveWorkers(workers=2, busy=7, slots=8),
+    active=ActiveWorkers(workers=2, busy=7, slots=8),
     evidence=Evidence(pending=50, claimed=0, workers=2, going=True),
     per_second=2.0,
     failing=(("timeout (TimedOutError)", 8), ("processing", 1)),

@@ -67,29 +67,29 @@ def _quiet(_: int) -> None:
     return None
 
 
-async def copy(source: Any, target: Any, sheet: Path) -> None:
+async def copy(source: Any, target: Any, checkout_file: Path) -> None:
     """A plain copy."""
     await copy_jobs.copy(source, target, "r", progress=_quiet)
 
 
-async def move(source: Any, target: Any, sheet: Path) -> move_jobs.Moved:
+async def move(source: Any, target: Any, checkout_file: Path) -> move_jobs.Moved:
     """A move."""
     return await move_jobs.Move(source, target, "r", route=ROUTE).carry_out(_quiet)
 
 
-async def take(source: Any, target: Any, sheet: Path) -> int:
-    """A bundle of five, begun or gone on with."""
+async def take(source: Any, target: Any, checkout_file: Path) -> int:
+    """A checkout of five jobs, new or resumed."""
     try:
-        own = offline_checkout.CheckoutFile.begin(sheet, "here", TERMS)
+        own = offline_checkout.CheckoutFile.create(checkout_file, "here", TERMS)
     except UsageError:
-        own = offline_checkout.CheckoutFile.read(sheet)
-    return await offline_checkout.take_away(source, target, own, progress=_quiet)
+        own = offline_checkout.CheckoutFile.read(checkout_file)
+    return await offline_checkout.check_out(source, target, own, progress=_quiet)
 
 
-async def merge(source: Any, target: Any, sheet: Path) -> offline_merge.Merge:
-    """The bundle (source) back into the queue it is from (target)."""
+async def merge(source: Any, target: Any, checkout_file: Path) -> offline_merge.MergeResult:
+    """The checkout (source) back into the queue it is from (target)."""
     return await offline_merge.merge(
-        source, target, offline_checkout.CheckoutFile.read(sheet), SystemClock(), progress=_quiet
+        source, target, offline_checkout.CheckoutFile.read(checkout_file), SystemClock(), progress=_quiet
     )
 
 
@@ -101,12 +101,12 @@ DOINGS: dict[str, Callable[[Any, Any, Path], Awaitable[Any]]] = {
 }
 
 
-async def die(what: str, step: int, source: str, target: str, sheet: Path) -> None:
+async def die(what: str, step: int, source: str, target: str, checkout_file: Path) -> None:
     """Do it until the step."""
     here, there = await open_queue(source), await open_queue(target)
     for module in (offline_checkout, copy_jobs, offline_merge, move_jobs):
         module.BATCH = 2  # type: ignore[attr-defined]
-    await DOINGS[what](Mortal(here, step), Mortal(there, step), sheet)
+    await DOINGS[what](Mortal(here, step), Mortal(there, step), checkout_file)
     await here.close()
     await there.close()
 

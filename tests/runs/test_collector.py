@@ -26,8 +26,8 @@ from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.queue import Queue, Selection
 from longshore.runs.collect import collector
-from longshore.runs.collect.collected_file import Collected
-from longshore.runs.collect.collector import ArchiveBounds, Archivist, Collector, Passed, follow
+from longshore.runs.collect.collected_file import CollectedFile
+from longshore.runs.collect.collector import ArchiveBounds, Archivist, Collector, PassResult, follow
 
 FAILED = Failed(Failure(error_type="processing", message="it broke", retryable=False))
 NOBODY = WorkerId.new("w")
@@ -51,15 +51,15 @@ def keys_in(path: Path) -> list[str]:
     return [json.loads(line)["key"] for line in path.read_text().splitlines()]
 
 
-async def collect(queue: Queue, folder: Path) -> Passed:
-    with Collected(folder, "r") as collected:
+async def collect(queue: Queue, folder: Path) -> PassResult:
+    with CollectedFile(folder, "r") as collected:
         return await Collector(queue, "r", collected).collect()
 
 
 async def test_each_result_is_collected_once_in_whatever_order_it_comes(tmp_path: Path) -> None:
     queue = MemoryQueue()
     await submit(queue, *"abcdef")
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         for done, expected in (("", ""), ("bd", "bd"), ("", ""), ("ae", "ae"), ("cf", "cf")):
             await settle(queue, *done)
@@ -93,7 +93,7 @@ async def test_a_pass_reads_only_what_is_behind_the_oldest_unfinished_job(tmp_pa
 
     queue = Watched()
     await submit(queue, *"abcdef")
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         await settle(queue, *"abc")
         await collector.collect()
@@ -110,7 +110,7 @@ async def test_a_pass_reads_only_what_is_behind_the_oldest_unfinished_job(tmp_pa
 async def test_what_is_retried_behind_the_back_of_a_pass_is_collected(tmp_path: Path) -> None:
     queue = MemoryQueue()
     await submit(queue, *"abcd")
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         await settle(queue, "a", outcome=FAILED)
         await settle(queue, "b")
@@ -156,7 +156,7 @@ async def test_a_file_that_is_taken_away_is_begun_anew_without_what_was_in_it(tm
 async def test_a_file_that_is_taken_away_from_a_collector_at_work_is_begun_anew(tmp_path: Path) -> None:
     queue = MemoryQueue()
     await submit(queue, *"abc")
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         for key in "abc":
             await settle(queue, key)
@@ -172,7 +172,7 @@ async def test_lines_that_are_written_into_a_file_as_it_is_taken_away_are_writte
     queue = MemoryQueue()
     await submit(queue, *"ab")
     await settle(queue, "a")
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         await collector.collect()
         write = collected._write
@@ -194,26 +194,26 @@ async def test_a_file_that_somebody_shortened_is_refused(tmp_path: Path) -> None
     await settle(queue, *"ab")
     await collect(queue, tmp_path)
     (tmp_path / "r.jsonl").write_text("{}\n")
-    with pytest.raises(UsageError, match=r"shorter than what was collected.*r\.collected"):
-        Collected(tmp_path, "r")
+    with pytest.raises(UsageError, match=r"shorter than it was after the last collect.*r\.collected"):
+        CollectedFile(tmp_path, "r")
 
 
 async def test_two_never_collect_into_one_file(tmp_path: Path) -> None:
-    with Collected(tmp_path, "r"), pytest.raises(UsageError, match="Another `longshore collect`"):
-        Collected(tmp_path, "r")
-    with Collected(tmp_path, "r"), Collected(tmp_path, "s"):
+    with CollectedFile(tmp_path, "r"), pytest.raises(UsageError, match="Another `longshore collect`"):
+        CollectedFile(tmp_path, "r")
+    with CollectedFile(tmp_path, "r"), CollectedFile(tmp_path, "s"):
         pass
 
 
 def test_a_run_that_could_be_another_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be a run id"):
-        Collected(tmp_path, "../r")
+        CollectedFile(tmp_path, "../r")
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be collected into"):
-        Collected(tmp_path / "file", "r")
+        CollectedFile(tmp_path / "file", "r")
 
 
 VICTIM = """
@@ -221,7 +221,7 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from longshore.media import open_queue
 from longshore.runs.collect import collector as collecting
-from longshore.runs.collect.collected_file import Collected
+from longshore.runs.collect.collected_file import CollectedFile
 from longshore.runs.collect.collector import Collector
 
 left = int(sys.argv[3])
@@ -232,7 +232,7 @@ def step():
     if left < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-class Mortal(Collected):
+class Mortal(CollectedFile):
     def _append(self, lines):
         step()
         os.lseek(self._file, self._size, os.SEEK_SET)
@@ -240,9 +240,9 @@ class Mortal(Collected):
         step()
         super()._append(lines)
         step()
-    def _note(self, size, lines):
+    def _store_size(self, size, lines):
         step()
-        super()._note(size, lines)
+        super()._store_size(size, lines)
         step()
     def add(self, jobs):
         new = super().add(jobs)
@@ -274,7 +274,7 @@ async def test_kill_9_at_any_step_leaves_no_duplicate_and_no_gap(tmp_path: Path)
         assert keys_in(folder / "r.jsonl") == list("abcd"), f"killed at step {step}"
         if code == 0:
             break
-    # Both batches: before, amid and after the lines, before and after the bookmark, after all.
+    # Both batches: before, amid and after the lines, before and after the index, after all.
     assert step == 12
     await queue.close()
 
@@ -287,7 +287,7 @@ class Notes:
         self.packed = 0
         self.troubles: list[str] = []
 
-    def passed(self, passed: Sequence[Passed], packed: int) -> None:
+    def passed(self, passed: Sequence[PassResult], packed: int) -> None:
         self.new.append(sum(each.new for each in passed))
         self.packed += packed
 
@@ -330,7 +330,7 @@ async def test_following_ends_with_the_run_and_outlives_an_outage(tmp_path: Path
         await settle(queue, *"ac")
 
     clock = EventfulClock(go_down, come_back, finish)
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         collector = Collector(queue, "r", collected)
         await follow([collector], None, told, clock=clock, every=timedelta(seconds=5))
     assert told.new == [0, 1, 2]
@@ -359,7 +359,7 @@ async def test_an_outage_is_not_rested_from(tmp_path: Path) -> None:
         pass
 
     clock = PassingClock(nothing)
-    with Collected(tmp_path, "r") as collected:
+    with CollectedFile(tmp_path, "r") as collected:
         await follow([Collector(queue, "r", collected)], None, told, clock=clock, every=timedelta(seconds=5))
     assert clock.slept == [5]
 
@@ -404,7 +404,7 @@ async def test_what_was_collected_is_packed_past_a_number_or_an_age(tmp_path: Pa
     await queue.close()
 
 
-async def test_the_bookmark_knows_as_many_results_as_the_file_has_lines(tmp_path: Path) -> None:
+async def test_the_index_knows_as_many_results_as_the_file_has_lines(tmp_path: Path) -> None:
     queue = MemoryQueue()
     keys = [str(number) for number in range(50)]
     await submit(queue, *keys)

@@ -14,19 +14,19 @@ PLAYS = 200
 
 def drawn(lengths: Durations, number: int = 20) -> list[float]:
     """What attempts may take, over many plays."""
-    chance = random.Random(1)
-    return sorted(play.any() for play in (lengths.play(chance) for _ in range(PLAYS)) for _ in range(number))
+    rng = random.Random(1)
+    return sorted(play.sample() for play in (lengths.draw(rng) for _ in range(PLAYS)) for _ in range(number))
 
 
 def longest(lengths: Durations, number: int) -> float:
     """Of so many attempts the longest, in the middle of many plays."""
-    chance = random.Random(1)
-    return median(lengths.play(chance).longest(number) for _ in range(PLAYS))
+    rng = random.Random(1)
+    return median(lengths.draw(rng).longest(number) for _ in range(PLAYS))
 
 
 def sample(spread: float, number: int, seed: int = 3) -> list[float]:
-    chance = random.Random(seed)
-    return [4 * chance.lognormvariate(0.0, spread) for _ in range(number)]
+    rng = random.Random(seed)
+    return [4 * rng.lognormvariate(0.0, spread) for _ in range(number)]
 
 
 def test_what_is_drawn_is_like_what_was_seen() -> None:
@@ -50,8 +50,8 @@ def test_the_longest_of_many_is_longer_than_the_longest_that_was_seen() -> None:
 
 
 def test_a_power_law_is_told_from_a_lognormal_one() -> None:
-    chance = random.Random(5)
-    heavy = Durations([2 * chance.paretovariate(1.2) for _ in range(600)], ())
+    rng = random.Random(5)
+    heavy = Durations([2 * rng.paretovariate(1.2) for _ in range(600)], ())
     light = Durations(sample(0.5, 600), ())
     assert longest(heavy, 10_000) / longest(heavy, 100) > 8
     assert longest(light, 10_000) / longest(light, 100) < 8
@@ -77,8 +77,8 @@ def test_what_has_just_begun_says_nothing() -> None:
 
 @pytest.mark.parametrize("age", [0.0, 1.0, 6.0, 40.0, 4000.0])
 def test_what_is_left_of_an_attempt_is_never_less_than_nothing(age: float) -> None:
-    lengths, chance = Durations(sample(0.8, 100), [3.0, 50.0]), random.Random(1)
-    rests = [lengths.play(chance).rest(age) for _ in range(PLAYS)]
+    lengths, rng = Durations(sample(0.8, 100), [3.0, 50.0]), random.Random(1)
+    rests = [lengths.draw(rng).remaining(age) for _ in range(PLAYS)]
     assert min(rests) >= 0
     assert max(rests) > 0
 
@@ -87,16 +87,16 @@ def test_the_older_an_attempt_with_a_heavy_tail_the_more_is_left_of_it() -> None
     lengths = Durations(sample(1.5, 300), ())
 
     def left(age: float) -> float:
-        chance = random.Random(1)
-        return median(lengths.play(chance).rest(age) for _ in range(PLAYS))
+        rng = random.Random(1)
+        return median(lengths.draw(rng).remaining(age) for _ in range(PLAYS))
 
     assert left(60.0) > 2 * left(1.0)
 
 
 def test_who_meets_an_attempt_under_way_meets_a_long_one() -> None:
     """Of one in ten that takes a hundred times as long, nine of ten instants are."""
-    lengths, chance = Durations([1.0] * 180 + [100.0] * 20, ()), random.Random(1)
-    rests = [lengths.play(chance).rest_of_any(0.0) for _ in range(400)]
+    lengths, rng = Durations([1.0] * 180 + [100.0] * 20, ()), random.Random(1)
+    rests = [lengths.draw(rng).remaining_if_met(0.0) for _ in range(400)]
     assert fmean(rest > 1.0 for rest in rests) > 0.6
 
 

@@ -224,5 +224,5 @@ async def test_a_recording_holds_few_looks_however_often_one_looked() -> None:
 
 def test_a_file_that_is_no_whole_recording_is_refused(tmp_path: Path) -> None:
     (tmp_path / "half.jsonl").write_text('{"at": 0, "done": 0, "evidence": {"pending": 1, "claimed": 0}}\n')
-    with pytest.raises(InputFileError, match="no recording of a run that was watched to its end"):
+    with pytest.raises(InputFileError, match="not a recording of a run that was watched to its end"):
         read_recording(tmp_path / "half.jsonl")

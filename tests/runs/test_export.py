@@ -28,7 +28,7 @@ from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
-from longshore.runs.export import Exported, ExportFormat, ExportRequest, RecordRows, ResultRows, export, format_of
+from longshore.runs.export import Exported, ExportFormat, ExportOrder, RecordRows, ResultRows, export, format_of
 from longshore.runs.export import columns as columns_module
 from longshore.runs.export import parquet as parquet_module
 from longshore.runs.export import rows as rows_module
@@ -52,7 +52,7 @@ async def exported(
     out: Path,
     *,
     format_: ExportFormat | None = None,
-    order: ExportRequest = ExportRequest.NAME,
+    order: ExportOrder = ExportOrder.NAME,
     run: str = "r",
 ) -> Exported:
     chosen = format_ or format_of(str(out), None)
@@ -102,7 +102,7 @@ async def test_jsonl_has_a_line_for_each_completed_job_by_age_or_by_kind_and_key
         [lease] = await queue.claim(Want(worker=WorkerId.new("w"), run="r", limit=1))
         await queue.settle([Settlement(lease, Completed({"ok": key}))])
     out = tmp_path / "x.jsonl"
-    assert await exported(queue, out, order=ExportRequest.AGE) == Exported(3, 0)
+    assert await exported(queue, out, order=ExportOrder.AGE) == Exported(3, 0)
     assert [line["key"] for line in lines(out)] == ["b", "a", "c"]
     assert await exported(queue, out) == Exported(3, 0)
     assert [line["key"] for line in lines(out)] == ["c", "a", "b"]
@@ -289,7 +289,7 @@ async def test_a_name_says_the_format_and_how_it_is_packed(tmp_path: Path) -> No
     assert format_of("x.csv", "jsonl") is ExportFormat.JSONL
     assert format_of("-", None) is ExportFormat.JSONL
     for out, named, why in (
-        ("x.txt", None, "does not say"),
+        ("x.txt", None, "does not imply a format"),
         ("x", "xml", "There is no format 'xml'"),
         ("-", "parquet", "cannot be written to standard output"),
         ("x.parquet.zst", None, "only jsonl and csv"),
@@ -312,7 +312,7 @@ async def test_what_cannot_be_finished_leaves_the_old_file_and_nothing_else(
     await complete(queue, {"a": 1, "b": 2})
     out = tmp_path / f"x.{format_}"
     out.write_text("old\n")
-    for order in ExportRequest:
+    for order in ExportOrder:
         with pytest.raises(UsageError, match="No space left on device"):
             await export(Breaks(queue, "r"), str(out), format_, order, progress=lambda _: None)
     assert out.read_text() == "old\n"
@@ -390,7 +390,7 @@ async def test_records_are_lines_that_name_their_job(tmp_path: Path) -> None:
     queue = await with_records(tmp_path / "records")
     out = tmp_path / "x.jsonl"
     rows = RecordRows("r", InFolder(queue, "r", tmp_path / "records"), "item")
-    assert (await export(rows, str(out), ExportFormat.JSONL, ExportRequest.NAME, progress=lambda _: None)).rows == 4
+    assert (await export(rows, str(out), ExportFormat.JSONL, ExportOrder.NAME, progress=lambda _: None)).rows == 4
     assert lines(out)[:2] == [
         {"run": "r", "job_kind": "page", "key": "a", "n": 0, "kind": "item", "data": {"title": "Ta", "n": 1}},
         {"run": "r", "job_kind": "page", "key": "a", "n": 2, "kind": "item", "data": {"title": "second"}},
@@ -400,7 +400,7 @@ async def test_records_are_lines_that_name_their_job(tmp_path: Path) -> None:
 async def test_each_kind_of_record_is_a_table_of_the_database(tmp_path: Path) -> None:
     queue = await with_records(tmp_path / "records")
     rows = RecordRows("r", InFolder(queue, "r", tmp_path / "records"))
-    await export(rows, str(tmp_path / "x.db"), ExportFormat.SQLITE, ExportRequest.NAME, progress=lambda _: None)
+    await export(rows, str(tmp_path / "x.db"), ExportFormat.SQLITE, ExportOrder.NAME, progress=lambda _: None)
     with closing(sqlite3.connect(tmp_path / "x.db")) as database:
         items = database.execute("SELECT key, n, title, data_n FROM item").fetchall()
         assert items == [("a", 0, "Ta", 1), ("a", 2, "second", None), ("b", 0, "Tb", 1), ("b", 2, "second", None)]
@@ -408,7 +408,7 @@ async def test_each_kind_of_record_is_a_table_of_the_database(tmp_path: Path) ->
             ("a", 1, 5, None),
             ("b", 1, 5, None),
         ]
-    await export(rows, str(tmp_path / "x.csv"), ExportFormat.CSV, ExportRequest.NAME, progress=lambda _: None)
+    await export(rows, str(tmp_path / "x.csv"), ExportFormat.CSV, ExportOrder.NAME, progress=lambda _: None)
     assert (tmp_path / "x.csv").read_text().startswith("run,job_kind,key,n,kind,title,data_n,stars,text\n")
 
 
@@ -421,7 +421,7 @@ async def test_records_that_are_not_there_are_an_error_that_says_which_are(tmp_p
         rows = RecordRows("r", InFolder(queue, "r", tmp_path / folder), kind)
         for format_ in (ExportFormat.JSONL, ExportFormat.SQLITE):
             with pytest.raises(NotFoundError, match=why):
-                await export(rows, str(tmp_path / "x"), format_, ExportRequest.AGE, progress=lambda _: None)
+                await export(rows, str(tmp_path / "x"), format_, ExportOrder.AGE, progress=lambda _: None)
     assert files_in(tmp_path) == [tmp_path / "records"]
 
 

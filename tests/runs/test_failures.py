@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from longshore.errors import Failure, short_name
-from longshore.runs.watch.failures import FailureGroups, complaint
+from longshore.runs.watch.failures import FailureGroups, short_message
 from longshore.testing import make_job
 
 
@@ -20,9 +20,9 @@ from longshore.testing import make_job
         ("'price'", "'price'"),
     ],
 )
-def test_a_complaint_does_not_repeat_what_the_job_is_about(message: str, said: str) -> None:
+def test_a_short_message_does_not_repeat_what_the_job_is_about(message: str, said: str) -> None:
     job = make_job({"url": "https://a.org/1"})
-    assert complaint(job, Failure("processing", message)) == said
+    assert short_message(job, Failure("processing", message)) == said
 
 
 def test_errors_are_called_by_their_own_name() -> None:

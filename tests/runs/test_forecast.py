@@ -35,7 +35,7 @@ def queue(clock: ManualClock) -> MemoryQueue:
 
 
 @pytest.fixture
-def outlook(queue: MemoryQueue, clock: ManualClock) -> Forecast:
+def forecast(queue: MemoryQueue, clock: ManualClock) -> Forecast:
     return Forecast(queue, "r", clock)
 
 
@@ -63,44 +63,44 @@ async def stand(queue: MemoryQueue, host: str, *, closed_for: float = 0.0, rate:
 
 
 async def test_a_host_that_is_closed_is_waited_for_though_its_rate_holds_nobody_back(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock, host="shut.org")
     await stand(queue, "shut.org", closed_for=900.0)
-    found = (await outlook.look()).estimate
+    found = (await forecast.look()).estimate
     assert (found.binds, found.host) == (Binding.HOST, "shut.org")
     assert found.p50 is not None
     assert found.p50 >= 850
 
 
 async def test_of_a_closed_host_nothing_is_said_once_it_is_open(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock, host="shut.org")
     await stand(queue, "shut.org", closed_for=30.0)
-    (load,) = (await outlook.look()).evidence.hosts
+    (load,) = (await forecast.look()).evidence.hosts
     assert load.closed_for == pytest.approx(30.0)
     assert load.jobs == pytest.approx(30)
     clock.advance(31.0)
-    look = await outlook.look()
+    look = await forecast.look()
     assert look.evidence.hosts == ()
     assert look.estimate.binds is Binding.WORKERS
 
 
 async def test_a_host_for_which_nothing_waits_holds_nobody_up(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock, host="a.org")
     await stand(queue, "shut.org", closed_for=900.0)
-    assert (await outlook.look()).evidence.hosts == ()
+    assert (await forecast.look()).evidence.hosts == ()
 
 
 async def test_a_glance_sees_closed_hosts_and_pauses_too(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock, host="shut.org")
     await stand(queue, "shut.org", closed_for=900.0)
-    look = await outlook.glance()
+    look = await forecast.glance()
     assert [load.host for load in look.evidence.hosts] == ["shut.org"]
     await pause(queue, "r")
     look = await Forecast(queue, "r", clock).glance()
@@ -109,35 +109,35 @@ async def test_a_glance_sees_closed_hosts_and_pauses_too(
 
 @pytest.mark.parametrize("what", ["r", EVERYTHING])
 async def test_of_a_run_that_is_paused_no_time_is_given_until_it_goes_on(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast, what: str
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast, what: str
 ) -> None:
     await begun(queue, clock)
     await pause(queue, what)
-    look = await outlook.look()
+    look = await forecast.look()
     assert (look.estimate.p50, look.estimate.unknown) == (None, "it is paused")
     assert not look.unattended
-    assert list(outlook.held.paused) == [what]
+    assert list(forecast.blockers.paused) == [what]
     await resume(queue, what)
     clock.advance(6.0)
-    look = await outlook.look()
+    look = await forecast.look()
     assert look.estimate.p50 is not None
-    assert outlook.held.paused == {}
+    assert forecast.blockers.paused == {}
 
 
-async def test_anothers_pause_is_none_of_this_run(queue: MemoryQueue, clock: ManualClock, outlook: Forecast) -> None:
+async def test_anothers_pause_is_none_of_this_run(queue: MemoryQueue, clock: ManualClock, forecast: Forecast) -> None:
     await begun(queue, clock)
     await pause(queue, "other")
-    assert (await outlook.look()).estimate.p50 is not None
-    assert outlook.held.paused == {}
+    assert (await forecast.look()).estimate.p50 is not None
+    assert forecast.blockers.paused == {}
 
 
 async def test_kinds_of_which_nothing_finished_make_the_estimate_less_sure(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock)
-    known = (await outlook.look()).estimate
+    known = (await forecast.look()).estimate
     await queue.submit([new_job("doc", {"n": n}, run="r") for n in range(30)])
-    unmet = await outlook.look()
+    unmet = await forecast.look()
     assert unmet.evidence.unmet == pytest.approx(0.5)
     assert known.p50
     assert known.p90
@@ -148,15 +148,15 @@ async def test_kinds_of_which_nothing_finished_make_the_estimate_less_sure(
     for seen in (0.36, 0.1):
         leases = await claim(queue, 2 if seen == 0.36 else 8, "doc")
         await queue.settle([Settlement(lease, Completed(), 2.0) for lease in leases])
-        assert (await outlook.look()).evidence.unmet == pytest.approx(seen, abs=0.05)
+        assert (await forecast.look()).evidence.unmet == pytest.approx(seen, abs=0.05)
 
 
 async def test_jobs_that_lead_to_more_are_reckoned_with(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     """Of every two jobs that finish one adds another, and so do those."""
     await begun(queue, clock, jobs=210)
-    await outlook.look()
+    await forecast.look()
     for step in range(40):
         leases = await claim(queue, 2)
         clock.advance(2.0)
@@ -164,18 +164,18 @@ async def test_jobs_that_lead_to_more_are_reckoned_with(
         await queue.settle(
             [Settlement(lease, Completed(jobs=more if n else ()), 2.0) for n, lease in enumerate(leases)]
         )
-        await outlook.look()
-    look = await outlook.look()
+        await forecast.look()
+    look = await forecast.look()
     assert look.count.remaining == 160
     assert look.evidence.more == pytest.approx(1.0, rel=0.2)
     assert look.estimate.p50 == pytest.approx(320, rel=0.25)
 
 
 async def test_of_a_run_that_grows_faster_than_it_is_done_no_time_is_given(
-    queue: MemoryQueue, clock: ManualClock, outlook: Forecast
+    queue: MemoryQueue, clock: ManualClock, forecast: Forecast
 ) -> None:
     await begun(queue, clock)
-    await outlook.look()
+    await forecast.look()
     for step in range(10):
         leases = await claim(queue, 2)
         clock.advance(2.0)
@@ -185,11 +185,11 @@ async def test_of_a_run_that_grows_faster_than_it_is_done_no_time_is_given(
                 for n, lease in enumerate(leases)
             ]
         )
-        await outlook.look()
-    found = (await outlook.look()).estimate
-    assert (found.p50, found.unknown) == (None, "its jobs add more jobs than are done")
+        await forecast.look()
+    found = (await forecast.look()).estimate
+    assert (found.p50, found.unknown) == (None, "its jobs add more jobs than finish")
     # Where it may not have so many, there is an end.
     await set_limits(queue, "r", GrowthLimits(max_jobs=80))
     clock.advance(5.0)
-    found = (await outlook.look()).estimate
+    found = (await forecast.look()).estimate
     assert found.p50 == pytest.approx(50, rel=0.25)

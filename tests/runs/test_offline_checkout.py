@@ -19,10 +19,9 @@ from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, totals
-from longshore.runs.transfer import copy_jobs, offline_merge
-from longshore.runs.transfer import offline_checkout as bundles
-from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, make_ready, take_away
-from longshore.runs.transfer.offline_merge import Merge
+from longshore.runs.transfer import copy_jobs, offline_checkout, offline_merge
+from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, check_out, prepare_checkout
+from longshore.runs.transfer.offline_merge import MergeResult
 
 from . import dying
 from .test_copy_jobs import killed
@@ -40,43 +39,43 @@ def quiet(_: int) -> None:
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (bundles, copy_jobs, offline_merge):
+    for module in (offline_checkout, copy_jobs, offline_merge):
         monkeypatch.setattr(module, "BATCH", 2)
 
 
 class Trip:
-    """A source, a bundle taken from it, and the way there and back."""
+    """A source, a checkout taken from it, and the way there and back."""
 
     def __init__(self, folder: Path) -> None:
         self.clock = ManualClock()
         self.source = MemoryQueue(self.clock)
-        self.bundle = MemoryQueue(self.clock)
+        self.checkout = MemoryQueue(self.clock)
         self.path = folder / "bundle.jsonl"
 
     async def fill(self, *keys: str, **fields: Any) -> None:
         await self.source.submit([new_job("page", {"key": key}, run="r", key=key, **fields) for key in keys])
 
     async def take(self, limit: int = 100, **fields: Any) -> int:
-        sheet = CheckoutFile.begin(self.path, SECRET, Terms(limit=limit, hold=HOLD, **fields))
-        return await take_away(self.source, self.bundle, sheet, progress=quiet)
+        checkout_file = CheckoutFile.create(self.path, SECRET, Terms(limit=limit, hold=HOLD, **fields))
+        return await check_out(self.source, self.checkout, checkout_file, progress=quiet)
 
     async def work(self, **outcomes: Outcome) -> None:
-        """Claim in the bundle as long as there is anything, and settle those that are named; hold the others."""
-        while leases := await self.bundle.claim(Want(worker=OFFLINE, limit=10, lease=HOLD)):
+        """Claim in the checkout as long as there is anything, and settle those that are named; hold the others."""
+        while leases := await self.checkout.claim(Want(worker=OFFLINE, limit=10, lease=HOLD)):
             known = [lease for lease in leases if lease.job.key in outcomes]
-            await self.bundle.settle([Settlement(lease, outcomes.pop(lease.job.key), 1.5) for lease in known])
+            await self.checkout.settle([Settlement(lease, outcomes.pop(lease.job.key), 1.5) for lease in known])
         assert not outcomes
 
     async def work_on(self, key: str, outcome: Outcome) -> None:
-        """Settle one job of the bundle and leave the others."""
-        leases = await self.bundle.claim(Want(worker=OFFLINE, limit=100, lease=HOLD))
-        await self.bundle.settle(
+        """Settle one job of the checkout and leave the others."""
+        leases = await self.checkout.claim(Want(worker=OFFLINE, limit=100, lease=HOLD))
+        await self.checkout.settle(
             [Settlement(lease, outcome if lease.job.key == key else Released(), 1.5) for lease in leases]
         )
 
-    async def merge(self) -> Merge:
+    async def merge(self) -> MergeResult:
         return await offline_merge.merge(
-            self.bundle, self.source, CheckoutFile.read(self.path), self.clock, progress=quiet
+            self.checkout, self.source, CheckoutFile.read(self.path), self.clock, progress=quiet
         )
 
     async def there(self) -> dict[str, Job]:
@@ -96,14 +95,14 @@ def trip(tmp_path: Path) -> Trip:
     return Trip(tmp_path)
 
 
-async def test_what_is_taken_away_is_pending_in_the_bundle_and_held_in_the_source(trip: Trip) -> None:
+async def test_what_is_taken_away_is_pending_in_the_checkout_and_held_in_the_source(trip: Trip) -> None:
     await trip.fill(*"abcde")
     assert await trip.take(3) == 3
     assert {key: job.state for key, job in (await trip.there()).items()} == {
         **dict.fromkeys("abc", State.CLAIMED),
         **dict.fromkeys("de", State.PENDING),
     }
-    assert {(job.key, job.state, job.epoch) for job in await trip.bundle.jobs(Selection())} == {
+    assert {(job.key, job.state, job.epoch) for job in await trip.checkout.jobs(Selection())} == {
         (key, State.PENDING, 1) for key in "abc"
     }
 
@@ -122,14 +121,14 @@ async def test_only_what_the_terms_say_is_taken(trip: Trip) -> None:
     await trip.fill("b", partition="NY")
     await trip.source.submit([new_job("doc", {}, run="r", key="c", partition="CA"), new_job("page", {}, key="d")])
     await trip.take(run="r", kinds=frozenset({"page"}), partitions=frozenset({"CA"}))
-    assert list(await by_key(trip.bundle)) == ["a"]
+    assert list(await by_key(trip.checkout)) == ["a"]
 
 
 async def test_results_are_settled_with_the_leases_of_the_source(trip: Trip) -> None:
     await trip.fill(*"abcd", max_attempts=3)
     await trip.take()
     await trip.work(a=Completed({"n": 1}), b=Failed(FOR_GOOD), c=Failed(BROKEN), d=Completed(None))
-    assert await trip.merge() == Merge(completed=2, failed=1, busy=1)
+    assert await trip.merge() == MergeResult(completed=2, failed=1, busy=1)
     there = await trip.there()
     assert (there["a"].state, there["a"].result, there["a"].seconds, there["a"].attempts) == (
         State.COMPLETED,
@@ -146,35 +145,35 @@ async def test_a_failure_that_may_be_tried_again_counts_one_attempt_and_waits_in
     await trip.take()
     for delay in (0, 0, 90):
         await trip.work_on("a", Failed(BROKEN, retry_in=timedelta(seconds=delay)))
-    assert await trip.merge() == Merge(again=1)
+    assert await trip.merge() == MergeResult(retried=1)
     [job] = await trip.source.jobs(Selection())
     assert (job.state, job.attempts, job.failure) == (State.PENDING, 1, BROKEN)
     assert job.not_before == trip.clock.now() + 90
     assert [attempt.seconds for attempt in await trip.source.history(job.id)] == [1.5]
 
 
-async def test_a_job_that_used_up_its_attempts_in_the_bundle_has_failed_in_the_source(trip: Trip) -> None:
+async def test_a_job_that_used_up_its_attempts_in_the_checkout_has_failed_in_the_source(trip: Trip) -> None:
     await trip.fill("a", max_attempts=2)
     await trip.take()
     await trip.work_on("a", Failed(BROKEN))
     await trip.work_on("a", Failed(BROKEN))
-    assert await trip.merge() == Merge(failed=1)
-    assert await trip.merge() == Merge(before=1)
+    assert await trip.merge() == MergeResult(failed=1)
+    assert await trip.merge() == MergeResult(merged_before=1)
     [job] = await trip.source.jobs(Selection())
     assert (job.state, job.attempts, job.max_attempts) == (State.FAILED, 1, 2)
 
 
-async def test_untouched_jobs_are_given_back_and_nobody_works_on_them_in_the_bundle_any_more(trip: Trip) -> None:
+async def test_untouched_jobs_are_given_back_and_nobody_works_on_them_in_the_checkout_any_more(trip: Trip) -> None:
     await trip.fill("a", "b", "c")
     await trip.take()
     await trip.work_on("b", Snoozed(timedelta(seconds=30)))
-    [cancelled] = [job.id for job in await trip.bundle.jobs(Selection()) if job.key == "c"]
-    await trip.bundle.cancel(Selection(ids=frozenset({cancelled})))
-    assert await trip.merge() == Merge(returned=3)
+    [cancelled] = [job.id for job in await trip.checkout.jobs(Selection()) if job.key == "c"]
+    await trip.checkout.cancel(Selection(ids=frozenset({cancelled})))
+    assert await trip.merge() == MergeResult(released=3)
     there = await trip.there()
     assert [(job.state, job.attempts) for job in there.values()] == [(State.PENDING, 0)] * 3
     assert there["b"].not_before == trip.clock.now() + 30
-    assert totals(await trip.bundle.stats()).pending == 0
+    assert totals(await trip.checkout.stats()).pending == 0
 
 
 async def test_a_lease_that_ran_out_is_refused_and_nothing_of_it_is_written(trip: Trip) -> None:
@@ -186,9 +185,9 @@ async def test_a_lease_that_ran_out_is_refused_and_nothing_of_it_is_written(trip
     leases = await trip.source.claim(Want(worker=WorkerId.new("other"), limit=1))
     await trip.source.settle([Settlement(leases[0], Completed("theirs"))])
     before = await trip.there()
-    await trip.bundle.reap()
+    await trip.checkout.reap()
     for _ in range(2):
-        assert await trip.merge() == Merge(refused=3)
+        assert await trip.merge() == MergeResult(refused=3)
         assert await trip.there() == before
     assert before["a"].result == "theirs"
 
@@ -196,30 +195,30 @@ async def test_a_lease_that_ran_out_is_refused_and_nothing_of_it_is_written(trip
 async def test_merging_twice_changes_nothing(trip: Trip) -> None:
     await trip.fill(*"abcde")
     await trip.take()
-    await trip.bundle.submit([new_job("page", {}, run="r", key="own")])
+    await trip.checkout.submit([new_job("page", {}, run="r", key="own")])
     await trip.work_on("a", Completed(1, (child("x"), child("y"))))
     await trip.work_on("x", Completed(2, (child("z"),)))
     await trip.work_on("b", Failed(FOR_GOOD))
     await trip.work_on("c", Failed(BROKEN))
     first = await trip.merge()
-    assert first == Merge(completed=1, failed=1, again=1, returned=2, born=4)
+    assert first == MergeResult(completed=1, failed=1, retried=1, released=2, created=4)
     # Somebody goes on with it, and clears away: merging must not bring it back.
     leases = await trip.source.claim(Want(worker=WorkerId.new("other"), limit=100))
     await trip.source.settle([Settlement(lease, Completed("theirs")) for lease in leases])
     await trip.source.prune(Selection())
     await trip.fill("unrelated", "a")
     before = await trip.there()
-    assert await trip.merge() == Merge(before=5)
+    assert await trip.merge() == MergeResult(merged_before=5)
     assert await trip.there() == before
 
 
-async def test_what_was_born_in_the_bundle_comes_with_its_parent(trip: Trip) -> None:
+async def test_what_was_born_in_the_checkout_comes_with_its_parent(trip: Trip) -> None:
     await trip.fill("a")
     await trip.take()
     await trip.work_on("a", Completed("A", (child("done"), child("waiting"), child("tried"))))
     await trip.work_on("done", Completed("D", (child("below"),)))
     await trip.work_on("tried", Failed(BROKEN))
-    assert await trip.merge() == Merge(completed=1, born=4)
+    assert await trip.merge() == MergeResult(completed=1, created=4)
     there = await trip.there()
     assert {key: (job.state, job.result, job.attempts, job.depth) for key, job in there.items()} == {
         "a": (State.COMPLETED, "A", 1, 0),
@@ -230,7 +229,7 @@ async def test_what_was_born_in_the_bundle_comes_with_its_parent(trip: Trip) -> 
     }
     assert there["below"].parent == JobName("page", "done")
     assert there["waiting"].parent == JobName("page", "a")
-    assert totals(await trip.bundle.stats()).pending == 0
+    assert totals(await trip.checkout.stats()).pending == 0
 
 
 async def test_a_child_that_the_source_knows_is_left_as_it_is_there(trip: Trip) -> None:
@@ -247,11 +246,11 @@ async def test_a_job_whose_child_is_still_worked_on_waits_for_it(trip: Trip) -> 
     await trip.fill("a")
     await trip.take()
     await trip.work_on("a", Completed("A", (child("slow"),)))
-    [lease] = await trip.bundle.claim(Want(worker=OFFLINE, lease=HOLD))
-    assert await trip.merge() == Merge(busy=1)
+    [lease] = await trip.checkout.claim(Want(worker=OFFLINE, lease=HOLD))
+    assert await trip.merge() == MergeResult(busy=1)
     assert (await trip.there())["a"].state is State.CLAIMED
-    await trip.bundle.settle([Settlement(lease, Completed("S"))])
-    assert await trip.merge() == Merge(completed=1, born=1)
+    await trip.checkout.settle([Settlement(lease, Completed("S"))])
+    assert await trip.merge() == MergeResult(completed=1, created=1)
     assert (await trip.there())["slow"].result == "S"
 
 
@@ -261,7 +260,7 @@ async def test_what_is_born_after_its_parent_was_merged_comes_with_the_next_merg
     await trip.work_on("a", Completed("A", (child("b"),)))
 
     class Busy(MemoryQueue):
-        """A source during whose settlement somebody works on in the bundle."""
+        """A source during whose settlement somebody works on in the checkout."""
 
         async def settle(self, settlements: Any) -> list[bool]:
             await trip.work_on("b", Completed("B", (child("c"),)))
@@ -270,16 +269,16 @@ async def test_what_is_born_after_its_parent_was_merged_comes_with_the_next_merg
     trip.source.__class__ = Busy
     await trip.merge()
     trip.source.__class__ = MemoryQueue
-    assert await trip.merge() == Merge(born=1, before=1)
+    assert await trip.merge() == MergeResult(created=1, merged_before=1)
     assert (await trip.there())["c"].state is State.PENDING
 
 
-async def test_what_was_submitted_to_the_bundle_is_brought_along(trip: Trip) -> None:
+async def test_what_was_submitted_to_the_checkout_is_brought_along(trip: Trip) -> None:
     await trip.fill("a")
     await trip.take()
-    await trip.bundle.submit([new_job("page", {}, run="r", key="own")])
+    await trip.checkout.submit([new_job("page", {}, run="r", key="own")])
     await trip.work_on("own", Completed("O", (child("below"),)))
-    assert await trip.merge() == Merge(returned=1, born=2)
+    assert await trip.merge() == MergeResult(released=1, created=2)
     there = await trip.there()
     assert (there["own"].result, there["below"].state) == ("O", State.PENDING)
 
@@ -289,27 +288,27 @@ async def test_what_lost_its_parent_is_left_out_and_counted(trip: Trip) -> None:
     await trip.take()
     await trip.work_on("a", Completed("A", (child("b"),)))
     await trip.work_on("b", Completed("B", (child("c"),)))
-    [middle] = [job.id for job in await trip.bundle.jobs(Selection()) if job.key == "b"]
-    await trip.bundle.prune(Selection(ids=frozenset({middle})))
-    assert await trip.merge() == Merge(completed=1, orphans=1)
+    [middle] = [job.id for job in await trip.checkout.jobs(Selection()) if job.key == "b"]
+    await trip.checkout.prune(Selection(ids=frozenset({middle})))
+    assert await trip.merge() == MergeResult(completed=1, orphans=1)
     assert set(await trip.there()) == {"a"}
 
 
 @pytest.mark.parametrize("results", [("one", "two"), (None, None)], ids=["other results", "results that say nothing"])
-async def test_a_second_copy_of_a_bundle_brings_nothing(trip: Trip, results: tuple[Any, Any]) -> None:
+async def test_a_second_copy_of_a_checkout_brings_nothing(trip: Trip, results: tuple[Any, Any]) -> None:
     await trip.fill("a")
     await trip.take()
-    first, second = trip.bundle, MemoryQueue(trip.clock)
+    first, second = trip.checkout, MemoryQueue(trip.clock)
     await copy_jobs.copy(first, second, None, progress=quiet)
     copied = trip.path.with_name("copied.jsonl")
     copied.write_bytes(trip.path.read_bytes())
     await trip.work_on("a", Completed(results[0], (child("first"),)))
-    assert await trip.merge() == Merge(completed=1, born=1)
-    trip.bundle, trip.path = second, copied
+    assert await trip.merge() == MergeResult(completed=1, created=1)
+    trip.checkout, trip.path = second, copied
     [lease] = await second.claim(Want(worker=OFFLINE))
     await second.settle([Settlement(lease, Completed(results[1], (child("second"),)), 2.5)])
     for _ in range(2):
-        assert await trip.merge() == Merge(refused=1)
+        assert await trip.merge() == MergeResult(refused=1)
     assert {key: job.result for key, job in (await trip.there()).items()} == {"a": results[0], "first": None}
 
 
@@ -330,16 +329,16 @@ async def test_what_another_merge_settles_at_the_same_time_is_not_called_lost(tr
     done = await trip.merge()
     assert (done.completed, done.refused) == (1, 0)
     assert set(await trip.there()) == {"a", "b"}
-    assert await trip.merge() == Merge(before=1)
+    assert await trip.merge() == MergeResult(merged_before=1)
 
 
-async def test_what_a_dead_worker_of_the_bundle_held_is_merged_as_an_attempt(trip: Trip) -> None:
+async def test_what_a_dead_worker_of_the_checkout_held_is_merged_as_an_attempt(trip: Trip) -> None:
     await trip.fill("a")
     await trip.take()
-    await trip.bundle.claim(Want(worker=OFFLINE, lease=timedelta(seconds=1)))
-    assert await trip.merge() == Merge(busy=1)
+    await trip.checkout.claim(Want(worker=OFFLINE, lease=timedelta(seconds=1)))
+    assert await trip.merge() == MergeResult(busy=1)
     trip.clock.advance(2)
-    assert await trip.merge() == Merge(again=1)
+    assert await trip.merge() == MergeResult(retried=1)
     [job] = await trip.source.jobs(Selection())
     assert (job.state, job.attempts) == (State.PENDING, 1)
     assert job.failure is not None
@@ -353,7 +352,7 @@ async def test_what_a_dead_worker_of_the_source_held_can_be_taken_away(trip: Tri
     assert await trip.take() == 1
 
 
-async def test_a_bundle_is_not_merged_into_another_queue(trip: Trip) -> None:
+async def test_a_checkout_is_not_merged_into_another_queue(trip: Trip) -> None:
     await trip.fill("a")
     await trip.take()
     trip.source = MemoryQueue(trip.clock)
@@ -362,32 +361,32 @@ async def test_a_bundle_is_not_merged_into_another_queue(trip: Trip) -> None:
         await trip.merge()
 
 
-async def test_a_bundle_is_not_merged_into_a_copy_of_its_queue(trip: Trip) -> None:
+async def test_a_checkout_is_not_merged_into_a_copy_of_its_queue(trip: Trip) -> None:
     await trip.fill("a", "b")
     original, trip_copy = trip.source, MemoryQueue(trip.clock)
     await copy_jobs.copy(original, trip_copy, None, progress=quiet)
     await trip.take()
     await trip.work_on("a", Completed("A"))
     trip.source = trip_copy
-    with pytest.raises(UsageError, match="Name the queue it is from"):
+    with pytest.raises(UsageError, match="Name the queue it was taken from"):
         await trip.merge()
     # Copied after they were taken away, they cannot be told apart; what is refused there is not lost.
     trip.source = MemoryQueue(trip.clock)
     await copy_jobs.copy(original, trip.source, None, progress=quiet)
-    assert await trip.merge() == Merge(returned=1, refused=1)
+    assert await trip.merge() == MergeResult(released=1, refused=1)
     trip.source = original
-    assert await trip.merge() == Merge(completed=1, before=1)
+    assert await trip.merge() == MergeResult(completed=1, merged_before=1)
     assert [job.state for job in (await trip.there()).values()] == [State.COMPLETED, State.PENDING]
 
 
-async def test_a_place_with_jobs_is_not_made_a_bundle(trip: Trip) -> None:
-    await make_ready(trip.bundle)
-    await trip.bundle.submit([child("a")])
-    with pytest.raises(UsageError, match="place of its own"):
-        await make_ready(trip.bundle)
+async def test_a_place_with_jobs_is_not_made_a_checkout(trip: Trip) -> None:
+    await prepare_checkout(trip.checkout)
+    await trip.checkout.submit([child("a")])
+    with pytest.raises(UsageError, match="needs an empty queue"):
+        await prepare_checkout(trip.checkout)
 
 
-async def test_what_was_claimed_before_the_sheet_said_so_is_given_back(trip: Trip) -> None:
+async def test_what_was_claimed_before_the_checkout_file_said_so_is_given_back(trip: Trip) -> None:
     await trip.fill("a", "b")
     await trip.take(1)
     await trip.source.claim(Want(worker=CheckoutFile.read(trip.path).head.worker, limit=1, lease=HOLD))
@@ -403,22 +402,22 @@ async def settle(queue: Queue, key: str, outcome: Outcome) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is not of this system")
 async def test_killed_while_taking_away_and_done_again_nothing_is_held_for_nobody(tmp_path: Path, long: bool) -> None:
     for step in itertools.count(0, 1 if long else 3):
-        here, there, sheet = (
+        here, there, checkout_file = (
             f"sqlite:///{tmp_path}/{step}-a.db",
             f"dir://{tmp_path}/{step}",
             tmp_path / f"{step}.jsonl",
         )
-        source, bundle = await open_queue(here), await open_queue(there)
+        source, checkout = await open_queue(here), await open_queue(there)
         await source.submit([new_job("page", {}, run="r", key=key) for key in "abcdefg"])
-        died = await killed("take", step, here, there, str(sheet))
-        assert await dying.take(source, bundle, sheet) == 5
+        died = await killed("take", step, here, there, str(checkout_file))
+        assert await dying.take(source, checkout, checkout_file) == 5
         count = totals(await source.stats())
         assert (count.claimed, count.pending) == (5, 2)
-        assert set(await by_key(bundle)) == set("abcde")
-        assert await dying.merge(bundle, source, sheet) == Merge(returned=5)
+        assert set(await by_key(checkout)) == set("abcde")
+        assert await dying.merge(checkout, source, checkout_file) == MergeResult(released=5)
         assert totals(await source.stats()).pending == 7
         await source.close()
-        await bundle.close()
+        await checkout.close()
         if not died:
             assert step > 6
             return
@@ -427,20 +426,20 @@ async def test_killed_while_taking_away_and_done_again_nothing_is_held_for_nobod
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is not of this system")
 async def test_killed_while_merging_and_done_again_all_is_settled_once(tmp_path: Path, long: bool) -> None:
     for step in itertools.count(0, 1 if long else 5):
-        here, there, sheet = (
+        here, there, checkout_file = (
             f"sqlite:///{tmp_path}/{step}-a.db",
             f"dir://{tmp_path}/{step}",
             tmp_path / f"{step}.jsonl",
         )
-        source, bundle = await open_queue(here), await open_queue(there)
+        source, checkout = await open_queue(here), await open_queue(there)
         await source.submit([new_job("page", {}, run="r", key=key) for key in "abcde"])
-        await dying.take(source, bundle, sheet)
-        await settle(bundle, "a", Completed("A", (child("x"), child("y"))))
-        await settle(bundle, "x", Completed("X", (child("z"),)))
-        await settle(bundle, "b", Failed(FOR_GOOD))
-        await settle(bundle, "c", Failed(BROKEN))
-        died = await killed("merge", step, there, here, str(sheet))
-        done = await dying.merge(bundle, source, sheet)
+        await dying.take(source, checkout, checkout_file)
+        await settle(checkout, "a", Completed("A", (child("x"), child("y"))))
+        await settle(checkout, "x", Completed("X", (child("z"),)))
+        await settle(checkout, "b", Failed(FOR_GOOD))
+        await settle(checkout, "c", Failed(BROKEN))
+        died = await killed("merge", step, there, here, str(checkout_file))
+        done = await dying.merge(checkout, source, checkout_file)
         assert (done.refused, done.busy, done.orphans) == (0, 0, 0)
         after = await by_key(source)
         assert {key: (job.state, job.result, job.attempts) for key, job in after.items()} == {
@@ -453,9 +452,9 @@ async def test_killed_while_merging_and_done_again_all_is_settled_once(tmp_path:
             "y": (State.PENDING, None, 0),
             "z": (State.PENDING, None, 0),
         }
-        assert totals(await bundle.stats()).remaining == 0
+        assert totals(await checkout.stats()).remaining == 0
         await source.close()
-        await bundle.close()
+        await checkout.close()
         if not died:
             assert step > 20
             return

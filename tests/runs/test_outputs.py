@@ -1,4 +1,4 @@
-"""Results, failures, pace and bookmarks: what a run leaves behind."""
+"""Results, failures, rate and checkpoints: what a run leaves behind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from longshore.queue import Selection
 from longshore.runs.export import results
 from longshore.runs.export.output_file import check_out
 from longshore.runs.export.results import Delivered, deliver, write_results
-from longshore.runs.scrapers.resume import Bookmark
+from longshore.runs.scrapers.resume import CommandCheckpoint
 from longshore.runs.watch.current_rate import WINDOW, CurrentRate
 from longshore.runs.watch.failures import EXAMPLES, failure_groups, subject
 
@@ -125,9 +125,9 @@ async def write_again(out: Path) -> None:
 WRITES = """
 import sys
 from pathlib import Path
-from longshore.runs.export.output_file import whole
+from longshore.runs.export.output_file import atomic_output
 
-with whole(Path(sys.argv[1])) as part:
+with atomic_output(Path(sys.argv[1])) as part:
     part.write_text("half")
     Path(f"{part}-journal").write_text("half")
     print("writing", flush=True)
@@ -207,9 +207,9 @@ def test_a_place_results_cannot_go_to_is_refused_before_the_work(tmp_path: Path)
     with pytest.raises(UsageError, match="there is no folder"):
         check_out(str(tmp_path / "none" / "results.jsonl"))
     os.mkfifo(tmp_path / "pipe.jsonl")
-    with pytest.raises(UsageError, match="is no ordinary file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         check_out(str(tmp_path / "pipe.jsonl"))
-    with pytest.raises(UsageError, match="is no ordinary file"):
+    with pytest.raises(UsageError, match="is not a regular file"):
         check_out("/dev/null")
     (tmp_path / "astray.jsonl").symlink_to(tmp_path / "none" / "results.jsonl")
     with pytest.raises(UsageError, match="there is no folder"):
@@ -256,25 +256,25 @@ def test_the_pace_is_that_of_the_last_half_minute() -> None:
     assert pace.seconds_left(60) == pytest.approx(60)
 
 
-def test_a_bookmark_is_found_by_the_same_command_only(tmp_path: Path) -> None:
-    mark = Bookmark(tmp_path / "runs", "sqlite:///a.db", "/h.py", "/urls.txt", "page")
-    assert mark.recall() is None
-    mark.note("20300101_000000")
-    assert mark.recall() == "20300101_000000"
-    assert Bookmark(tmp_path / "runs", "sqlite:///b.db", "/h.py", "/urls.txt", "page").recall() is None
-    mark.forget("another")
-    assert mark.recall() == "20300101_000000"
-    mark.forget("20300101_000000")
-    mark.forget("20300101_000000")
-    assert mark.recall() is None
+def test_a_checkpoint_is_found_by_the_same_command_only(tmp_path: Path) -> None:
+    checkpoint = CommandCheckpoint(tmp_path / "runs", "sqlite:///a.db", "/h.py", "/urls.txt", "page")
+    assert checkpoint.load() is None
+    checkpoint.save("20300101_000000")
+    assert checkpoint.load() == "20300101_000000"
+    assert CommandCheckpoint(tmp_path / "runs", "sqlite:///b.db", "/h.py", "/urls.txt", "page").load() is None
+    checkpoint.remove("another")
+    assert checkpoint.load() == "20300101_000000"
+    checkpoint.remove("20300101_000000")
+    checkpoint.remove("20300101_000000")
+    assert checkpoint.load() is None
 
 
-def test_a_bookmark_holds_no_password_and_a_broken_one_is_named(tmp_path: Path) -> None:
-    mark = Bookmark(tmp_path, "postgresql://me:hunter2@db/x", "/h.py", "/urls.txt", "page")
-    mark.note("r")
-    assert "hunter2" not in mark.path.read_text()
-    mark.path.write_text("{")
+def test_a_checkpoint_holds_no_password_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    checkpoint = CommandCheckpoint(tmp_path, "postgresql://me:hunter2@db/x", "/h.py", "/urls.txt", "page")
+    checkpoint.save("r")
+    assert "hunter2" not in checkpoint.path.read_text()
+    checkpoint.path.write_text("{")
     with pytest.raises(UsageError, match="cannot be read"):
-        mark.recall()
-    mark.forget("r")
-    assert mark.path.read_text() == "{"
+        checkpoint.load()
+    checkpoint.remove("r")
+    assert checkpoint.path.read_text() == "{"

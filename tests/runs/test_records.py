@@ -19,7 +19,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, totals
-from longshore.runs.records.run_records import surveyed
+from longshore.runs.records.run_records import decided_records
 from longshore.scrape.records import Emission, RecordWriter
 
 EACH = 25
@@ -97,7 +97,7 @@ async def test_kill_9_at_any_moment_leaves_no_half_record_and_no_duplicate(tmp_p
 
 async def check(queue: Queue, folder: Path) -> int:
     """What an export would hold now: of every completed job all its records, once, and nothing else."""
-    survey = await surveyed(queue, folder)
+    survey = await decided_records(queue, folder)
     completed = {job.payload["n"] for job in await queue.jobs(Selection(states=frozenset({State.COMPLETED})))}
     found = Counter((record.data["job"], record.data["n"]) for record in survey.records())
     assert found == Counter((job, n) for job in completed for n in range(EACH))
@@ -126,7 +126,7 @@ async def test_a_worker_that_lost_its_lease_leaves_no_record(tmp_path: Path) -> 
         else:
             assert await queue.settle([zombie, Settlement(lease, Completed())]) == [False, True]
         writer.close()
-    survey = await surveyed(queue, tmp_path)
+    survey = await decided_records(queue, tmp_path)
     assert [record.data for record in survey.records()] == [{"by": "heir"}]
 
 
@@ -147,5 +147,5 @@ async def test_records_of_another_queue_are_not_taken_for_this_ones(tmp_path: Pa
         writer.close()
         if mine:
             await queue.settle([Settlement(lease, Completed())])
-    survey = await surveyed(queue, tmp_path)
+    survey = await decided_records(queue, tmp_path)
     assert [record.data for record in survey.records()] == [{"mine": True}]

@@ -37,7 +37,7 @@ from longshore.runs.schedules.schedule import (
     schedules,
 )
 from longshore.runs.schedules.timetable import Timetable
-from longshore.runs.schedules.trigger import Triggering
+from longshore.runs.schedules.trigger import ScheduleTrigger
 from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
 
 DAY = 86400.0
@@ -131,7 +131,7 @@ def test_a_line_that_names_no_time_is_refused(cron: str, zone: str, message: str
 
 async def test_a_run_starts_when_its_time_has_come_and_not_again(queue: MemoryQueue, clock: ManualClock) -> None:
     await define(queue, "nightly", nightly())
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
     await worker.look()
     assert await runs(queue) == {}
     clock.advance(14 * 3600)
@@ -155,12 +155,12 @@ async def test_of_the_times_that_nobody_was_there_for_the_last_is_made_up_for(
     await define(queue, "nightly", nightly())
     clock.advance(10 * DAY)
     for _ in range(2):
-        await Triggering(queue, clock, "a").look()
+        await ScheduleTrigger(queue, clock, "a").look()
     assert await runs(queue) == {"nightly_20261126_020000": 3}
 
 
 async def test_the_next_look_is_no_later_than_the_next_run(queue: MemoryQueue, clock: ManualClock) -> None:
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
     assert await worker.look() == 10.0
     await define(queue, "nightly", nightly())
     clock.advance(14 * 3600 - 4)
@@ -178,7 +178,7 @@ async def test_of_many_who_look_at_once_one_starts_the_run(queue: MemoryQueue, c
     counting = Counting(clock)
     await define(counting, "nightly", nightly())
     clock.advance(DAY)
-    await asyncio.gather(*(Triggering(counting, clock, str(number)).look() for number in range(20)))
+    await asyncio.gather(*(ScheduleTrigger(counting, clock, str(number)).look() for number in range(20)))
     assert len(submitted) == 1
 
 
@@ -197,11 +197,11 @@ async def test_what_a_worker_began_and_left_is_finished_by_another(
 
     with monkeypatch.context() as patch:
         patch.setattr(queue, "submit", half)
-        dying = asyncio.ensure_future(Triggering(queue, clock, "dies").look())
+        dying = asyncio.ensure_future(ScheduleTrigger(queue, clock, "dies").look())
         await half_way.wait()
         dying.cancel()
         await asyncio.wait([dying])
-    heir = Triggering(queue, clock, "heir")
+    heir = ScheduleTrigger(queue, clock, "heir")
     await heir.look()
     assert await runs(queue) == {"nightly_20261117_020000": 1}, "it may still be at work"
     clock.advance(DAY)
@@ -235,11 +235,11 @@ async def test_a_death_costs_a_schedule_of_every_minute_no_time_or_one(
 
     with monkeypatch.context() as patch:
         patch.setattr(queue, "submit", never)
-        dying = asyncio.ensure_future(Triggering(queue, clock, "dies").look())
+        dying = asyncio.ensure_future(ScheduleTrigger(queue, clock, "dies").look())
         await reached.wait()
         dying.cancel()
         await asyncio.wait([dying])
-    heir, until = Triggering(queue, clock, "heir"), clock.now() + 599
+    heir, until = ScheduleTrigger(queue, clock, "heir"), clock.now() + 599
     clock.advance(looks_late)
     while clock.now() < until:
         clock.advance(max(await heir.look(), 0.1))
@@ -253,7 +253,7 @@ async def test_a_queue_that_was_out_of_reach_is_gone_on_with_by_the_same_worker(
 ) -> None:
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
 
     async def unavailable(jobs: Sequence[NewJob]) -> Submitted:
         raise QueueUnavailableError("not now")
@@ -280,12 +280,12 @@ async def test_a_slow_worker_leaves_the_run_to_the_one_who_took_it_over(
         raise AssertionError
 
     monkeypatch.setattr(queue, "submit", never)
-    slow = asyncio.ensure_future(Triggering(queue, clock, "slow").look())
+    slow = asyncio.ensure_future(ScheduleTrigger(queue, clock, "slow").look())
     await stuck.wait()
     monkeypatch.setattr(queue, "submit", submit)
     # Its signs do not arrive: the clock jumps over them.
     clock._elapsed += SILENT_SECONDS
-    await Triggering(queue, clock, "heir").look()
+    await ScheduleTrigger(queue, clock, "heir").look()
     assert await runs(queue) == {"nightly_20261117_020000": 3}
     clock.advance(0)
     await asyncio.wait_for(slow, 10)
@@ -306,7 +306,7 @@ async def test_a_worker_that_takes_long_gives_signs_and_keeps_the_run(
         return await submit(jobs)
 
     monkeypatch.setattr(queue, "submit", slowly)
-    slow = asyncio.ensure_future(Triggering(queue, clock, "slow").look())
+    slow = asyncio.ensure_future(ScheduleTrigger(queue, clock, "slow").look())
     await stuck.wait()
     for _ in range(20):
         clock.advance(20)
@@ -315,7 +315,7 @@ async def test_a_worker_that_takes_long_gives_signs_and_keeps_the_run(
     begun = (await schedule_of(queue, "nightly"))[1].schedule.begun
     assert begun is not None
     assert clock.now() - begun.seen < SILENT_SECONDS
-    await Triggering(queue, clock, "other").look()
+    await ScheduleTrigger(queue, clock, "other").look()
     go.set()
     await slow
     assert (await runs(queue)) == {"nightly_20261117_020000": 3}
@@ -326,7 +326,7 @@ async def test_a_file_is_read_anew_for_every_run(tmp_path: Path, queue: MemoryQu
     file.write_text("https://a.org/1\n")
     what = FromFile(str(file), InputFormat.URLS)
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=what, kind="page", limits=GrowthLimits(max_depth=2)))
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
     clock.advance(DAY)
     await worker.look()
     file.write_text("https://a.org/1\nhttps://a.org/2\n")
@@ -342,10 +342,10 @@ async def test_a_file_that_is_elsewhere_is_left_to_the_workers_there(
     file = tmp_path / "urls.txt"
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
     clock.advance(DAY)
-    await Triggering(queue, clock, "here").look()
+    await ScheduleTrigger(queue, clock, "here").look()
     assert (await schedule_of(queue, "nightly"))[1].schedule.last is None
     file.write_text("https://a.org/1\n")
-    await Triggering(queue, clock, "there").look()
+    await ScheduleTrigger(queue, clock, "there").look()
     assert await runs(queue) == {"nightly_20261117_020000": 1}
 
 
@@ -355,7 +355,7 @@ async def test_jobs_that_cannot_be_read_are_noted_and_the_next_time_tries_anew(
     file = tmp_path / "urls.txt"
     file.write_text("https://a.org/1\noops\n")
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
     clock.advance(DAY)
     await worker.look()
     schedule = (await schedule_of(queue, "nightly"))[1].schedule
@@ -377,7 +377,7 @@ async def test_a_scraper_is_found_in_the_registry_of_the_folder(
     await define(queue, "india", Schedule(when=NIGHTLY, what=FromScraper("India"), kind="page"))
     clock.advance(DAY)
     monkeypatch.chdir(tmp_path)
-    worker = Triggering(queue, clock, "a")
+    worker = ScheduleTrigger(queue, clock, "a")
     await worker.look()
     assert await runs(queue) == {}
     (tmp_path / "pages.py").write_text("")
@@ -392,25 +392,25 @@ async def test_a_run_that_is_asked_for_starts_at_once_and_the_times_stay(
 ) -> None:
     await define(queue, "nightly", nightly())
     clock.advance(60)
-    assert (await Triggering(queue, clock, "a").start_now("nightly")).run_id == "nightly_20261116_120100"
+    assert (await ScheduleTrigger(queue, clock, "a").start_now("nightly")).run_id == "nightly_20261116_120100"
     clock.advance(14 * 3600)
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     assert await runs(queue) == {"nightly_20261116_120100": 3, "nightly_20261117_020000": 3}
     with pytest.raises(NotFoundError, match=r"no schedule 'daily'\. There are: nightly"):
-        await Triggering(queue, clock, "a").start_now("daily")
+        await ScheduleTrigger(queue, clock, "a").start_now("daily")
 
 
 async def test_a_new_meaning_counts_from_now_on(queue: MemoryQueue, clock: ManualClock) -> None:
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     hourly = msgspec.structs.replace(nightly(5), when=Timetable("0 * * * *"))
     made = await define(queue, "nightly", hourly)
     assert made.last_run == "nightly_20261117_020000"
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     assert len(await runs(queue)) == 1, "the hours before are none of its times"
     clock.advance(3600)
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     assert (await runs(queue))["nightly_20261117_130000"] == 5
 
 
@@ -418,7 +418,7 @@ async def test_a_schedule_that_is_removed_starts_nothing(queue: MemoryQueue, clo
     await define(queue, "nightly", nightly())
     await remove(queue, "nightly")
     clock.advance(DAY)
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     assert await runs(queue) == {}
     with pytest.raises(NotFoundError, match="There are none"):
         await remove(queue, "nightly")
@@ -428,7 +428,7 @@ async def test_a_note_of_a_newer_version_spoils_nothing(queue: MemoryQueue, cloc
     await queue.swap_entries(SHELF, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
-    await Triggering(queue, clock, "a").look()
+    await ScheduleTrigger(queue, clock, "a").look()
     assert list((await schedules(queue))[1]) == ["nightly"]
     assert len(await runs(queue)) == 1
 
@@ -450,11 +450,11 @@ RACER = """
 import asyncio, sys
 from longshore.clock import SystemClock
 from longshore.media import open_queue
-from longshore.runs.schedules.trigger import Triggering
+from longshore.runs.schedules.trigger import ScheduleTrigger
 
 async def main():
     queue = await open_queue(sys.argv[1])
-    worker = Triggering(queue, SystemClock(), sys.argv[2])
+    worker = ScheduleTrigger(queue, SystemClock(), sys.argv[2])
     sys.stdout.write("ready\\n")
     sys.stdout.flush()
     sys.stdin.readline()

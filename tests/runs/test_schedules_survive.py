@@ -22,7 +22,7 @@ from longshore.queue import Queue
 from longshore.runs.schedules import trigger
 from longshore.runs.schedules.schedule import SHELF, FromList, Schedule, define, keeping, put, run_id, schedule_of
 from longshore.runs.schedules.timetable import Timetable
-from longshore.runs.schedules.trigger import Triggering
+from longshore.runs.schedules.trigger import ScheduleTrigger
 from longshore.runs.submit.input_files import InputEntry
 
 from . import dying
@@ -41,7 +41,7 @@ async def main(url, who, step):
     # Nobody is waited for: whoever finds a run begun goes on with it, be the other alive or dead.
     triggering.SILENT_SECONDS = 0.0
     queue = await open_queue(url)
-    worker = triggering.Triggering(Mortal(queue, step), SystemClock(), who)
+    worker = triggering.ScheduleTrigger(Mortal(queue, step), SystemClock(), who)
     sys.stdout.write("ready\\n")
     sys.stdout.flush()
     sys.stdin.readline()
@@ -111,10 +111,10 @@ async def had_one_run(queue: Queue, run: str) -> None:
 
 
 @pytest.fixture
-def heir(monkeypatch: pytest.MonkeyPatch) -> Callable[[Queue], Triggering]:
+def heir(monkeypatch: pytest.MonkeyPatch) -> Callable[[Queue], ScheduleTrigger]:
     """Makes one who comes later, when everybody has been silent for long."""
     monkeypatch.setattr(trigger, "SILENT_SECONDS", 0.0)
-    return lambda queue: Triggering(queue, SystemClock(), "heir")
+    return lambda queue: ScheduleTrigger(queue, SystemClock(), "heir")
 
 
 LAST_STEP = 14
@@ -122,7 +122,7 @@ LAST_STEP = 14
 
 
 async def test_kill_9_before_and_after_every_call_leaves_one_run(
-    place: str, heir: Callable[[Queue], Triggering], long: bool
+    place: str, heir: Callable[[Queue], ScheduleTrigger], long: bool
 ) -> None:
     if place.startswith("git") and not long:
         pytest.skip("takes long here; --long does it")
@@ -139,7 +139,7 @@ async def test_kill_9_before_and_after_every_call_leaves_one_run(
 
 
 async def test_many_who_look_at_once_and_die_at_any_step_leave_one_run(
-    place: str, heir: Callable[[Queue], Triggering], long: bool
+    place: str, heir: Callable[[Queue], ScheduleTrigger], long: bool
 ) -> None:
     chance = random.Random(7)
     for number in range(20 if long else 1):

@@ -89,7 +89,7 @@ def test_a_wrong_registry_names_everything_that_is_wrong_at_once(folder: Path) -
     said = str(refused.value)
     for fault in (
         "India: unknown 'handlr'. Did you mean 'handler'?",
-        "India: its source says urls and jobs.",
+        "India: its source has urls and jobs.",
         "India: it names no handler file.",
         "India: its mode cannot be 'both': it is 'single' or 'distributed'.",
         "India: its partitions list N more than once.",

@@ -19,7 +19,7 @@ from longshore.queue import Selection
 from longshore.runs.sources import (
     CsvFile,
     Generated,
-    Named,
+    PythonSource,
     Scan,
     Shape,
     Source,
@@ -59,7 +59,7 @@ class TestTemplates:
 
     @pytest.mark.parametrize("text", ["{", "{}", "{a!r}", "{a:>3}", "a}"])
     def test_what_is_no_template_is_refused(self, text: str) -> None:
-        with pytest.raises(UsageError, match="is no template"):
+        with pytest.raises(UsageError, match="is not a template"):
             Template(text)
 
     def test_nothing_but_columns_can_be_reached_from_a_template(self) -> None:
@@ -108,7 +108,7 @@ class TestCsv:
     @pytest.mark.parametrize(
         ("text", "fault"),
         [
-            ("a,b\n1,2\n1,2,3\n", r"line 3: there are 3 values, and 2 columns"),
+            ("a,b\n1,2\n1,2,3\n", r"line 3: there are 3 values but 2 columns"),
             ("a,a\n1,2\n", r"line 1: two columns are called 'a'"),
             ("a,,c\n1,2,3\n", r"line 1: column 2 has no name"),
             ("url\nnonsense\n", r"line 2: 'nonsense' is not a URL"),
@@ -126,7 +126,7 @@ class TestCsv:
             check_file(csv_of(tmp_path, text))
 
     def test_an_empty_value_that_the_url_needs_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputFileError, match=r"line 3: 'city' is empty, and is needed"):
+        with pytest.raises(InputFileError, match=r"line 3: 'city' is empty"):
             check_file(csv_of(tmp_path, "n,city\n1,x\n2, \n", Shape(url="https://a.org/{city}")))
 
     async def test_submitting_it_again_is_harmless(self, tmp_path: Path) -> None:
@@ -322,7 +322,9 @@ class TestFunctions:
             1,
         )
 
-    @pytest.mark.parametrize(("item", "fault"), [(7, "item 1: a int is no job"), ("x y", "item 1: 'x y' is not a URL")])
+    @pytest.mark.parametrize(
+        ("item", "fault"), [(7, "item 1: a int is not a job"), ("x y", "item 1: 'x y' is not a URL")]
+    )
     def test_what_is_no_job_is_named_by_its_place(self, item: Any, fault: str) -> None:
         with pytest.raises(InputFileError, match=fault):
             list(Generated([item]).entries())
@@ -338,11 +340,11 @@ class TestFunctions:
     def test_one_may_be_named_by_file_and_function(self, tmp_path: Path) -> None:
         file = tmp_path / "targets_of_a_test.py"
         file.write_text("def cities():\n    yield {'city': 'Austin'}\n")
-        assert payloads(Named(f"{file}:cities")) == [{"city": "Austin"}]
+        assert payloads(PythonSource(f"{file}:cities")) == [{"city": "Austin"}]
         with pytest.raises(InputFileError, match="There is no 'towns' in"):
-            list(Named(f"{file}:towns").entries())
+            list(PythonSource(f"{file}:towns").entries())
         with pytest.raises(InputFileError, match=r"none\.py"):
-            list(Named(f"{tmp_path}/none.py:cities").entries())
+            list(PythonSource(f"{tmp_path}/none.py:cities").entries())
 
 
 class TestProducts:
@@ -402,7 +404,7 @@ class TestProducts:
             product(state="TX")
         with pytest.raises(UsageError, match="can be read only once"):
             product(state=iter(["TX"]))
-        with pytest.raises(InputFileError, match="says nothing of state 'CA'"):
+        with pytest.raises(InputFileError, match="has no values for state 'CA'"):
             list(product(state=["CA"], city={"TX": ["Austin"]}).entries())
         with pytest.raises(InputFileError, match="one of them has no values"):
             check_file(product(state=["CA"], city=[]))
@@ -436,10 +438,10 @@ class TestTables:
         ("table", "faults"),
         [
             ({}, ["does not say where the jobs come from"]),
-            ({"urls": "a", "csv": "b"}, ["says urls and csv"]),
+            ({"urls": "a", "csv": "b"}, ["has urls and csv"]),
             ({"scan": 3, "yaer": 1, "limit": "x"}, ["Did you mean 'year'?", "'scan' of its", "'limit' of its"]),
             ({"sql": "a.db"}, ["no 'query'"]),
-            ({"csv": "a.csv", "url": "{"}, ["is no template"]),
+            ({"csv": "a.csv", "url": "{"}, ["is not a template"]),
         ],
     )
     def test_everything_that_is_wrong_is_said_at_once(self, table: dict[str, Any], faults: list[str]) -> None:

@@ -16,9 +16,17 @@ from longshore.handlers.handler import Handler
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
-from longshore.runs.scrapers.checkpoint import Checkpoint, ResumeState
 from longshore.runs.scrapers.registry import Scraper
-from longshore.runs.scrapers.start import Entered, Start, enter, prepare, settings_for, worker_command, worker_variables
+from longshore.runs.scrapers.resume import ResumeState, ScraperCheckpoints
+from longshore.runs.scrapers.start import (
+    Start,
+    SubmittedStart,
+    prepare,
+    settings_for,
+    submit_start,
+    worker_command,
+    worker_variables,
+)
 from longshore.runs.sources import Generated
 from longshore.runs.submit.input_files import InputFile, InputFormat
 from longshore.runs.submit.submission import Submission, SubmissionPlan, new_run_id, submit_file
@@ -41,15 +49,15 @@ class Scene:
         self.folder = folder
         self.queue = MemoryQueue()
         self.clock = ManualClock()
-        self.checkpoint = Checkpoint(folder / "scrapers", "India", "memory://")
+        self.checkpoints = ScraperCheckpoints(folder / "scrapers", "India", "memory://")
         (folder / "urls.txt").write_text("https://a.org/1\nhttps://a.org/2\n")
         self.scraper = Scraper("India", handler="india.py", mode=mode, source=str(folder / "urls.txt"))
 
     async def start(
         self, source: InputFile | Generated | None = None, run: str | None = None, *, resume: bool = False
-    ) -> Entered:
-        start = Start(self.scraper, PAGE, self.checkpoint, source, run, resume)
-        return await enter(self.queue, prepare(start), self.clock)
+    ) -> SubmittedStart:
+        start = Start(self.scraper, PAGE, self.checkpoints, source, run, resume)
+        return await submit_start(self.queue, prepare(start), self.clock)
 
     def file(self, *urls: str) -> InputFile:
         path = self.folder / "other.txt"
@@ -68,9 +76,9 @@ def distributed(tmp_path: Path) -> Scene:
 
 
 async def test_a_start_makes_a_run_of_the_source_and_notes_it(single: Scene) -> None:
-    entered = await single.start()
-    assert entered == Entered(Submission("20231114_221320", 2, 0), resumed=False)
-    standing = single.checkpoint.recall()
+    started = await single.start()
+    assert started == SubmittedStart(Submission("20231114_221320", 2, 0), resumed=False)
+    standing = single.checkpoints.load()
     assert standing is not None
     assert (standing.run, standing.submitted, standing.named) == ("20231114_221320", True, None)
     [one, _] = await single.queue.jobs(Selection())
@@ -87,7 +95,7 @@ async def test_a_scraper_without_a_source_needs_jobs_to_be_named(single: Scene) 
     single.scraper = Scraper("India", handler="india.py")
     with pytest.raises(UsageError, match="India has no source of jobs"):
         await single.start()
-    assert single.checkpoint.recall() is None
+    assert single.checkpoints.load() is None
 
 
 async def test_a_malformed_source_starts_nothing(single: Scene) -> None:
@@ -95,22 +103,22 @@ async def test_a_malformed_source_starts_nothing(single: Scene) -> None:
         await single.start(single.file("oops"))
     with pytest.raises(InputFileError, match="There are no jobs"):
         await single.start(Generated(list))
-    assert single.checkpoint.recall() is None
+    assert single.checkpoints.load() is None
     assert await single.queue.stats() == []
 
 
 async def test_resuming_without_anything_to_resume_is_refused(single: Scene) -> None:
-    with pytest.raises(NotFoundError, match="India has no run to go on with here"):
+    with pytest.raises(NotFoundError, match="India has no run to resume here"):
         await single.start(resume=True)
     with pytest.raises(NotFoundError, match="no run 'mine' of India in this queue"):
         await single.start(run="mine", resume=True)
 
 
 async def test_a_run_that_is_all_in_the_queue_is_resumed_without_reading_the_source(single: Scene) -> None:
-    entered = await single.start()
+    started = await single.start()
     (single.folder / "urls.txt").unlink()
     again = await single.start(resume=True)
-    assert again == Entered(Submission(entered.submission.run_id), resumed=True)
+    assert again == SubmittedStart(Submission(started.submission.run_id), resumed=True)
 
 
 class LostQueue(MemoryQueue):
@@ -132,8 +140,8 @@ async def test_a_start_that_died_while_submitting_is_gone_on_with_from_the_file_
         await single.start(single.file("https://b.org/1", "https://b.org/2", "https://b.org/3"))
     assert totals(await lost.stats()).total == 1
     lost.submit = lambda jobs: MemoryQueue.submit(lost, jobs)  # type: ignore[method-assign]
-    entered = await single.start(resume=True)
-    assert (entered.submission.submitted, entered.submission.duplicates, entered.resumed) == (2, 1, True)
+    started = await single.start(resume=True)
+    assert (started.submission.submitted, started.submission.duplicates, started.resumed) == (2, 1, True)
     assert {job.payload["url"] for job in await lost.jobs(Selection())} == {f"https://b.org/{n}" for n in (1, 2, 3)}
 
 
@@ -150,7 +158,7 @@ async def test_jobs_of_a_program_that_were_not_all_submitted_must_be_given_again
 
 async def test_a_new_start_says_which_run_it_leaves_and_that_one_can_still_be_resumed(single: Scene) -> None:
     first = (await single.start()).submission.run_id
-    start = Start(single.scraper, PAGE, single.checkpoint)
+    start = Start(single.scraper, PAGE, single.checkpoints)
     assert prepare(start).left == first
     second = (await single.start()).submission.run_id
     assert second != first
@@ -170,32 +178,32 @@ async def test_a_distributed_run_is_resumed_by_submitting_what_is_new(distribute
     assert (await distributed.start(run=first.submission.run_id)).submission == Submission(
         first.submission.run_id, 0, 3
     )
-    prepared = prepare(Start(distributed.scraper, PAGE, distributed.checkpoint))
+    prepared = prepare(Start(distributed.scraper, PAGE, distributed.checkpoints))
     assert prepared.left is None, "its jobs are in the queue: nothing is left of the start"
 
 
 async def test_only_the_last_distributed_run_is_kept_in_mind(distributed: Scene) -> None:
     for _ in range(3):
         await distributed.start()
-    assert len(list(distributed.checkpoint.folder.iterdir())) == 1
+    assert len(list(distributed.checkpoints.folder.iterdir())) == 1
 
 
 async def test_a_job_of_a_partition_that_the_scraper_has_not_is_refused(single: Scene) -> None:
     single.scraper = Scraper("India", handler="india.py", partitions=["North"])
     source = single.folder / "jobs.jsonl"
     source.write_text('{"payload": {"n": 1}, "partition": "Nroth"}\n')
-    with pytest.raises(InputFileError, match="partition 'Nroth', which is none of the scraper's: North"):
+    with pytest.raises(InputFileError, match="partition 'Nroth', which is not one of the scraper's: North"):
         await single.start(InputFile(str(source), InputFormat.JOBS))
 
 
 def test_a_checkpoint_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path, "India", "postgresql://me:hush@a.org/db")
-    checkpoint.note(ResumeState("r"))
+    checkpoint = ScraperCheckpoints(tmp_path, "India", "postgresql://me:hush@a.org/db")
+    checkpoint.save(ResumeState("r"))
     [path] = checkpoint.folder.iterdir()
     assert "hush" not in path.read_text()
     path.write_text("{")
     with pytest.raises(UsageError, match=r"r\.json cannot be read: .*remove it"):
-        checkpoint.recall()
+        checkpoint.load()
 
 
 @pytest.fixture

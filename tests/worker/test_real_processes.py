@@ -11,7 +11,7 @@ from typing import Any
 from longshore.job import State, new_job
 from longshore.media import open_queue
 from longshore.runs.control.growth_limits import GrowthLimits, left_out, set_limits
-from longshore.runs.records.run_records import surveyed
+from longshore.runs.records.run_records import decided_records
 
 
 def messages(entries: list[dict[str, Any]]) -> str:
@@ -311,7 +311,7 @@ def kept_records(site: Any) -> list[str]:
     async def go() -> list[str]:
         queue = await open_queue(site.url)
         try:
-            survey = await surveyed(queue, site.folder / ".longshore" / "records")
+            survey = await decided_records(queue, site.folder / ".longshore" / "records")
         finally:
             await queue.close()
         return [record.key for record in survey.records()]

@@ -116,7 +116,7 @@ def _left(look: RunSnapshot, found: Estimate) -> str:
 
 
 def _hands(look: RunSnapshot) -> str:
-    hands = look.hands
+    hands = look.active
     if not hands.workers:
         return ""
     busy = f" ({hands.busy:,} of {hands.slots:,} busy)" if hands.busy is not None and hands.slots else ""

@@ -1,1 +1,1 @@
-"""Results of runs, collected into a folder while they go on."""
+"""Collecting the results of running runs into a folder."""

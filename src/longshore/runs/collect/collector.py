@@ -1,10 +1,10 @@
-"""Collecting: the results of runs that go on, taken into a folder as they come; what was taken may be packed away.
+"""Collect the results of running runs into a folder while they complete, and archive collected jobs.
 
-A pass reads what completed since the last one. It begins behind the oldest job that was unfinished before the last
-pass, for everything older had been seen by then; that one job is asked for by its id. A retry makes an old job pending
-again, and so moves the beginning back. What can still be missed that way (a retried job that completed between two
-looks) is found by the passes that read everything: the first, the last, and any after fewer jobs are failed or
-cancelled than before.
+A pass reads the jobs that completed since the last pass. It starts after the oldest job that was unfinished before the
+last pass, because all older jobs had been read by then; that one job is read by its id. A retry makes an old job
+pending again, and so moves the start back. A retried job that completes between two passes can be missed this way; it
+is found by a pass that reads everything: the first, the last, and any pass that finds fewer failed or cancelled jobs
+than before.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from longshore.errors import QueueUnavailableError
 from longshore.extensions.archive import Archives, Month
 from longshore.job import Job, State
 from longshore.queue import Count, Queue, Selection, totals
-from longshore.runs.collect.collected_file import Collected
+from longshore.runs.collect.collected_file import CollectedFile
 from longshore.runs.transfer.copy_jobs import has_left
 
 BATCH = 1000
-"""Results that are appended at once, and so in memory."""
+"""Results that are appended at once, and held in memory."""
 LOOK_EVERY = timedelta(hours=1)
-"""How often what has come of age is looked for."""
+"""Time between two searches for jobs that are old enough to be archived."""
 
-REST = 10
-"""After a pass, rest at least so many times as long as it took: the queue is the workers'."""
+IDLE_FACTOR = 10
+"""After a pass, wait at least this many times as long as it took, so that workers are not slowed down."""
 
 _COMPLETED = frozenset({State.COMPLETED})
 _UNFINISHED = frozenset({State.PENDING, State.CLAIMED})
 
 
-class Passed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pass over a run did, and how the run stood before it."""
+class PassResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a pass over a run, and the counts of the run before the pass."""
 
     run: str
     new: int
@@ -46,14 +46,14 @@ class Passed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether no job of the run is unfinished."""
         return not self.count.remaining
 
 
 class Collector:
-    """Takes the results of one run into a folder, pass by pass."""
+    """Collects the results of one run into a folder, pass by pass."""
 
-    def __init__(self, queue: Queue, run: str, collected: Collected) -> None:
+    def __init__(self, queue: Queue, run: str, collected: CollectedFile) -> None:
         self._queue = queue
         self._run = run
         self._collected = collected
@@ -62,25 +62,28 @@ class Collector:
 
     @property
     def file(self) -> Path:
-        """Where the results are."""
+        """The file with the results."""
         return self._collected.file
 
     @property
     def lines(self) -> int:
-        """How many results were collected in all."""
+        """Number of results collected in all."""
         return self._collected.lines
 
-    async def collect(self) -> Passed:
-        """Append every result that is not there yet. What is completed when it is called is there when it returns,
-        unless it had been retried; of a finished run everything is."""
+    async def collect(self) -> PassResult:
+        """Append every result that is not in the file yet.
+
+        Every job that is completed at the call is in the file on return, except perhaps jobs that were retried. Of a
+        finished run, all jobs are.
+        """
         counts = await self._queue.stats(self._run)
         count = totals(counts)
         if counts == self._before and count.remaining:
-            return Passed(run=self._run, new=0, count=count)
+            return PassResult(run=self._run, new=0, count=count)
         oldest = await self._oldest_unfinished()
         new = await self._since_last(count, oldest)
         self._before, self._oldest = counts, oldest
-        return Passed(run=self._run, new=new, count=count)
+        return PassResult(run=self._run, new=new, count=count)
 
     async def _oldest_unfinished(self) -> Job | None:
         selection = Selection(run=self._run, states=_UNFINISHED)
@@ -105,14 +108,14 @@ class Collector:
 
 
 class ArchiveBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """When completed jobs are packed away: past an age, or all of them past a number."""
+    """When completed jobs are archived: those older than `age`, or all of them if there are more than `number`."""
 
     age: timedelta
     number: int
 
 
 class Archivist:
-    """Packs away what was collected, on a queue that archives. Packed jobs are still there for everyone."""
+    """Archives collected jobs, on a queue with the trait `archives`. Archived jobs can still be read."""
 
     def __init__(
         self, queue: Queue, archive: Archives, runs: tuple[str, ...], bounds: ArchiveBounds, clock: Clock
@@ -124,14 +127,14 @@ class Archivist:
         self._clock = clock
         self._looked: float | None = None
         self._left = 0
-        """Completed jobs of other runs, which the last packing could not touch."""
+        """Completed jobs that the last archiving left, because they belong to other runs."""
 
     async def pack(self) -> int:
-        """Pack what is past a bound, and let go of the history. Returns how many jobs it was."""
+        """Archive the jobs past a bound, and drop the queue's history. Return the number of archived jobs."""
         packed = 0
-        if await self._at_hand() - self._left > self._bounds.number:
+        if await self._unpacked() - self._left > self._bounds.number:
             packed = await self._archive(timedelta(0))
-            self._left = await self._at_hand()
+            self._left = await self._unpacked()
         elif self._looked is None or self._clock.monotonic() - self._looked >= LOOK_EVERY.total_seconds():
             packed = await self._archive(self._bounds.age)
             self._looked = self._clock.monotonic()
@@ -140,11 +143,11 @@ class Archivist:
         return packed
 
     async def archived(self) -> list[Month]:
-        """What is in the archive."""
+        """Return the content of the archive."""
         return await self._archives.archived()
 
-    async def _at_hand(self) -> int:
-        """How many completed jobs are not packed."""
+    async def _unpacked(self) -> int:
+        """Return the number of completed jobs that are not archived."""
         packed = sum(month.jobs for month in await self._archives.archived())
         return totals(await self._queue.stats()).completed - packed
 
@@ -152,35 +155,40 @@ class Archivist:
         return sum([await self._archives.archive(Selection(run=run, older_than=age)) for run in self._runs])
 
 
-class Told(Protocol):
-    """Whoever is told how collecting goes on."""
+class CollectEvents(Protocol):
+    """Callbacks that report the progress of collecting."""
 
-    def passed(self, passed: Sequence[Passed], packed: int) -> None:
-        """A pass over each run is done, and so many jobs were packed away."""
+    def passed(self, passed: Sequence[PassResult], packed: int) -> None:
+        """Called after a pass over each run, with the number of archived jobs."""
 
     def unavailable(self, error: QueueUnavailableError) -> None:
-        """The queue does not answer now; the next pass tries again."""
+        """Called when the queue does not answer; the next pass tries again."""
 
 
-async def collect_once(collectors: Sequence[Collector], archivist: Archivist | None, told: Told) -> bool:
-    """One pass over each run. Says whether all of them are finished."""
+async def collect_once(collectors: Sequence[Collector], archivist: Archivist | None, events: CollectEvents) -> bool:
+    """Make one pass over each run. Return whether all of them are finished."""
     passed = [await collector.collect() for collector in collectors]
-    told.passed(passed, 0 if archivist is None else await archivist.pack())
+    events.passed(passed, 0 if archivist is None else await archivist.pack())
     return all(each.finished for each in passed)
 
 
 async def follow(
-    collectors: Sequence[Collector], archivist: Archivist | None, told: Told, *, clock: Clock, every: timedelta
+    collectors: Sequence[Collector],
+    archivist: Archivist | None,
+    events: CollectEvents,
+    *,
+    clock: Clock,
+    every: timedelta,
 ) -> None:
-    """Pass after pass, until nothing more is to come of any run. A queue that does not answer is waited for."""
+    """Make passes until all runs are finished. If the queue does not answer, wait for it."""
     while True:
         began = clock.monotonic()
         rest = 0.0
         try:
-            if await collect_once(collectors, archivist, told):
+            if await collect_once(collectors, archivist, events):
                 return
-            rest = REST * (clock.monotonic() - began)
+            rest = IDLE_FACTOR * (clock.monotonic() - began)
         except QueueUnavailableError as error:
-            # Waiting for an answer in vain was no load on anybody.
-            told.unavailable(error)
+            # A queue that did not answer was not loaded by the pass, so no extra wait is needed.
+            events.unavailable(error)
         await clock.sleep(max(every.total_seconds(), rest))

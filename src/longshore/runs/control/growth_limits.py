@@ -1,4 +1,4 @@
-"""Setting how far a run may grow by follow-on jobs. Workers keep to it; see `worker.limits`."""
+"""Set how far a run may grow by follow-on jobs. Workers enforce it; see `wrappers.growth_limits`."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ __all__ = ["GrowthLimits", "LeftOut", "left_out", "limits_of", "set_limits"]
 
 
 async def set_limits(queue: Queue, run: str, limits: GrowthLimits) -> GrowthLimits:
-    """Set what is given, before the run's first job is submitted or later, and return what counts then.
+    """Set the given limits, before the run's first job is submitted or later, and return all limits of the run.
 
-    What is not given stays as it was. Workers that know the run already follow within half a minute. `UsageError`
-    where the medium keeps no notes.
+    Limits that are not given stay unchanged. Workers that know the run already follow within half a minute. Raise
+    `UsageError` if the medium has no shared state.
     """
     state = require(queue, SharedState, "cannot keep the limits of a run. Leave --max-depth and --max-jobs out.")
-    said = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
+    given = {name: value for name, value in msgspec.structs.asdict(limits).items() if value is not None}
 
     async def change(note: StateEntry, _: float) -> object:
         before = decode_entry(note, GrowthLimits)
-        new = msgspec.structs.replace(before, **said)
+        new = msgspec.structs.replace(before, **given)
         return UNCHANGED if new == before else msgspec.to_builtins(new)
 
-    busy = QueueUnavailableError(f"The limits of run {run} are being set by too many at once. Try again.")
+    busy = QueueUnavailableError(f"Too many processes set the limits of run {run} at the same time. Try again.")
     return decode_entry((await update_entry(state, LIMITS, run, change, busy)).after, GrowthLimits)
 
 
 async def left_out(queue: Queue, run: str) -> LeftOut:
-    """How many follow-on jobs of a run its limits have left out, as far as workers have said."""
+    """Return how many follow-on jobs the limits of a run have left out, as far as workers have reported."""
     state = find(queue, SharedState)
     return LeftOut() if state is None else await left_out_of(state, run)

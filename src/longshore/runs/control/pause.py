@@ -1,4 +1,4 @@
-"""Pausing runs and letting them go on. Workers keep to it; see `worker.pausing`."""
+"""Pause and resume runs. Workers enforce it; see `wrappers.paused`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["EVERYTHING", "pause", "paused", "resume"]
 
 
 async def paused(queue: Queue) -> dict[str, float]:
-    """What is paused, and since when by the queue's clock; `EVERYTHING` is all runs."""
+    """Return the paused runs with the time they were paused, by the queue's clock; `EVERYTHING` stands for all runs."""
     state = find(queue, SharedState)
     if state is None:
         return {}
@@ -21,12 +21,12 @@ async def paused(queue: Queue) -> dict[str, float]:
 
 
 async def pause(queue: Queue, run: str) -> bool:
-    """Pause a run, or `EVERYTHING`. Workers follow within seconds. False where it was paused before."""
+    """Pause a run, or `EVERYTHING`. Workers follow within seconds. Return False if it was paused before."""
     return await _change(queue, run, paused=True)
 
 
 async def resume(queue: Queue, run: str) -> bool:
-    """Let a run, or `EVERYTHING`, go on. False where it was not paused."""
+    """Resume a run, or `EVERYTHING`. Return False if it was not paused."""
     return await _change(queue, run, paused=False)
 
 
@@ -38,7 +38,7 @@ async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
             return UNCHANGED
         return {"since": now} if paused else None
 
-    busy = QueueUnavailableError(f"{run} is being paused and resumed by too many at once. Try again.")
+    busy = QueueUnavailableError(f"Too many processes pause and resume {run} at the same time. Try again.")
     return (await update_entry(state, PAUSED, run, change, busy)).written
 
 

@@ -1,4 +1,4 @@
-"""Removing finished jobs, and with the last one of a run what was noted of it: its pause and its limits."""
+"""Remove finished jobs, and with the last job of a run its shared entries: its pause, limits and quota."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _OF_RUNS = (PAUSED, LIMITS, LEFT_OUT, QUOTA)
 
 
 async def prune(queue: Queue, selection: Selection) -> int:
-    """As `Queue.prune`. A run that is gone afterwards takes its notes with it.
+    """Prune as `Queue.prune` does, and remove the shared entries of every run that has no job left.
 
-    Notes of a run that had no job before stay: it may be about to begin. Whoever dies in the middle leaves notes that
-    the next run of that name finds.
+    Entries of a run that had no job before stay: the run may be about to start. If the process dies in the middle,
+    entries remain that the next run of that name finds.
     """
     state = find(queue, SharedState)
     if state is None:

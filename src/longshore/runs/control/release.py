@@ -1,11 +1,11 @@
-"""Taking jobs out of the hands of workers: pending again, for whoever is there.
+"""Release claimed jobs from their holders: the jobs become pending again.
 
-The queue has no order for that. It is done in the holder's place, by the outcome `Released` under the holder's own
-lease: no attempt counts, and the fence keeps out whatever the holder settles later. Some media tell leases apart by who
-holds them, and that is known only of workers on the roll. What is held by others is cancelled and given all its
-attempts again, the only other way there is; for an instant such a job is finished, and its run may be, too.
+The queue has no call for that. We settle the job in place of its holder, with the outcome `Released` under the holder's
+own lease: no attempt counts, and the fence rejects what the holder settles later. Some media check the holder's
+identity, which is known only for workers in the worker registry. Jobs of other holders are cancelled and then retried,
+which is the only other way; for an instant such a job is finished, and its run may be finished, too.
 
-What a move between two queues holds stays with it: it may have arrived at the other, and would be worked on in both.
+Jobs held by a move between two queues stay with it: they may have arrived in the target, and would be worked on twice.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ _PAGE = 500
 
 
 class ReleaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done. Jobs that were settled meanwhile are in none of these."""
+    """Numbers of released jobs. Jobs that were settled meanwhile are in none of them."""
 
     untouched: int = 0
-    """Are pending again, and no attempt counts."""
-    anew: int = 0
-    """Are pending again, with all their attempts: those of before do not count any more."""
+    """Pending again; the interrupted attempt does not count."""
+    restarted: int = 0
+    """Pending again with all attempts available; earlier attempts no longer count."""
     moving: int = 0
-    """Were left where they are, being on their way to another queue."""
+    """Left unchanged because a move to another queue holds them."""
 
     @property
     def pending(self) -> int:
-        """All that are pending again."""
-        return self.untouched + self.anew
+        """All jobs that are pending again."""
+        return self.untouched + self.restarted
 
 
 async def release(queue: Queue, selection: Selection) -> ReleaseResult:
-    """Give the claimed jobs of a selection back. Their holders learn of it when they next renew.
+    """Release the claimed jobs of a selection. Their holders learn of it when they next renew.
 
-    Page by page: whatever dies in the middle, calling again does the rest. Of a page that died between being cancelled
-    and given its attempts, the jobs are cancelled: `retry` does the rest.
+    It works page by page: if the process dies in the middle, calling again does the rest. If it dies between cancelling
+    and retrying a page, the jobs of that page stay cancelled, and `retry` makes them pending.
     """
     claimed = msgspec.structs.replace(selection, states=frozenset({State.CLAIMED}))
     holders = await _holders(queue)
@@ -57,16 +57,18 @@ async def release(queue: Queue, selection: Selection) -> ReleaseResult:
         after = page[-1].id
         staying = [job for job in page if (job.worker or "").startswith(MOVER)]
         going = [job for job in page if not (job.worker or "").startswith(MOVER)]
-        untouched = await _give_back(queue, going, holders)
-        anew = await _begin_anew(queue, [job for job in going if job.id not in untouched])
+        untouched = await _settle_released(queue, going, holders)
+        restarted = await _cancel_and_retry(queue, [job for job in going if job.id not in untouched])
         done = ReleaseResult(
-            untouched=done.untouched + len(untouched), anew=done.anew + anew, moving=done.moving + len(staying)
+            untouched=done.untouched + len(untouched),
+            restarted=done.restarted + restarted,
+            moving=done.moving + len(staying),
         )
     return done
 
 
 async def _holders(queue: Queue) -> dict[str, list[WorkerId]]:
-    """Who is on the roll, by label; several may have the same."""
+    """Return the workers in the registry by label; several may share a label."""
     known: defaultdict[str, list[WorkerId]] = defaultdict(list)
     registry = find(queue, WorkerRegistry)
     if registry is not None:
@@ -75,26 +77,26 @@ async def _holders(queue: Queue) -> dict[str, list[WorkerId]]:
     return known
 
 
-async def _give_back(queue: Queue, jobs: Sequence[Job], holders: dict[str, list[WorkerId]]) -> set[str]:
-    """The ids of those that their holders' leases could be settled of."""
-    given: set[str] = set()
-    # Where a medium asks for the epoch alone, anybody will do.
+async def _settle_released(queue: Queue, jobs: Sequence[Job], holders: dict[str, list[WorkerId]]) -> set[str]:
+    """Settle the jobs as released under their holders' leases. Return the ids of those that the queue accepted."""
+    released: set[str] = set()
+    # Some media check only the epoch and accept any holder.
     tries = {job.id: [*holders.get(job.worker or "", ()), WorkerId(job.worker or "", "")] for job in jobs}
-    while left := [job for job in jobs if job.id not in given and tries[job.id]]:
+    while left := [job for job in jobs if job.id not in released and tries[job.id]]:
         settlements = [Settlement(Lease(job, tries[job.id].pop(0), 0.0), GivenBack()) for job in left]
         answers = await queue.settle(settlements)
-        given |= {job.id for job, accepted in zip(left, answers, strict=True) if accepted}
-    return given
+        released |= {job.id for job, accepted in zip(left, answers, strict=True) if accepted}
+    return released
 
 
-async def _begin_anew(queue: Queue, jobs: Sequence[Job]) -> int:
-    """How many of these were still claimed, and are pending now."""
+async def _cancel_and_retry(queue: Queue, jobs: Sequence[Job]) -> int:
+    """Cancel and retry those jobs that are still claimed. Return how many are pending now."""
     if not jobs:
         return 0
-    meant = Selection(ids=frozenset(job.id for job in jobs), states=frozenset({State.CLAIMED}))
-    # Only what is held as it was read: what has been settled or claimed anew since is as the caller wants it.
+    claimed = Selection(ids=frozenset(job.id for job in jobs), states=frozenset({State.CLAIMED}))
+    # Only jobs under the same lease as when they were read: the others have been settled or claimed again since.
     epochs = {job.id: job.epoch for job in jobs}
-    same = [job for job in await queue.jobs(meant, limit=len(jobs)) if job.epoch == epochs[job.id]]
+    same = [job for job in await queue.jobs(claimed, limit=len(jobs)) if job.epoch == epochs[job.id]]
     if not same:
         return 0
     ids = frozenset(job.id for job in same)

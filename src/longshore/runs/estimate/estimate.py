@@ -1,20 +1,20 @@
-"""When a run will be done: the time within which half of such runs end, and that within which nine of ten do.
+"""Estimate when a run will be done: the time within which half of such runs end, and within which nine of ten end.
 
-What is known (`Evidence`) goes in, an `Estimate` comes out: a pure function, the same for the same evidence.
+`estimate` is a pure function from `Evidence` to `Estimate`: the same evidence gives the same estimate.
 
-How
-    The rest of the run is played through some hundreds of times. Each time,
-    - how long attempts take is drawn from how long they took, and from a tail that is fitted to it: where few have
-      been seen, the longest is yet to come (`lengths`);
-    - the work is done by as many hands as the throughput seen says there are (jobs a second × seconds a job), which
-      counts the idle ones out; at first, before much is seen, by as many as the workers have;
-    - the last jobs are played one by one, with their retries and the pauses before them: one straggler is enough. Of
-      those before them the longest is played, and so are those that have been under way for long;
-    - the pace drifts, by as much as it did before, and more the further ahead one looks;
-    - jobs lead to as many more as they did before, each of which has to wait for the one before it;
-    - kinds that were not met yet may take longer or shorter;
-    - nothing ends before the slowest host has let its last job through, or before the last delayed job may begin.
-    The quantiles of the ends are the answer.
+Method
+    The rest of the run is simulated some hundreds of times. In each simulation,
+    - the durations of attempts are drawn from the observed ones and from a tail fitted to them, because after a few
+      attempts the longest is still to come (`durations`);
+    - the number of busy slots follows from the observed throughput (jobs per second × seconds per job), which excludes
+      idle slots; before much is observed, it is the number of slots that the workers report;
+    - the last jobs are simulated one by one, with their retries and backoffs, because one straggler is enough to delay
+      the end. Of the jobs before them, only the longest and those that have been in flight for long are simulated;
+    - the rate drifts as much as it did before, and more the further ahead the end is;
+    - jobs create follow-on jobs at the observed rate, and each of these waits for its parent;
+    - jobs of kinds that have not finished yet may take longer or shorter;
+    - the run does not end before the slowest host has served its last job, or before the last delayed job may start.
+    The quantiles of the simulated ends are the estimate.
 """
 
 from __future__ import annotations
@@ -31,140 +31,141 @@ import msgspec
 from longshore.runs.estimate.durations import DrawnDuration, Durations
 from longshore.runs.estimate.throughput import ThroughputSpan
 
-_PLAYED, _FEWEST_PLAYED = 200, 40
+_MAX_SIMULATIONS, _MIN_SIMULATIONS = 200, 40
 _STEPS = 20_000
-"""Attempts played in all, so that an estimate costs some tens of milliseconds at most."""
-_ONE_BY_ONE, _MOST_ONE_BY_ONE = 50, 400
-"""Jobs at the end of a run that are played one by one."""
+"""Simulated attempts in all, so that an estimate takes tens of milliseconds at most."""
+_MIN_LAST, _MAX_LAST = 50, 400
+"""Jobs at the end of a run that are simulated one by one: at least (or all), and at most."""
 _OLDEST = 8
-"""Attempts under way that are played for themselves, in front of the last."""
+"""Oldest attempts in flight that are simulated individually, before the last jobs."""
 _GENERATIONS = 100
-"""Jobs in a line, each of which leads to the next, that are played at most."""
+"""Longest simulated chain of jobs, each of which creates the next."""
 _BACKOFF = 4.0
-"""Seconds before a first retry, where none has been seen to wait."""
+"""Seconds before a first retry, if no delayed job has been observed."""
 _RETRIES = 3
 _DRIFT, _FAR_DRIFT, _MOST_DRIFT = 0.08, 0.22, 0.6
-"""By how much the pace differs from that seen (the logarithm's deviation): always, when looking as far ahead as one has
-looked back, and at most."""
+"""Drift of the rate (standard deviation of its logarithm): always; when the time ahead equals the observed time; and at
+most."""
 _HOST_DRIFT = 0.15
-_UNMET = 1.2
-"""How far the lengths of one kind of job differ from those of another (the logarithm's deviation)."""
+_KIND_DEVIATION = 1.2
+"""Difference between the durations of two kinds of jobs (standard deviation of the logarithm)."""
 _HALF_LIFE = 30
-"""Jobs after which a span counts half, at least; else a third of all that were seen."""
+"""Finished jobs after which the weight of a span is halved; a third of all observed jobs if that is more."""
 
 
 class Binding(StrEnum):
-    """What a run would have to be given more of, or rid of, to end sooner."""
+    """The bottleneck of a run: what would have to change for it to end sooner."""
 
     WORKERS = "workers"
     HOST = "host"
     """The rate of one host."""
     RETRIES = "retries"
     DELAYS = "delays"
-    """Jobs that may not begin yet."""
+    """Jobs that may not start yet."""
     STRAGGLERS = "stragglers"
-    """A few long jobs, while most hands have nothing to do."""
+    """A few long jobs, while most slots are idle."""
     NOBODY = "nobody"
-    """No worker, or none that takes some of the kinds."""
+    """There is no worker, or none that takes some of the kinds."""
 
 
 class HostLoad(msgspec.Struct, frozen=True):
-    """What waits for one host."""
+    """The unfinished jobs of one host."""
 
     host: str
     jobs: float
-    """Jobs of it that are not finished; a guess where they were not all counted."""
+    """Number of unfinished jobs; extrapolated if they were not all counted."""
     rate: float
-    """How many a second it lets through."""
+    """Jobs per second that the host allows."""
     closed_for: float = 0.0
-    """Seconds until it may be asked again."""
+    """Seconds until requests to the host are allowed again."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run at one moment."""
+    """The observations of a run at one moment."""
 
     pending: int
     claimed: int
     spans: tuple[ThroughputSpan, ...] = ()
-    """What finished when, oldest first."""
+    """Observed throughput, oldest first."""
     idle: float = 0.0
-    """Seconds for which somebody has watched and nothing has finished."""
+    """Seconds of watching since a job last finished."""
     going: bool = False
-    """Whether something was seen to finish within the last half minute."""
+    """Whether a job was seen to finish within the last half minute."""
     seconds: tuple[float, ...] = ()
-    """What attempts took that settled their jobs."""
+    """Durations of the attempts that settled their jobs."""
     ages: tuple[float, ...] = ()
-    """For how many seconds attempts have been under way, at least; a sample."""
+    """Least number of seconds that attempts have been in flight; a sample."""
     workers: int | None = None
-    """Who is on the roll for this run; None where the queue keeps none."""
+    """Workers in the registry for this run; None if the queue has no registry."""
     slots: float | None = None
-    """How many attempts they may have under way at once; None where they do not say, and spans go by workers."""
+    """Attempts that the workers may have in flight at once; None if they do not report it, and spans count workers."""
     retried: float = 0.0
-    """The share of attempts that failed and after which the job was, or will be, tried again."""
+    """The share of attempts that failed and after which the job is tried again."""
     delayed: float = 0.0
-    """How many of the pending jobs may not begin yet; a guess where they were not all counted."""
+    """Pending jobs that may not start yet; extrapolated if they were not all counted."""
     waits: tuple[float, ...] = ()
-    """For how many seconds: a sample, the longest among it."""
+    """Seconds until delayed jobs may start: a sample that includes the longest."""
     hosts: tuple[HostLoad, ...] = ()
-    """Hosts that are closed, or whose rate is known and holds requests back."""
+    """Hosts that are closed, or whose known rate limits the run."""
     more: float | None = 0.0
-    """Jobs that each unfinished one leads to, in the end; None where the run grows and no end is in sight."""
+    """Follow-on jobs that each unfinished job leads to in the end; None if the run grows without an end in sight."""
     more_doubt: float = 0.0
-    """How far that may be wrong: the deviation of its logarithm."""
+    """Uncertainty of `more`: the standard deviation of its logarithm."""
     generations: int = 0
-    """How many times, one after the other, jobs lead to more."""
+    """Number of further generations of follow-on jobs."""
     paused: bool = False
-    """Whether nothing of it may begin."""
+    """Whether no job of the run may start."""
     untaken: tuple[str, ...] = ()
-    """Kinds that wait, and that no worker takes."""
+    """Kinds with pending jobs that no worker takes."""
     unmet: float = 0.0
-    """The share of what is left that is of kinds of which nothing, or little beside others, has finished."""
+    """The share of the remaining jobs whose kinds are absent or underrepresented among the finished ones."""
 
     @property
     def remaining(self) -> int:
-        """What is not finished yet."""
+        """Number of unfinished jobs."""
         return self.pending + self.claimed
 
 
 class Basis(msgspec.Struct, frozen=True, kw_only=True):
-    """What an estimate goes by."""
+    """The observations that an estimate is based on."""
 
     finished: int
-    """Jobs seen to finish, and in how many seconds."""
+    """Finished jobs that were observed."""
     seconds: float
+    """Length of the observed time."""
     timed: int
-    """Attempts whose length is known."""
+    """Attempts with a known duration."""
     workers: int | None
     slots: float
-    """How many attempts are under way at once, going by the throughput."""
+    """Attempts in flight at once, derived from the throughput."""
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the rest of a run takes, in seconds from now."""
+    """The time until a run is done, in seconds from now."""
 
     p50: float | None
-    """Half of such runs end within this; None where it cannot be said."""
+    """Half of such runs end within this time; None if it is not known."""
     p90: float | None
-    """Nine of ten do."""
+    """Nine of ten such runs end within this time."""
     binds: Binding | None = None
     host: str = ""
-    """Which host, where one binds."""
+    """The host, if a host is the bottleneck."""
     untaken: tuple[str, ...] = ()
-    """Which kinds no worker takes, where that is what binds."""
+    """The kinds that no worker takes, if that is the bottleneck."""
     basis: Basis | None = None
     unknown: str = ""
-    """Why it cannot be said."""
+    """Why the time is not known."""
 
 
 def estimate(evidence: Evidence) -> Estimate:
-    """How long the rest of a run takes, and what it waits for."""
+    """Return the time until a run is done, and its bottleneck."""
     if not evidence.remaining:
         return Estimate(p50=0.0, p90=0.0)
     if evidence.paused and evidence.pending:
         return Estimate(p50=None, p90=None, unknown="it is paused")
     finished = sum(span.finished for span in evidence.spans)
     if unattended(evidence):
-        return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="nobody is at work on it")
+        return Estimate(p50=None, p90=None, binds=Binding.NOBODY, unknown="no worker is at work on it")
     if evidence.untaken:
         kinds = f"{'kind' if len(evidence.untaken) == 1 else 'kinds'} {', '.join(evidence.untaken)}"
         why = f"no worker takes {kinds}"
@@ -172,10 +173,10 @@ def estimate(evidence: Evidence) -> Estimate:
     if not finished:
         return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
     if evidence.more is None:
-        return Estimate(p50=None, p90=None, unknown="its jobs add more jobs than are done")
-    model = _Model(msgspec.structs.replace(evidence, spans=_attended(evidence.spans)))
-    played = model.play(model.retried)
-    p50, p90 = _quantile(played, 0.5), _quantile(played, 0.9)
+        return Estimate(p50=None, p90=None, unknown="its jobs add more jobs than finish")
+    model = _Model(msgspec.structs.replace(evidence, spans=_with_workers(evidence.spans)))
+    ends = model.simulate(model.retried)
+    p50, p90 = _quantile(ends, 0.5), _quantile(ends, 0.9)
     binds, host = _binding(evidence, model, p50)
     basis = Basis(
         finished=finished,
@@ -188,9 +189,9 @@ def estimate(evidence: Evidence) -> Estimate:
 
 
 def unattended(evidence: Evidence) -> bool:
-    """Whether work is left and nobody seems to be at it: nobody is on the roll, and nothing was seen to finish."""
-    nobody = not evidence.claimed if evidence.workers is None else not evidence.workers
-    return bool(evidence.remaining) and nobody and not evidence.going and not evidence.paused
+    """Return whether jobs are left, no worker is in the registry, and no job was seen to finish lately."""
+    no_worker = not evidence.claimed if evidence.workers is None else not evidence.workers
+    return bool(evidence.remaining) and no_worker and not evidence.going and not evidence.paused
 
 
 def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, str]:
@@ -199,7 +200,7 @@ def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, st
         return Binding.HOST, slowest.host
     if evidence.waits and max(evidence.waits) >= 0.7 * p50:
         return Binding.DELAYS, ""
-    if model.retried and _quantile(model.play(0.0), 0.5) <= 0.7 * p50:
+    if model.retried and _quantile(model.simulate(0.0), 0.5) <= 0.7 * p50:
         return Binding.RETRIES, ""
     if model.even_seconds <= 0.5 * p50:
         return Binding.STRAGGLERS, ""
@@ -211,105 +212,105 @@ def _host_seconds(load: HostLoad) -> float:
 
 
 class _Model:
-    """The evidence as numbers to play with."""
+    """The parameters of the simulations, derived from the evidence."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
         self.retried = min(evidence.retried, 0.9)
-        hands = evidence.slots or float(max(evidence.claimed, 1))
+        slots = evidence.slots or float(max(evidence.claimed, 1))
         rate, seen = _rate(evidence, 0.0)
-        self._lengths = Durations(evidence.seconds or (hands / max(rate, 1e-6),), evidence.ages)
-        self._mean = self._lengths.mean
+        self._durations = Durations(evidence.seconds or (slots / max(rate, 1e-6),), evidence.ages)
+        self._mean = self._durations.mean
         rate, seen = _rate(evidence, sum(min(age / self._mean, 1.0) for age in evidence.ages))
-        # Jobs a second × seconds a job is how many are under way. Of few jobs it says little: those that take long have
-        # not finished yet.
+        # Jobs per second × seconds per job is the number of attempts in flight (Little's law). After a few jobs it is
+        # not reliable, because long jobs have not finished yet.
         little = rate * self._mean / (1 - self.retried)
-        trust = 2 * hands if evidence.slots else hands / 2
-        self.capacity = max((trust * hands + seen * little) / (trust + seen), 1e-6)
+        trust = 2 * slots if evidence.slots else slots / 2
+        self.capacity = max((trust * slots + seen * little) / (trust + seen), 1e-6)
         if evidence.slots:
-            self.capacity = min(self.capacity, hands)
-        self._hands = max(math.ceil(self.capacity - 1e-9), 1)
-        self._stretch = self._hands / self.capacity
+            self.capacity = min(self.capacity, slots)
+        self._slots = max(math.ceil(self.capacity - 1e-9), 1)
+        self._stretch = self._slots / self.capacity
         """Idle time between two jobs, as a factor."""
         self._drift = _drift(evidence, self.even_seconds)
         self._oldest = sorted(evidence.ages, reverse=True)[:_OLDEST] or [0.0]
         self._pause = 2 * median(evidence.waits) if evidence.waits else _BACKOFF
-        """Before a first retry: what is left of a pause is half of it on average."""
+        """Seconds before a first retry. Observed waits are on average half of it."""
 
     @property
     def even_seconds(self) -> float:
-        """How long it took if the work were shared out evenly to the end."""
+        """The time until the end if the work were distributed evenly over all slots."""
         jobs = self._evidence.remaining * (1 + (self._evidence.more or 0.0))
         return jobs * self._mean / (1 - self.retried) / self.capacity
 
-    def play(self, retried: float) -> list[float]:
-        """The ends of the run, played through so many times, in order."""
-        last = min(self._evidence.remaining, max(_ONE_BY_ONE, 2 * self._hands), _MOST_ONE_BY_ONE)
-        times = min(max(_STEPS // last, _FEWEST_PLAYED), _PLAYED)
-        chance = random.Random(1)  # noqa: S311  the same evidence, the same estimate
-        return sorted(self._once(chance, last, retried) for _ in range(times))
+    def simulate(self, retried: float) -> list[float]:
+        """Return the ends of all simulations, in order."""
+        last = min(self._evidence.remaining, max(_MIN_LAST, 2 * self._slots), _MAX_LAST)
+        times = min(max(_STEPS // last, _MIN_SIMULATIONS), _MAX_SIMULATIONS)
+        rng = random.Random(1)  # noqa: S311  the same evidence, the same estimate
+        return sorted(self._simulate_once(rng, last, retried) for _ in range(times))
 
-    def _once(self, chance: random.Random, last: int, retried: float) -> float:
-        evidence, lengths = self._evidence, self._lengths.play(chance)
-        played = self._one_by_one(chance, lengths, last, retried)
-        grown = chance.lognormvariate(0.0, evidence.more_doubt) if evidence.more else 0.0
-        stragglers = self._descent(chance, lengths, grown)
+    def _simulate_once(self, rng: random.Random, last: int, retried: float) -> float:
+        evidence, durations = self._evidence, self._durations.draw(rng)
+        work = self._simulate_last(rng, durations, last, retried)
+        grown = rng.lognormvariate(0.0, evidence.more_doubt) if evidence.more else 0.0
+        stragglers = self._longest_chain(rng, durations, grown)
         if before := evidence.remaining - last + round(evidence.remaining * (evidence.more or 0.0) * grown):
-            front = before * lengths.mean(before) / (1 - retried) / self.capacity
-            played += front
+            front = before * durations.mean(before) / (1 - retried) / self.capacity
+            work += front
             stragglers = max(
                 stragglers,
-                front * chance.random() + lengths.longest(before),
-                *(lengths.rest(age) for age in self._oldest),
+                front * rng.random() + durations.longest(before),
+                *(durations.remaining(age) for age in self._oldest),
             )
-        other = math.exp(chance.gauss(0.0, _UNMET)) if evidence.unmet else 1.0
+        other = math.exp(rng.gauss(0.0, _KIND_DEVIATION)) if evidence.unmet else 1.0
         longer = 1 + evidence.unmet * (other - 1)
-        end = max(played * longer * math.exp(chance.gauss(0.0, self._drift)), stragglers)
+        end = max(work * longer * math.exp(rng.gauss(0.0, self._drift)), stragglers)
         for load in evidence.hosts:
-            end = max(end, _host_seconds(load) * math.exp(chance.gauss(0.0, _HOST_DRIFT)) + lengths.any())
+            end = max(end, _host_seconds(load) * math.exp(rng.gauss(0.0, _HOST_DRIFT)) + durations.sample())
         if evidence.waits:
-            end = max(end, max(evidence.waits) + lengths.any())
+            end = max(end, max(evidence.waits) + durations.sample())
         return end
 
-    def _descent(self, chance: random.Random, lengths: DrawnDuration, grown: float) -> float:
-        """How long the longest line of jobs takes that lead to each other: however many hands there are."""
+    def _longest_chain(self, rng: random.Random, durations: DrawnDuration, grown: float) -> float:
+        """Return the duration of the longest chain of follow-on jobs, which more slots do not shorten."""
         if not self._evidence.generations or not grown:
             return 0.0
-        # Which line dies out last is chance: a Gumbel distribution, as of all that is the last of many.
-        last = -math.log(-math.log(chance.random() or 1e-300))
+        # The length of the longest of many chains has a Gumbel distribution, as maxima do.
+        last = -math.log(-math.log(rng.random() or 1e-300))
         number = self._evidence.generations * grown * (1 + last / math.log(self._evidence.remaining + 2))
-        return sum(lengths.any() for _ in range(min(round(number), _GENERATIONS)))
+        return sum(durations.sample() for _ in range(min(round(number), _GENERATIONS)))
 
-    def _one_by_one(self, chance: random.Random, lengths: DrawnDuration, last: int, retried: float) -> float:
-        """How long the last jobs take: each goes to the hand that is free first."""
-        evidence, free = self._evidence, [0.0] * self._hands
+    def _simulate_last(self, rng: random.Random, durations: DrawnDuration, last: int, retried: float) -> float:
+        """Return how long the last jobs take; each goes to the slot that is free first."""
+        evidence, free = self._evidence, [0.0] * self._slots
         later: list[tuple[float, int]] = []
-        """Jobs that may begin at an instant, and how often they were tried."""
+        """Delayed jobs: the time at which they may start, and how often they were tried."""
         fresh = last
         if evidence.remaining == last:
-            # All that is left is played: what is under way has its age, what is delayed its time.
-            under_way = min(self._hands, evidence.claimed)
-            ages = sorted(evidence.ages, reverse=True)[:under_way]
-            free[:under_way] = [
-                *(lengths.rest(age) for age in ages),
+            # All remaining jobs are simulated: attempts in flight with their ages, delayed jobs with their times.
+            in_flight = min(self._slots, evidence.claimed)
+            ages = sorted(evidence.ages, reverse=True)[:in_flight]
+            free[:in_flight] = [
+                *(durations.remaining(age) for age in ages),
                 *(
-                    lengths.rest_of_any(0.0 if evidence.pending else evidence.idle)
-                    for _ in range(under_way - len(ages))
+                    durations.remaining_if_met(0.0 if evidence.pending else evidence.idle)
+                    for _ in range(in_flight - len(ages))
                 ),
             ]
-            delayed = min(round(evidence.delayed), last - under_way)
-            later = [(chance.choice(evidence.waits), 1) for _ in range(delayed)] if evidence.waits else []
-            fresh = last - under_way - len(later)
+            delayed = min(round(evidence.delayed), last - in_flight)
+            later = [(rng.choice(evidence.waits), 1) for _ in range(delayed)] if evidence.waits else []
+            fresh = last - in_flight - len(later)
         else:
-            # Of very many hands no more are played than there are jobs.
-            free = [lengths.rest_of_any(0.0) for _ in range(min(self._hands, last))]
+            # Simulate no more slots than there are jobs.
+            free = [durations.remaining_if_met(0.0) for _ in range(min(self._slots, last))]
             fresh = last - len(free)
         free = [each * self._stretch for each in free]
         heapq.heapify(later)
         end = 0.0
         for ended in free:
             end = max(end, ended)
-            if ended and chance.random() < retried:
+            if ended and rng.random() < retried:
                 heapq.heappush(later, (ended + self._pause, 1))
         heapq.heapify(free)
         while fresh or later:
@@ -319,31 +320,31 @@ class _Model:
                 begin = max(begin, ready)
             else:
                 fresh -= 1
-            done = begin + lengths.any() * self._stretch
+            done = begin + durations.sample() * self._stretch
             heapq.heappush(free, done)
             end = max(end, done)
-            if tried < _RETRIES and chance.random() < retried:
+            if tried < _RETRIES and rng.random() < retried:
                 heapq.heappush(later, (done + self._pause * 2**tried, tried + 1))
         return end
 
 
-def _attended(spans: Sequence[ThroughputSpan]) -> tuple[ThroughputSpan, ...]:
-    """Without the times when nobody was there, which say nothing of how fast anybody is."""
+def _with_workers(spans: Sequence[ThroughputSpan]) -> tuple[ThroughputSpan, ...]:
+    """Return the spans without those that had no worker, which say nothing about the speed of workers."""
     return tuple(span for span in spans if span.finished or span.slots != 0)
 
 
 def _rate(evidence: Evidence, begun: float) -> tuple[float, float]:
-    """Jobs a second, what finished lately counting more than what finished long ago; and how many that is based on.
+    """Return the jobs per second, weighted towards recent ones, and the weighted number of jobs it is based on.
 
-    `begun` is how many jobs those under way make, as far as they have come.
+    `begun` is the amount of work done in the attempts in flight, in jobs.
     """
     half_life = max(_HALF_LIFE, sum(span.finished for span in evidence.spans) / 3)
     jobs, seconds, weights, age = begun, 0.0, 0.0, 0.0
     for span in reversed(evidence.spans):
         weight = 0.5 ** (age / half_life)
-        # As many as the hands of today would have finished.
-        hands = evidence.slots or evidence.workers
-        scale = hands / span.slots if hands and span.slots else 1.0
+        # Scale to the number of slots that there are now.
+        slots = evidence.slots or evidence.workers
+        scale = slots / span.slots if slots and span.slots else 1.0
         jobs += weight * span.finished * scale
         seconds += weight * span.seconds
         weights += weight * span.finished
@@ -352,15 +353,15 @@ def _rate(evidence: Evidence, begun: float) -> tuple[float, float]:
 
 
 def _drift(evidence: Evidence, ahead: float) -> float:
-    """How far the pace may come to differ from that seen, as the deviation of its logarithm."""
+    """Return how far the rate may drift from the observed one (standard deviation of its logarithm)."""
     back = sum(span.seconds for span in evidence.spans)
     far = _FAR_DRIFT * min(ahead / max(back, 1e-6), 2.0) ** 0.5
     return min(math.sqrt(_DRIFT**2 + far**2 + _unsteadiness(evidence.spans) ** 2), _MOST_DRIFT)
 
 
 def _unsteadiness(spans: Sequence[ThroughputSpan]) -> float:
-    """By how much the pace has changed from one part of the time to another, beyond chance, relative to its mean."""
-    parts = _parts(spans, 6)
+    """Return how much the rate has changed between parts of the observed time, beyond chance, relative to its mean."""
+    parts = _joined_parts(spans, 6)
     if len(parts) < 4:
         return 0.0
     normed = all(part.slots for part in parts)
@@ -369,12 +370,12 @@ def _unsteadiness(spans: Sequence[ThroughputSpan]) -> float:
     if mean <= 0:
         return 0.0
     by_chance = 2 / max(fmean(part.finished for part in parts), 1.0)
-    # What will be is the mean over the time to come, which is steadier than its parts.
+    # The future rate is a mean over the time ahead, which varies less than its parts.
     return math.sqrt(max(pvariance(rates) / mean**2 - by_chance, 0.0)) / 2
 
 
-def _parts(spans: Sequence[ThroughputSpan], number: int) -> list[ThroughputSpan]:
-    """The spans, put together into so many of about the same length."""
+def _joined_parts(spans: Sequence[ThroughputSpan], number: int) -> list[ThroughputSpan]:
+    """Return the spans joined into `number` spans of about the same length."""
     length = sum(span.seconds for span in spans) / number
     parts, seconds, finished, slots = [], 0.0, 0, 0.0
     for span in spans:

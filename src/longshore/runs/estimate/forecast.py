@@ -1,4 +1,4 @@
-"""Watching a run with an eye on what is to come: hosts that are closed, jobs that jobs lead to, kinds not met yet."""
+"""Watch a run and forecast its end with closed hosts, follow-on jobs and kinds of which no job has finished yet."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from longshore.runs.estimate.growth import GrowthWatch
 from longshore.runs.watch.blockers import Blockers, blockers_of
 from longshore.runs.watch.watcher import RunSnapshot, RunWatcher
 
-_FREE = 1000.0
-"""The rate that stands for one that holds nobody back."""
-_CLOSURES_EVERY = _HELD_EVERY = 5.0
-"""Seconds for which it counts as known what is closed, and what is paused."""
+_UNLIMITED = 1000.0
+"""The rate of a host that does not limit the run."""
+_CLOSURES_EVERY = _BLOCKERS_EVERY = 5.0
+"""Seconds between two readings of closed hosts, and of pauses and limits."""
 
 
 class Forecast(RunWatcher):
-    """A watch whose estimates know of these, too."""
+    """A watcher whose evidence includes closed hosts, follow-on jobs, pauses and unfamiliar kinds."""
 
     def __init__(self, queue: Queue, run: str, clock: Clock) -> None:
         super().__init__(queue, run, clock)
         self._growth = GrowthWatch()
         self._closed: dict[str, float] = {}
-        """Until when hosts are closed, in monotonic seconds."""
-        self._closures_at = self._held_at = float("-inf")
-        self.held = Blockers()
-        """What holds it up, as of the last look or some seconds before."""
+        """Closed hosts, with the monotonic time until which they are closed."""
+        self._closures_at = self._blockers_at = float("-inf")
+        self.blockers = Blockers()
+        """Pauses and limits, as of the last look or some seconds before."""
 
     async def look(self) -> RunSnapshot:
-        """How it stands now. `NotFoundError` where the queue has no such run, or has it no more."""
-        return await self._foreseen(await super().look())
+        """Return a snapshot. Raise `NotFoundError` if the queue does not have the run, or no longer has it."""
+        return await self._with_forecast(await super().look())
 
     async def glance(self) -> RunSnapshot:
-        """The same from the counters and two pages of jobs: at once, and less sure of the time left."""
+        """Return a snapshot from the counters and two pages of jobs: fast, with a less certain estimate."""
         now = await self._medium_time()
         await self._survey.read(now)
         self._loads = await self._host_loads(now)
-        return await self._foreseen(await super().glance())
+        return await self._with_forecast(await super().glance())
 
-    async def _foreseen(self, look: RunSnapshot) -> RunSnapshot:
-        self._growth.note(look.lanes)
-        if look.at - self._held_at >= _HELD_EVERY:
-            self._held_at, self.held = look.at, await blockers_of(self._queue, self._run)
-        grows, known = self._growth.growth(look.lanes, self.held.limits.max_jobs), look.evidence
+    async def _with_forecast(self, look: RunSnapshot) -> RunSnapshot:
+        self._growth.add(look.lanes)
+        if look.at - self._blockers_at >= _BLOCKERS_EVERY:
+            self._blockers_at, self.blockers = look.at, await blockers_of(self._queue, self._run)
+        grows, known = self._growth.growth(look.lanes, self.blockers.limits.max_jobs), look.evidence
         evidence = msgspec.structs.replace(
             known,
-            paused=bool(self.held.paused),
+            paused=bool(self.blockers.paused),
             hosts=(*known.hosts, *await self._closed_hosts(look)),
             more=grows.more,
             more_doubt=grows.doubt,
             generations=grows.generations,
-            unmet=_unmet(look),
+            unmet=_unmet_share(look),
         )
         return msgspec.structs.replace(look, evidence=evidence)
 
     async def _closed_hosts(self, look: RunSnapshot) -> list[HostLoad]:
-        """What waits for hosts that are closed, and of which no more is known than that."""
+        """Return the closed hosts with pending jobs whose rate is not known."""
         waiting, known = self._survey.found, {load.host for load in look.evidence.hosts}
         if not look.count.pending or not waiting.read:
             return []
@@ -70,7 +70,7 @@ class Forecast(RunWatcher):
             self._closures_at, self._closed = look.at, await self._closures(look.at)
         each = look.count.pending / waiting.read
         return [
-            HostLoad(host, jobs * each, _FREE, self._closed[host] - look.at)
+            HostLoad(host, jobs * each, _UNLIMITED, self._closed[host] - look.at)
             for host, jobs in waiting.hosts
             if host not in known and self._closed.get(host, 0.0) > look.at
         ]
@@ -89,8 +89,8 @@ class Forecast(RunWatcher):
         return closed
 
 
-def _unmet(look: RunSnapshot) -> float:
-    """How much of what is left is of kinds that are rarer, or not there at all, among what has finished."""
+def _unmet_share(look: RunSnapshot) -> float:
+    """Return the share of the remaining jobs whose kinds are underrepresented among the finished ones."""
     left, met = Counter[str](), Counter[str]()
     for lane in look.lanes:
         left[lane.kind] += lane.remaining

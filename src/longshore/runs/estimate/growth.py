@@ -1,8 +1,8 @@
-"""How a run grows while it is worked on: how many jobs its jobs lead to.
+"""The growth of a run: how many follow-on jobs its jobs create.
 
-Which job added which is not looked up. Counts at two moments tell how many of each kind have finished in between and
-how many have come; over many moments that tells which kinds lead to which: those that finish when nothing comes lead to
-nothing.
+The parents of jobs are not read. The counts at two moments tell how many jobs of each kind have finished in between and
+how many were added; over many moments that tells which kinds create which, because a kind that finishes while none is
+added creates none.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from longshore.queue import Count
 
 _KEPT = 64
 _KINDS = 6
-"""The kinds, the most numerous, that are told apart."""
+"""The number of kinds, the largest ones, that are considered."""
 _ROUNDS = 20
-_ITSELF = 0.1
-"""How likely a kind leads to itself, beside others that may lead to it."""
+_SELF_FACTOR = 0.1
+"""Initial factor for a kind that creates itself, relative to other kinds that may create it."""
 _GENERATIONS = 40
 _ONE = 0.5
-"""So many jobs expected in a generation are one."""
+"""A generation with at least this many expected jobs is counted."""
 _END = 0.01
-"""The last generation has this share of all jobs at most, or there is no end in sight."""
+"""If the last generation has more than this share of all jobs, no end is in sight."""
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """What will come on top of the jobs there are."""
+    """The follow-on jobs that a run will get."""
 
     more: float | None
-    """Jobs that each unfinished one leads to, in the end; None where no end is in sight."""
+    """Follow-on jobs that each unfinished job leads to in the end; None if no end is in sight."""
     doubt: float
-    """How far that may be wrong: the deviation of its logarithm."""
+    """Uncertainty of `more`: the standard deviation of its logarithm."""
     generations: int = 0
-    """How many times, one after the other, jobs will lead to more: the last have to wait for all before them."""
+    """Number of further generations; each generation waits for the one before it."""
 
 
 class _Row(msgspec.Struct, frozen=True):
@@ -45,14 +45,14 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class GrowthWatch:
-    """Sees the counts of a run again and again."""
+    """Learns the growth of a run from its counts."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
         self._seen: tuple[Counter[str], Counter[str]] | None = None
 
-    def note(self, lanes: Sequence[Count]) -> None:
-        """The run stands so now."""
+    def add(self, lanes: Sequence[Count]) -> None:
+        """Add the current counts of the run."""
         finished, total = Counter[str](), Counter[str]()
         for lane in lanes:
             finished[lane.kind] += lane.total - lane.remaining
@@ -69,17 +69,17 @@ class GrowthWatch:
             self._rows = joined + recent
 
     def growth(self, lanes: Sequence[Count], max_jobs: int | None = None) -> Growth:
-        """What will come, going by what came, to a run that may have so many jobs in all."""
-        weighed = self._weighed()
-        added = sum(weight * row.added.total() for weight, row in weighed)
+        """Return the expected growth of a run that may have at most `max_jobs` jobs in all."""
+        weighted = self._weighted()
+        added = sum(weight * row.added.total() for weight, row in weighted)
         if not added:
             return Growth(more=0.0, doubt=0.0)
         left = Counter[str]()
         for lane in lanes:
             left[lane.kind] += lane.remaining
-        kinds = [kind for kind, _ in sum((row.finished for _, row in weighed), left.copy()).most_common(_KINDS)]
-        leads = {to: _leads(weighed, kinds, to) for to in kinds}
-        room = float("inf") if max_jobs is None else float(max(max_jobs - sum(lane.total for lane in lanes), 0))
+        kinds = [kind for kind, _ in sum((row.finished for _, row in weighted), left.copy()).most_common(_KINDS)]
+        leads = {to: _leads(weighted, kinds, to) for to in kinds}
+        quota = float("inf") if max_jobs is None else float(max(max_jobs - sum(lane.total for lane in lanes), 0))
         coming, now, generations = 0.0, float(left.total()), 0
         generation: dict[str, float] = dict(left)
         for _ in range(_GENERATIONS):
@@ -87,35 +87,35 @@ class GrowthWatch:
             now = sum(generation.values())
             coming += now
             generations += now >= _ONE
-            if coming >= room:
-                # It would be more, and there is room for no more: that much is sure.
-                return Growth(more=room / max(left.total(), 1), doubt=0.0, generations=generations if room else 0)
+            if coming >= quota:
+                # The limit of the run is reached for certain.
+                return Growth(more=quota / max(left.total(), 1), doubt=0.0, generations=generations if quota else 0)
         if now > _END * (coming + left.total()):
             return Growth(more=None, doubt=0.0)
         more = coming / max(left.total(), 1)
-        # Chance in what was seen, which counts the more the more generations follow, and in what will be.
+        # Random variation of the observed growth, which multiplies over the generations, and of the future growth.
         doubt = (1 + more) * math.sqrt(2 / (added + 1)) + math.sqrt((1 + more) / max(left.total(), 1))
         return Growth(more=more, doubt=min(doubt, 1.0), generations=generations)
 
-    def _weighed(self) -> list[tuple[float, _Row]]:
-        """What was seen lately counts more."""
+    def _weighted(self) -> list[tuple[float, _Row]]:
+        """Return the rows with weights that favour recent ones."""
         half_life = max(sum(row.finished.total() for row in self._rows) / 3, 30)
-        weighed, age = [], 0.0
+        weighted, age = [], 0.0
         for row in reversed(self._rows):
-            weighed.append((0.5 ** (age / half_life), row))
+            weighted.append((0.5 ** (age / half_life), row))
             age += row.finished.total()
-        return weighed
+        return weighted
 
 
-def _leads(weighed: Sequence[tuple[float, _Row]], kinds: Sequence[str], to: str) -> Mapping[str, float]:
-    """How many jobs of that kind one of each kind leads to, most likely (by expectation and maximisation)."""
-    rows = [(weight, row.finished, row.added[to]) for weight, row in weighed if row.finished]
+def _leads(weighted: Sequence[tuple[float, _Row]], kinds: Sequence[str], to: str) -> Mapping[str, float]:
+    """Return how many jobs of kind `to` a job of each kind creates, by expectation maximisation."""
+    rows = [(weight, row.finished, row.added[to]) for weight, row in weighted if row.finished]
     number = {kind: sum(weight * finished[kind] for weight, finished, _ in rows) for kind in kinds}
     came = sum(weight * added for weight, _, added in rows)
     leads = {kind: came / max(sum(number.values()), 1e-9) if number[kind] else 0.0 for kind in kinds}
     if leads.get(to) and sum(map(bool, leads.values())) > 1:
-        # Where both finish all the time, lists that lead to pages are likelier than pages that lead to pages.
-        leads[to] *= _ITSELF
+        # If both finish all the time, lists that create pages are more probable than pages that create pages.
+        leads[to] *= _SELF_FACTOR
     for _ in range(_ROUNDS if came else 0):
         due = dict.fromkeys(kinds, 0.0)
         for weight, finished, added in rows:

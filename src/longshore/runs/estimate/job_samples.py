@@ -1,7 +1,7 @@
-"""What is read of a run's jobs for an estimate: samples, a few pages at a time, in bounded memory.
+"""Samples of a run's jobs for an estimate, read a few pages at a time, in bounded memory.
 
-Counters say how many jobs there are. How long they take, how often they are tried again, which hosts they are for and
-until when they wait stands in the jobs alone, and there may be millions.
+The queue's counters give the number of jobs. Durations, retries, hosts and delays are only in the jobs themselves, of
+which there may be millions.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from longshore.queue import Queue, Selection
 from longshore.runs.watch.failures import failure_of
 
 PAGE = 200
-"""Small: results may be large, and a page is held in memory whole."""
+"""Jobs per page. Small, because results may be large and a page is held in memory."""
 _FINISHED_PAGES = 5
 _FAILED_PAGES = 2
 _CLAIMED = 400
 _HOSTS = 5000
-"""Hosts counted by name; the jobs of further ones are counted without."""
+"""Hosts that are counted by name; jobs of further hosts count only in the total."""
 _WAITS = 200
 _DONE = frozenset({State.COMPLETED, State.FAILED})
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):
-    """What finished jobs tell."""
+    """Times and failures of finished jobs."""
 
     seconds: tuple[float, ...] = ()
-    """What the attempts took that settled them."""
+    """Durations of the attempts that settled them."""
     jobs: int = 0
     failures: int = 0
-    """Attempts of theirs that failed and were not the last."""
+    """Their attempts that failed, except the last one of each job."""
     settled: tuple[float, ...] = ()
     """When they were settled, by the medium's clock."""
     began: float | None = None
-    """When the first of them was begun."""
+    """When the first of them was started."""
     all_of_them: bool = False
-    """Whether these are all that are finished."""
+    """Whether all finished jobs of the run are included."""
 
 
 async def timings(queue: Queue, run: str, *, pages: int = _FINISHED_PAGES) -> Timings:
-    """What the first finished jobs of a run tell, as many as are on so many pages."""
+    """Return the timings of the first finished jobs of a run, from up to `pages` pages."""
     jobs, after = [], ""
     for _ in range(pages):
         page = await queue.jobs(Selection(run=run, states=_DONE), after=after, limit=PAGE)
-        # Payloads and results, which may be large, are let go of page by page.
+        # Keep only the numbers: payloads and results may be large.
         jobs += [(job.seconds, job.attempts, job.settled_at) for job in page]
         if len(page) < PAGE:
             break
@@ -62,7 +62,7 @@ async def timings(queue: Queue, run: str, *, pages: int = _FINISHED_PAGES) -> Ti
 
 
 async def with_recent(queue: Queue, run: str, known: Timings, oldest: str) -> Timings:
-    """The same, with what some tell that finished lately: those behind the oldest that is under way."""
+    """Return the timings with those of recently finished jobs added: jobs after the oldest one in flight."""
     page = await queue.jobs(Selection(run=run, states=_DONE), after=oldest, limit=PAGE)
     return msgspec.structs.replace(
         known,
@@ -73,7 +73,7 @@ async def with_recent(queue: Queue, run: str, known: Timings, oldest: str) -> Ti
 
 
 class UnderWay(msgspec.Struct, frozen=True):
-    """A job that is claimed."""
+    """A claimed job."""
 
     job_id: str
     epoch: int
@@ -81,13 +81,13 @@ class UnderWay(msgspec.Struct, frozen=True):
 
 
 async def under_way(queue: Queue, run: str) -> list[UnderWay]:
-    """What is claimed of a run: all of it, or the first few hundred."""
+    """Return the claimed jobs of a run: all of them, or the first few hundred."""
     page = await queue.jobs(Selection(run=run, states=frozenset({State.CLAIMED})), limit=_CLAIMED)
     return [UnderWay(job.id, job.epoch, job.host) for job in page]
 
 
 async def failing(queue: Queue, run: str) -> Counter[str]:
-    """What failed jobs of a run failed of, by type and exception: the first few hundred of them."""
+    """Return the errors of the first few hundred failed jobs of a run, counted by type and exception."""
     found: Counter[str] = Counter()
     after = ""
     for _ in range(_FAILED_PAGES):
@@ -100,22 +100,22 @@ async def failing(queue: Queue, run: str) -> Counter[str]:
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pending jobs that were read are made of."""
+    """A summary of the pending jobs that were read."""
 
     read: int = 0
     failures: int = 0
-    """Attempts of theirs that failed."""
+    """Their failed attempts."""
     hosts: tuple[tuple[str, int], ...] = ()
-    """The hosts with the most jobs, and how many."""
+    """The hosts with the most jobs, and the number of jobs."""
     delayed: int = 0
     until: tuple[float, ...] = ()
-    """Until when some of these wait, by the medium's clock; the latest among them."""
+    """Times until which delayed jobs wait, by the medium's clock: a sample that includes the latest."""
 
 
 class WaitingSurvey:
-    """Reads the pending jobs of a run through, a page with each call, and begins again when it is through.
+    """Reads the pending jobs of a run, a page with each call, and starts again after the last page.
 
-    What it says is of the whole last reading, or, before there is one, of as much as was read.
+    `found` describes the last complete reading, or before there is one, the pages read so far.
     """
 
     def __init__(self, queue: Queue, run: str) -> None:
@@ -132,16 +132,16 @@ class WaitingSurvey:
 
     @property
     def found(self) -> Waiting:
-        """What is known."""
+        """The summary of the pending jobs."""
         return self._whole or self._so_far()
 
     @property
     def through(self) -> bool:
-        """Whether all that was pending has been read."""
+        """Whether all pending jobs have been read once."""
         return self._whole is not None
 
     async def read(self, now: float) -> bool:
-        """Read a page on, and say whether it was the last; `now` is by the medium's clock."""
+        """Read the next page. Return whether it was the last; `now` is by the medium's clock."""
         page = await self._queue.jobs(self._pending, after=self._after, limit=PAGE)
         for job in page:
             self._read += 1

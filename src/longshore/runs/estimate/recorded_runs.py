@@ -1,8 +1,8 @@
-"""Recordings of runs, and how good estimates would have been on them.
+"""Recordings of runs, and the accuracy of estimates on them.
 
 A recording is a JSONL file: a line for each look at the run, `{"at": …, "done": …, "evidence": {…}}`, with the seconds
-since the first look, the share of jobs that were finished, and what an estimate goes by; and a last line `{"end": …}`
-with the seconds until the run had ended. It holds no payloads, no results and no keys; hosts are in it by name.
+since the first look, the share of finished jobs, and the evidence of an estimate; and a last line `{"end": …}` with the
+seconds until the run ended. It holds no payloads, results or keys, but it does hold the names of hosts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from longshore.runs.estimate.estimate import Estimate, Evidence, estimate
 from longshore.runs.watch.watcher import RunSnapshot
 
 _STEP = 0.01
-"""By which share a run must have gone on for another look to be written."""
+"""The share of jobs that must finish before another look is written."""
 
 
 class RecordedLook(msgspec.Struct, frozen=True):
-    """One look."""
+    """One look at a run."""
 
     at: float
     done: float
@@ -31,19 +31,19 @@ class RecordedLook(msgspec.Struct, frozen=True):
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """A run from the first look to its end."""
+    """The recording of a run from the first look to its end."""
 
     looks: tuple[RecordedLook, ...]
     end: float
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What was, or would have been, estimated at one look, and what came of it."""
+    """The estimate at one look, and the time that the run really took."""
 
     done: float
     estimate: Estimate
     actual: float
-    """Seconds that the rest took."""
+    """Seconds from the look to the end of the run."""
 
     @property
     def within_p50(self) -> bool:
@@ -67,7 +67,7 @@ class Recorder:
         self._done = -1.0
 
     def note(self, look: RunSnapshot) -> None:
-        """The run stands so; where nothing remains it has ended, and so has the recording."""
+        """Write a look. If no job remains, the run has ended, and the recording is complete."""
         self._began = look.at if self._began is None else self._began
         at, count = look.at - self._began, look.count
         done = (count.total - count.remaining) / count.total
@@ -80,7 +80,7 @@ class Recorder:
 
 
 def read_recording(path: Path) -> Recording:
-    """The recording in a file. `InputFileError` where it holds none, or one that has no end."""
+    """Return the recording in a file. Raise `InputFileError` if the file holds none, or one without an end."""
     lines = path.read_bytes().splitlines()
     try:
         *looks, end = lines
@@ -89,11 +89,11 @@ def read_recording(path: Path) -> Recording:
             msgspec.json.decode(end, type=_End).end,
         )
     except (ValueError, msgspec.DecodeError) as error:
-        raise InputFileError(f"{path} is no recording of a run that was watched to its end: {error}.") from error
+        raise InputFileError(f"{path} is not a recording of a run that was watched to its end: {error}.") from error
 
 
 def replay(recording: Recording, shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75)) -> list[Replayed]:
-    """What an estimate would have said when these shares of the run were done. Looks that came too late count once."""
+    """Return the estimates at the looks when these shares of the run were done. A look is used only once."""
     chosen = {
         next((seen for seen in recording.looks if seen.done >= share and seen.evidence.remaining), None): None
         for share in shares
@@ -104,7 +104,7 @@ def replay(recording: Recording, shares: Sequence[float] = (0.1, 0.25, 0.5, 0.75
 
 
 def coverage(replayed: Iterable[Replayed]) -> tuple[float, float]:
-    """The shares of runs that ended within the P50 and within the P90 said of them, of those that were estimated."""
+    """Return the shares of estimated runs that ended within their P50 and within their P90."""
     known = [each for each in replayed if each.estimate.p50 is not None]
     if not known:
         return 0.0, 0.0

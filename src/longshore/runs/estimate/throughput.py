@@ -1,4 +1,4 @@
-"""How fast a run has gone: stretches of time, and how many jobs finished in each. Bounded, however long one watches."""
+"""The throughput of a run: spans of time with the number of jobs finished in each. Memory is bounded."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import msgspec
 from longshore.runs.watch.current_rate import WINDOW, CurrentRate
 
 KEPT = 64
-"""Spans, after which the older ones are joined in pairs: the past is kept whole, in less and less detail."""
+"""Largest number of spans. Beyond it, the older half is joined in pairs, so that the past has less detail."""
 _FROM_SETTLED = 20
 
 
 class ThroughputSpan(msgspec.Struct, frozen=True):
-    """A stretch of time."""
+    """A span of time."""
 
     seconds: float
     finished: int
     """Jobs that finished in it."""
     slots: float | None = None
-    """How many attempts could be under way at once, or how many workers there were, where that was known."""
+    """Attempts that could be in flight at once, or the number of workers; None if it was not known."""
 
 
 class Throughput:
-    """Spans in their order, each from one sighting to the next. Times are monotonic seconds."""
+    """Spans in order, each from one sample to the next. Times are monotonic seconds."""
 
     def __init__(self, before: Iterable[ThroughputSpan] = ()) -> None:
-        """`before` is what is known of the time before the first sighting."""
+        """`before` are spans from before the first sample."""
         self._spans: list[ThroughputSpan] = []
-        # Counts what is in the spans, by the time that the spans take.
-        self._pace = CurrentRate()
+        # Measures the rate over the spans; its times are the sums of their lengths.
+        self._rate = CurrentRate()
         self._seconds, self._finished = 0.0, 0
-        self._pace.note(self._seconds, self._finished)
+        self._rate.note(self._seconds, self._finished)
         for span in before:
             self._add(span)
         self._seen: tuple[float, int] | None = None
@@ -41,35 +41,35 @@ class Throughput:
 
     @property
     def spans(self) -> tuple[ThroughputSpan, ...]:
-        """All of them, oldest first."""
+        """All spans, oldest first."""
         return tuple(self._spans)
 
     @property
     def idle(self) -> float:
-        """Seconds since something was last seen to finish; since the first sighting where nothing was."""
+        """Seconds since a job was last seen to finish, or since the first sample if none was."""
         if self._seen is None or self._idle_since is None:
             return 0.0
         return self._seen[0] - self._idle_since
 
     @property
     def going(self) -> bool:
-        """Whether something was seen to finish within the last half minute."""
+        """Whether a job was seen to finish within the last half minute."""
         return self._seen is not None and self._seen[0] - self._finished_at <= WINDOW
 
     @property
     def per_second(self) -> float:
-        """Jobs a second over the last half minute; 0 before anything is known."""
-        return self._pace.per_second
+        """Jobs per second over the last half minute; 0 before anything is known."""
+        return self._rate.per_second
 
     def note(self, now: float, finished: int, slots: float | None = None) -> None:
-        """So many jobs of the run are finished at this time, and so many attempts may be under way."""
+        """Record that `finished` jobs are finished at the time `now`, and that `slots` attempts may be in flight."""
         if self._seen is None:
             self._seen, self._idle_since = (now, finished), now
             return
         then, before = self._seen
         if now <= then:
             return
-        # Jobs that are retried are unfinished again: that is no work undone.
+        # A retry makes finished jobs unfinished again, which must not count as negative work.
         new = max(finished - before, 0)
         self._add(ThroughputSpan(now - then, new, slots))
         if new:
@@ -79,14 +79,14 @@ class Throughput:
     def _add(self, span: ThroughputSpan) -> None:
         self._spans.append(span)
         self._seconds, self._finished = self._seconds + span.seconds, self._finished + span.finished
-        self._pace.note(self._seconds, self._finished)
+        self._rate.note(self._seconds, self._finished)
         if len(self._spans) > KEPT:
             old, recent = self._spans[: KEPT // 2], self._spans[KEPT // 2 :]
             self._spans = [_joined(pair) for pair in zip(old[::2], old[1::2], strict=True)] + recent
 
 
 def spans_of(settled: Sequence[float], began: float, now: float) -> list[ThroughputSpan]:
-    """What the instants at which jobs were settled, all of them, tell about the time from `began` until `now`."""
+    """Return spans from `began` until `now`, from the times at which all finished jobs were settled."""
     length = (now - began) / _FROM_SETTLED
     if length <= 0:
         return []

@@ -1,14 +1,15 @@
-"""Export: what a run found, as one file that other programs read. Streamed, and whole or not there.
+"""Export: the results or records of a run as one file for other programs. It is streamed and written atomically.
 
-rows       what is exported: a result for each completed job, or the records that handlers emitted
-spool      rows that wait on disk, in the order they came or sorted
-columns    fields of JSON as columns of a table
-csv_text, parquet, sqlite_file      the tables, written
-whole      a file that appears whole or not at all, packed as its name says
-exporting  all of it together
+rows         the exported rows: a result for each completed job, or the records that handlers emitted
+spool        rows stored temporarily on disk, in the order of arrival or sorted
+columns      JSON fields as columns of a table
+csv_file, parquet, sqlite_file      writers of tables
+output_file  a file that is written atomically, compressed if its name says so
+results      the results of a run that was worked on here
+export       all of it together
 """
 
-from longshore.runs.export.export import Exported, ExportFormat, ExportRequest, export, format_of
+from longshore.runs.export.export import Exported, ExportFormat, ExportOrder, export, format_of
 from longshore.runs.export.rows import RecordRows, ResultRows, Rows
 
-__all__ = ["ExportFormat", "ExportRequest", "Exported", "RecordRows", "ResultRows", "Rows", "export", "format_of"]
+__all__ = ["ExportFormat", "ExportOrder", "Exported", "RecordRows", "ResultRows", "Rows", "export", "format_of"]

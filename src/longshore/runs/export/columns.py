@@ -1,7 +1,7 @@
-"""Columns: the fields of many JSON objects as the columns of a table, with a name and a type for each.
+"""The fields of many JSON objects as columns of a table, with a name and a type for each column.
 
-Rows are noted one by one; only when all are known is it clear which columns there are, what they are called and what
-they hold. So `note` packs a row small, and `values` unpacks it into the columns as they have become.
+Rows are added one by one; the columns, their names and their types are known only after the last row. So `add` returns
+the row in a packed form, and `values` unpacks it into the final columns.
 
     a field's values are …                    the column is
     true, false                               boolean
@@ -23,9 +23,9 @@ from longshore.errors import UsageError
 from longshore.runs.export.rows import ExportRow, Rows
 
 MOST_COLUMNS = 1000
-"""In one table. A program that opens it has limits too, and fields whose names are data belong into no header."""
+"""Limit for one table. Other programs have limits too, and fields whose names are data do not belong in a header."""
 _EXACT = 2**53
-"""Whole numbers up to here are the same as a floating-point number."""
+"""Whole numbers up to this one are exact as floating-point numbers."""
 _LARGEST = 2**63
 _NESTED = (dict, list)
 _SHAPES: dict[type, str] = {bool: "boolean", float: "real"}
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(tuple[int, list[int], list[Any]]).decode
 
 
 class Type(StrEnum):
-    """What a column holds, where it holds anything."""
+    """The type of a column's values; a value may also be missing."""
 
     BOOLEAN = "boolean"
     INTEGER = "integer"
@@ -58,14 +58,14 @@ class ExportTable(msgspec.Struct, frozen=True):
 
 
 class _Field(msgspec.Struct):
-    """A field of which a column is made."""
+    """A field that becomes a column."""
 
     group: str
     name: str
     rank: int
-    """The place of its group in a row."""
+    """The position of its group in a row."""
     first: tuple[tuple[str | int, ...], int]
-    """The first row, in the order of the export, that has it, and its place there."""
+    """The first row, in the order of the export, that has the field, and the field's position there."""
     seen: set[str] = msgspec.field(default_factory=set)
 
     @property
@@ -82,61 +82,61 @@ class _Field(msgspec.Struct):
 class Columns:
     """The columns of one or more tables, learned from their rows."""
 
-    def __init__(self, rows: Rows, *, apart: bool) -> None:
-        """`apart`: rows of each kind have a table of their own, where they are kept apart at all."""
+    def __init__(self, rows: Rows, *, table_per_kind: bool) -> None:
+        """With `table_per_kind`, each table name that `rows` gives becomes a table of its own."""
         self._rows = rows
-        self._apart = apart
-        self._parts: dict[str, int] = {}
-        self._numbers: list[dict[tuple[str, str], int]] = []
+        self._table_per_kind = table_per_kind
+        self._table_indexes: dict[str, int] = {}
+        self._field_indexes: list[dict[tuple[str, str], int]] = []
         self._fields: list[list[_Field]] = []
-        self._places: list[list[int]] = []
-        """For each table, once all rows are known: the column of each field."""
+        self._positions: list[list[int]] = []
+        """For each table: the column of each field. Filled by `close`."""
         self.tables: list[ExportTable] = []
 
-    def note(self, row: ExportRow, order: tuple[str | int, ...]) -> bytes:
-        """Take a row into account, and pack it. `order` is its place among the rows as they are written."""
-        part = self._part(self._rows.part_of(row) if self._apart else self._rows.table, order)
+    def add(self, row: ExportRow, order: tuple[str | int, ...]) -> bytes:
+        """Learn the columns of a row, and return the row packed. `order` is its position among the written rows."""
+        table = self._table_index(self._rows.table_of(row) if self._table_per_kind else self._rows.table, order)
         numbers: list[int] = []
         values: list[Any] = []
         for place, (rank, group, name, value) in enumerate(self._cells(row)):
-            number = self._seen(part, group, name, rank, (order, place))
+            number = self._field_index(table, group, name, rank, (order, place))
             if value is None:
                 continue
-            self._fields[part][number].seen.add(_shape(value))
+            self._fields[table][number].seen.add(_shape(value))
             numbers.append(number)
             values.append(_encode(value).decode() if type(value) in _NESTED else value)
-        return _encode((part, numbers, values))
+        return _encode((table, numbers, values))
 
     def close(self) -> None:
-        """All rows are known: now there are `tables`, one at least."""
-        if not self._parts:
-            self._part(self._rows.table, ())
+        """Fill `tables` after the last row; there is at least one table."""
+        if not self._table_indexes:
+            self._table_index(self._rows.table, ())
         names = _Names("")
-        for part, fields in zip(self._parts, self._fields, strict=True):
+        for name, fields in zip(self._table_indexes, self._fields, strict=True):
             ordered = sorted(fields, key=lambda field: (field.rank, field.first))
             named = self._named(ordered)
             columns = tuple(ExportColumn(named[field.group, field.name], field.type) for field in ordered)
-            self.tables.append(ExportTable(names.take(part, self._rows.table), columns))
+            self.tables.append(ExportTable(names.take(name, self._rows.table), columns))
             place = {(field.group, field.name): number for number, field in enumerate(ordered)}
-            self._places.append([place[field.group, field.name] for field in fields])
+            self._positions.append([place[field.group, field.name] for field in fields])
 
     def values(self, packed: bytes) -> tuple[int, list[Any]]:
-        """The number of the table of a row, and its value in each column: None, or of the column's type."""
-        part, numbers, values = _decode(packed)
-        columns, places = self.tables[part].columns, self._places[part]
+        """Return the index of a row's table, and its value in each column: None, or of the column's type."""
+        table, numbers, values = _decode(packed)
+        columns, positions = self.tables[table].columns, self._positions[table]
         row: list[Any] = [None] * len(columns)
         for number, value in zip(numbers, values, strict=True):
-            place = places[number]
+            place = positions[number]
             row[place] = _cell(value, columns[place].type)
-        return part, row
+        return table, row
 
-    def _part(self, name: str, order: tuple[str | int, ...]) -> int:
-        if name not in self._parts:
-            self._parts[name] = len(self._parts)
+    def _table_index(self, name: str, order: tuple[str | int, ...]) -> int:
+        if name not in self._table_indexes:
+            self._table_indexes[name] = len(self._table_indexes)
             fixed = [_Field("", column, 0, (order, number)) for number, column in enumerate(self._rows.fixed)]
             self._fields.append(fixed)
-            self._numbers.append({("", field.name): number for number, field in enumerate(fixed)})
-        return self._parts[name]
+            self._field_indexes.append({("", field.name): number for number, field in enumerate(fixed)})
+        return self._table_indexes[name]
 
     def _cells(self, row: ExportRow) -> Iterator[tuple[int, str, str, Any]]:
         for name in self._rows.fixed:
@@ -145,24 +145,26 @@ class Columns:
             for name, value in group.fields.items():
                 yield rank, group.name, name, value
 
-    def _seen(self, part: int, group: str, name: str, rank: int, here: tuple[tuple[str | int, ...], int]) -> int:
-        """The number of a field, which this row has at this place."""
-        number = self._numbers[part].get((group, name))
+    def _field_index(
+        self, table: int, group: str, name: str, rank: int, here: tuple[tuple[str | int, ...], int]
+    ) -> int:
+        """Return the index of a field that the current row has at the position `here`."""
+        number = self._field_indexes[table].get((group, name))
         if number is None:
-            return self._new(part, _Field(group, name, rank, here))
-        field = self._fields[part][number]
+            return self._new(table, _Field(group, name, rank, here))
+        field = self._fields[table][number]
         field.first = min(field.first, here)
         return number
 
-    def _new(self, part: int, field: _Field) -> int:
-        fields = self._fields[part]
+    def _new(self, table: int, field: _Field) -> int:
+        fields = self._fields[table]
         if len(fields) == MOST_COLUMNS:
             raise UsageError(
                 f"The {self._rows.noun}s have more than {MOST_COLUMNS:,} different fields ('{field.name[:50]}' is one "
-                "more), and no table has so many columns. --format jsonl keeps them as they are."
+                "more), which is too many for a table. Use --format jsonl, which has no such limit."
             )
         fields.append(field)
-        self._numbers[part][field.group, field.name] = len(fields) - 1
+        self._field_indexes[table][field.group, field.name] = len(fields) - 1
         return len(fields) - 1
 
     def _named(self, fields: Sequence[_Field]) -> dict[tuple[str, str], str]:
@@ -176,16 +178,16 @@ class Columns:
 
 
 class _Names:
-    """Names that are all different, for programs too that do not tell `Url` from `url`."""
+    """Unique names, also for programs that do not tell `Url` from `url`."""
 
     def __init__(self, *taken: str) -> None:
         self._taken = {"", *taken}
 
     def take(self, name: str, prefix: str) -> str:
-        """The name, with a prefix and then a number where it is taken."""
+        """Return the name, or if it is taken, the name with a prefix and then a number."""
         plain = name.replace("\0", "")
         free = (each for each in _candidates(plain, prefix) if each.casefold() not in self._taken)
-        # SQLite keeps tables of such names for itself.
+        # SQLite reserves table names with this prefix.
         chosen = next(each for each in free if not each.casefold().startswith("sqlite_"))
         self._taken.add(chosen.casefold())
         return chosen

@@ -1,7 +1,7 @@
 """A table as CSV: UTF-8, commas, a header, lines that end with a line feed.
 
-No value is nothing at all, an empty text is two quotes. A text that a spreadsheet would take for a formula gets an
-apostrophe in front: what was found on a page must not become a command on somebody's desk.
+A missing value is an empty cell; an empty text is two quotes. A text that a spreadsheet would read as a formula gets an
+apostrophe in front, so that text from a web page is never executed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longshore.runs.export.columns import ExportTable
 
 _FORMULA = frozenset("=+-@\t\r\n＝＋－＠")
 _NUMBERS = re.compile(r"[+\-][\d .,()/\-]*\Z", re.ASCII)
-"""A negative number, a telephone number, a date: nothing that could call anything."""
+"""A negative number, a telephone number or a date: harmless in a spreadsheet."""
 
 
 def write_csv(file: BinaryIO, table: ExportTable, rows: Iterable[list[Any]]) -> None:
@@ -39,7 +39,7 @@ def _text(value: Any) -> str:
 
 
 def _must_be_quoted(text: str) -> bool:
-    # Not by an expression: these are the quickest looks there are, and an export asks millions of times.
+    # No regular expression: these tests are faster, and an export makes millions of them.
     if not text or "," in text or '"' in text or "\n" in text or "\r" in text:
         return True
     return text[0].isspace() or text[-1].isspace()

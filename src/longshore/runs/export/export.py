@@ -1,7 +1,7 @@
-"""An export from end to end: rows in, one file out.
+"""Write the rows of an export to one file.
 
-JSONL in the order of age goes straight through. Whatever must know all rows first (the order, the columns) puts them
-on a spool; so the queue is read once, and a run that goes on meanwhile cannot be seen in two states.
+JSONL in the order of age is streamed. If all rows must be known first (for the order or the columns), they go to a
+spool; so the queue is read only once, and the export of a running run is not a mix of two states.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from longshore.errors import UsageError
 from longshore.runs.export.columns import Columns
 from longshore.runs.export.csv_file import write_csv
-from longshore.runs.export.output_file import PACKED, STDOUT, check_out, opened, place_name, whole
+from longshore.runs.export.output_file import COMPRESSED, STDOUT, atomic_output, check_out, opened, place_name
 from longshore.runs.export.parquet import check_parquet, write_parquet
 from longshore.runs.export.rows import Rows
 from longshore.runs.export.spool import Spool
@@ -25,12 +25,12 @@ from longshore.runs.export.sqlite_file import write_sqlite
 Progress = Callable[[int], None]
 """Called now and then with the number of rows read so far."""
 
-_SAY_EVERY = 1000
+_PROGRESS_EVERY = 1000
 _encode = msgspec.json.Encoder().encode
 
 
 class ExportFormat(StrEnum):
-    """What the file is."""
+    """The format of the file."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -38,21 +38,21 @@ class ExportFormat(StrEnum):
     SQLITE = "sqlite"
 
 
-class ExportRequest(StrEnum):
-    """How the rows follow each other."""
+class ExportOrder(StrEnum):
+    """The order of the rows."""
 
     AGE = "age"
     """The oldest job first."""
     NAME = "name"
-    """By kind and key: the same rows are the same bytes, wherever they were kept and whoever was faster."""
+    """By kind and key: the same rows give the same bytes on every medium, in whatever order the jobs completed."""
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What was written."""
+    """Size of a written export."""
 
     rows: int
     columns: int
-    """Of all tables together; 0 for JSONL, which has none."""
+    """Columns of all tables together; 0 for JSONL, which has none."""
 
 
 _SUFFIXES = {
@@ -64,38 +64,38 @@ _SUFFIXES = {
     ".sqlite3": ExportFormat.SQLITE,
     ".db": ExportFormat.SQLITE,
 }
-_WITHIN = frozenset({ExportFormat.PARQUET, ExportFormat.SQLITE})
-"""Formats that are no stream of text."""
+_BINARY = frozenset({ExportFormat.PARQUET, ExportFormat.SQLITE})
+"""Formats that cannot be streamed or compressed."""
 
 
 def format_of(out: str, named: str | None) -> ExportFormat:
-    """The format that is named, or that the name of the file says. `UsageError` where they cannot go together."""
+    """Return the format `named`, or the one that the file's name implies. Raise `UsageError` if they do not fit."""
     path = PurePath(out)
-    packed = path.suffix in PACKED
+    packed = path.suffix in COMPRESSED
     if named is not None and named not in list(ExportFormat):
         raise UsageError(f"There is no format '{named}'. The formats are: {', '.join(ExportFormat)}.")
-    said = ExportFormat.JSONL if out == STDOUT else _SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
-    if named is None and said is None:
-        raise UsageError(
-            f"The name {out} does not say what the file is to be. Say it: --format {'|'.join(ExportFormat)}."
-        )
-    format_ = ExportFormat(named) if named is not None else said or ExportFormat.JSONL
-    if format_ in _WITHIN and out == STDOUT:
+    by_name = (
+        ExportFormat.JSONL if out == STDOUT else _SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
+    )
+    if named is None and by_name is None:
+        raise UsageError(f"The name {out} does not imply a format. Choose one: --format {'|'.join(ExportFormat)}.")
+    format_ = ExportFormat(named) if named is not None else by_name or ExportFormat.JSONL
+    if format_ in _BINARY and out == STDOUT:
         raise UsageError(f"{format_} cannot be written to standard output. Name a file: -o results.{format_}.")
-    if format_ in _WITHIN and packed:
-        raise UsageError(f"{out}: only jsonl and csv are compressed by their name. Leave {path.suffix} away.")
+    if format_ in _BINARY and packed:
+        raise UsageError(f"{out}: only jsonl and csv can be compressed by their name. Remove {path.suffix} from it.")
     return format_
 
 
-async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, *, progress: Progress) -> Exported:
-    """Write all rows to a file, or to standard output for `-`. The file is whole or not there."""
+async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportOrder, *, progress: Progress) -> Exported:
+    """Write all rows to a file, atomically, or to standard output for `-`."""
     check_out(out)
     if format_ is ExportFormat.PARQUET:
         check_parquet()
     try:
         if format_ is not ExportFormat.JSONL:
             return await _as_table(rows, out, format_, order, progress)
-        if order is ExportRequest.NAME:
+        if order is ExportOrder.NAME:
             return await _sorted_lines(rows, out, progress)
         return await _lines(rows, out, progress)
     except BrokenPipeError:
@@ -103,7 +103,7 @@ async def export(rows: Rows, out: str, format_: ExportFormat, order: ExportReque
     except OSError as error:
         raise UsageError(
             f"The {rows.noun}s cannot be written to {place_name(out)}: {error.strerror or error}. Nothing is lost; "
-            "make room, or choose another place, and give the same command again."
+            "free some space or choose another file, and give the same command again."
         ) from error
 
 
@@ -113,18 +113,18 @@ async def _lines(rows: Rows, out: str, progress: Progress) -> Exported:
         async for row in rows.each():
             file.write(_encode(row.line) + b"\n")
             count += 1
-            if count % _SAY_EVERY == 0:
+            if count % _PROGRESS_EVERY == 0:
                 progress(count)
     return Exported(count, 0)
 
 
 async def _sorted_lines(rows: Rows, out: str, progress: Progress) -> Exported:
     count = 0
-    with Spool(_beside(out), by_order=True) as spool:
+    with Spool(_spool_folder(out), by_order=True) as spool:
         async for row in rows.each():
             spool.add(row.order, _encode(row.line))
             count += 1
-            if count % _SAY_EVERY == 0:
+            if count % _PROGRESS_EVERY == 0:
                 progress(count)
         with opened(out) as file:
             for line in spool.rows():
@@ -132,19 +132,19 @@ async def _sorted_lines(rows: Rows, out: str, progress: Progress) -> Exported:
     return Exported(count, 0)
 
 
-async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportRequest, progress: Progress) -> Exported:
+async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportOrder, progress: Progress) -> Exported:
     count = 0
-    columns = Columns(rows, apart=format_ is ExportFormat.SQLITE)
-    with Spool(_beside(out), by_order=order is ExportRequest.NAME) as spool:
+    columns = Columns(rows, table_per_kind=format_ is ExportFormat.SQLITE)
+    with Spool(_spool_folder(out), by_order=order is ExportOrder.NAME) as spool:
         async for row in rows.each():
-            place = row.order if order is ExportRequest.NAME else (count,)
-            spool.add(place, columns.note(row, place))
+            place = row.order if order is ExportOrder.NAME else (count,)
+            spool.add(place, columns.add(row, place))
             count += 1
-            if count % _SAY_EVERY == 0:
+            if count % _PROGRESS_EVERY == 0:
                 progress(count)
         columns.close()
         if format_ is ExportFormat.SQLITE:
-            with whole(Path(out)) as part:
+            with atomic_output(Path(out)) as part:
                 write_sqlite(part, columns.tables, map(columns.values, spool.rows()))
         else:
             [table] = columns.tables
@@ -159,6 +159,6 @@ def _values(columns: Columns, spool: Spool) -> Iterator[list[Any]]:
         yield columns.values(packed)[1]
 
 
-def _beside(out: str) -> Path | None:
-    """Where the rows may wait: beside the file, where there must be room for them anyway."""
+def _spool_folder(out: str) -> Path | None:
+    """Return the folder for the spool: that of the output file, which must have enough space anyway."""
     return None if out == STDOUT else Path(out).absolute().parent

@@ -1,4 +1,4 @@
-"""A table as Parquet, in groups of rows, so that memory holds one of them."""
+"""A table as Parquet, written in row groups, so that memory holds only one group."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped]
 
 GROUP_ROWS, GROUP_CHARACTERS = 10_000, 4 * 1024 * 1024
-"""A group ends with the row that reaches one of these. By what the rows hold alone: the same rows, the same bytes."""
+"""A group ends with the row that reaches one of these limits. They depend only on the rows, so that the same rows give
+the same bytes."""
 
 
 def check_parquet() -> None:
-    """Refuse, before any work is done, where the library is missing."""
+    """Raise `UsageError`, before any work is done, if the library is missing."""
     try:
         import pyarrow.parquet  # type: ignore[import-untyped]  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"Parquet needs a library that is not here ({error}). Fix: pip install '.[parquet]' where Longshore was "
-            "cloned"
+            f"Parquet needs a library that is not installed ({error}). Fix: pip install '.[parquet]' where Longshore "
+            "was cloned"
         ) from error
 
 
 def write_parquet(file: BinaryIO, table: ExportTable, rows: Iterable[list[Any]]) -> None:
-    """Write all rows."""
+    """Write all rows to the file."""
     import pyarrow
     import pyarrow.parquet
 

@@ -1,4 +1,4 @@
-"""The results of a run as JSONL, a completed job a line, oldest first; streamed, and whole or not there."""
+"""The results of a run as JSONL: one line per completed job, oldest first, streamed and written atomically."""
 
 from __future__ import annotations
 
@@ -15,43 +15,44 @@ import msgspec
 
 from longshore.errors import UsageError
 from longshore.queue import Queue
-from longshore.runs.export.output_file import STDOUT, opened, place_name, whole
+from longshore.runs.export.output_file import STDOUT, atomic_output, opened, place_name
 from longshore.runs.export.rows import ResultLine, ResultRows
 
 DEFAULT_OUT = "results.jsonl"
 
 
-def _put(part: Path, run: str) -> tuple[str, bool]:
-    """Give the results of a run a name where nobody named one, such that no results of another run are lost.
+def _place_default(part: Path, run: str) -> tuple[str, bool]:
+    """Move the results of a run to a default name without losing the results of another run.
 
-    `results.jsonl` where that is free or this run's own, else a name with the run's id in it. A name that is free is
-    taken by creating it: of two runs that end at once, one does. Says whether a file was replaced.
+    The name is `results.jsonl` if that is free or this run's own, else a name with the run's id. A free name is taken
+    by creating the file, so that of two runs that end at once only one gets it. Return the name, and whether a file was
+    replaced.
     """
     numbered = (f"results-{run}-{n}.jsonl" for n in itertools.count(2))
     for name in itertools.chain([DEFAULT_OUT, f"results-{run}.jsonl"], numbered):
         path = Path(name)
-        if _created(part, path):
+        if _create(part, path):
             return name, False
-        if _free(path, run):
+        if _replaceable(path, run):
             replaced = path.exists()
             if path.is_symlink():
-                # What it leads to may be on another volume.
-                with whole(path) as there:
+                # The link may point to another volume.
+                with atomic_output(path) as there:
                     shutil.copyfile(part, there)
             else:
                 part.replace(path)
             return name, replaced
-    raise AssertionError  # there is always a number more
+    raise AssertionError  # the numbers never end
 
 
-def _created(part: Path, path: Path) -> bool:
-    """Give the file this name as well, if nothing has it."""
+def _create(part: Path, path: Path) -> bool:
+    """Give the file the name `path`. Return False if the name is taken."""
     try:
         os.link(part, path)
     except FileExistsError:
         return False
     except OSError:
-        # A volume without links.
+        # The volume does not support hard links.
         try:
             path.open("xb").close()
         except FileExistsError:
@@ -60,8 +61,8 @@ def _created(part: Path, path: Path) -> bool:
     return True
 
 
-def _free(path: Path, run: str) -> bool:
-    """Whether nothing is lost with the file: it is not there, empty, or what this run wrote before."""
+def _replaceable(path: Path, run: str) -> bool:
+    """Return whether the file may be replaced: it does not exist, is empty, or was written by this run."""
     try:
         with path.open("rb") as file:
             first = file.readline()
@@ -77,32 +78,36 @@ def _free(path: Path, run: str) -> bool:
 
 @dataclass(frozen=True)
 class Delivered:
-    """Results that were written."""
+    """The file with the results that was written."""
 
     place: str
     lines: int
     replaced: bool
-    """Whether there was a file of that name before."""
+    """Whether a file of that name was replaced."""
     evaded: bool
-    """Whether it got another name than usual, to keep what is there."""
+    """Whether another name than the default was used, to keep an existing file."""
 
 
-def _there(place: str) -> bool:
+def _exists(place: str) -> bool:
     return place != STDOUT and Path(place).exists()
 
 
 async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
-    """Write the results of a run where they were asked for; where nobody said, where nothing is lost by it."""
+    """Write the results of a run to `out`, or for None to a default name that loses no other results."""
     if out is not None:
-        replaced = _there(out)
+        replaced = _exists(out)
         return Delivered(out, await write_results(queue, run, out), replaced, evaded=False)
     place, replaced = DEFAULT_OUT, False
 
     def put(part: Path) -> None:
         nonlocal place, replaced
-        place, replaced = _put(part, run)
+        place, replaced = _place_default(part, run)
 
-    with _said(run, DEFAULT_OUT), whole(Path(f"results-{run}.jsonl"), put) as part, part.open("wb") as file:
+    with (
+        _usage_errors(run, DEFAULT_OUT),
+        atomic_output(Path(f"results-{run}.jsonl"), put) as part,
+        part.open("wb") as file,
+    ):
         lines = await _write(queue, run, file)
     return Delivered(place, lines, replaced, evaded=place != DEFAULT_OUT)
 
@@ -110,16 +115,16 @@ async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
 async def write_results(queue: Queue, run: str, out: str) -> int:
     """Write the result of every completed job and return their number. `-` is standard output.
 
-    A file is written under another name and renamed when it is whole, so that nobody ever reads half of it. One whose
-    name ends in .zst or .gz is compressed.
+    A file is written under another name and renamed when it is complete. It is compressed if its name ends in .zst or
+    .gz.
     """
-    with _said(run, out), opened(out) as file:
+    with _usage_errors(run, out), opened(out) as file:
         return await _write(queue, run, file)
 
 
 @contextmanager
-def _said(run: str, out: str) -> Iterator[None]:
-    """Trouble with the file, in words."""
+def _usage_errors(run: str, out: str) -> Iterator[None]:
+    """Raise errors of the output file as `UsageError`."""
     try:
         yield
     except BrokenPipeError:
@@ -127,7 +132,7 @@ def _said(run: str, out: str) -> Iterator[None]:
     except OSError as error:
         raise UsageError(
             f"The results cannot be written to {place_name(out)}: {error.strerror or error}. They are safe in the "
-            f"queue; make room, or choose another place with --out, and give the same command again with --run {run}."
+            f"queue: free some space or choose another file with --out, and repeat the command with --run {run}."
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""What is exported, row by row: as a line of JSON, and as fields for a table.
+"""The rows of an export: each as a line of JSON and as fields for a table.
 
-Neither says anything that depends on where the queue was kept, such as a job's id: the same work makes the same rows.
+Rows contain nothing that depends on the queue's medium, such as a job's id: the same jobs give the same rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from longshore.runs.records.run_records import RunRecords
 from longshore.runs.transfer.copy_jobs import has_left
 
 FIRST_PAGE, MOST_JOBS, PAGE_BYTES = 50, 1000, 1024 * 1024
-"""Jobs that are read at once: the first time, at most, and as many as have so many bytes of JSON."""
+"""Jobs read at once: for the first page, at most, and the bytes of JSON that later pages aim for."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,12 +35,12 @@ class ResultLine(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job) -> ResultLine:
-        """The line of a completed job."""
+        """Return the line for a completed job."""
         return cls(job.run, job.kind, job.key, job.payload, job.result)
 
 
 class RecordLine(msgspec.Struct, frozen=True):
-    """One line of a file of records. All but the last two name it."""
+    """One line of a file of records. All fields but the last two identify the record."""
 
     run: str
     job_kind: str
@@ -51,18 +51,18 @@ class RecordLine(msgspec.Struct, frozen=True):
 
 
 class Group(NamedTuple):
-    """Fields of a row that come from one place."""
+    """Fields of a row that come from one object."""
 
     name: str
-    """What its columns are prefixed with where another has their name already."""
+    """Prefix for its columns whose names are taken by another group."""
     fields: Mapping[str, Any]
 
 
 class ExportRow(NamedTuple):
-    """One row, in both of its shapes; what is not asked for is not made."""
+    """One row of an export."""
 
     order: tuple[str | int, ...]
-    """Its place among the sorted: the job's kind and key; for records, the place within the job."""
+    """Its sort key: the job's kind and key, and for records the position within the job."""
     line: ResultLine | RecordLine
     job: Job | None
 
@@ -71,22 +71,22 @@ class Rows(Protocol):
     """The rows of one export."""
 
     noun: str
-    """What one of them is called."""
+    """The singular name of a row, for messages."""
     table: str
-    """What a table of them is called where one holds all."""
+    """Name of the table if one table holds all rows."""
     fixed: tuple[str, ...]
     """The columns that every table begins with."""
     precedence: tuple[str, ...]
-    """The groups, in the order in which they have the first word on the name of a column."""
+    """The groups, in the order in which they choose the names of their columns."""
 
     def each(self) -> AsyncIterator[ExportRow]:
-        """Every row, oldest first."""
+        """Yield every row, oldest first."""
 
-    def part_of(self, row: ExportRow) -> str:
-        """The table of a row where there are several."""
+    def table_of(self, row: ExportRow) -> str:
+        """Return the name of a row's table if there are several tables."""
 
     def groups(self, row: ExportRow) -> list[Group]:
-        """The fields behind the fixed ones, in the order in which they are shown."""
+        """Return the groups of fields after the fixed columns, in the order of their columns."""
 
 
 class ResultRows:
@@ -109,12 +109,12 @@ class ResultRows:
                     yield ExportRow((job.kind, job.key), ResultLine.of(job), job)
             after, page = found[-1].id, _next_page(found)
 
-    def part_of(self, row: ExportRow) -> str:  # noqa: ARG002
+    def table_of(self, row: ExportRow) -> str:  # noqa: ARG002
         """See `Rows`: one table holds all kinds."""
         return self.table
 
     def groups(self, row: ExportRow) -> list[Group]:
-        """See `Rows`. A result `{"success": true, "data": …, "message": …}` is what it says in `data`."""
+        """See `Rows`. For a result `{"success": true, "data": …, "message": …}`, the fields are those of `data`."""
         assert row.job is not None  # noqa: S101  for the type checker: `each` made the row
         found = envelope(row.job)
         data, message = found["data"], found["message"]
@@ -129,26 +129,28 @@ class RecordRows:
     fixed: tuple[str, ...] = ("run", "job_kind", "key", "n", "kind")
     precedence: tuple[str, ...] = ("data",)
 
-    def __init__(self, run: str, kept: RunRecords, kind: str | None = None) -> None:
-        """`kept` is where they are."""
+    def __init__(self, run: str, records: RunRecords, kind: str | None = None) -> None:
+        """`records` are the stored records of the run."""
         self._run = run
-        self._kept = kept
+        self._records = records
         self._kind = kind
 
     async def each(self) -> AsyncIterator[ExportRow]:
-        """See `Rows`. `NotFoundError` where there is none, for then the wrong folder or kind was named."""
+        """See `Rows`. Raise `NotFoundError` if there is no record: the folder or kind is probably wrong."""
         found = False
-        async for record in self._kept.records(self._kind):
+        async for record in self._records.records(self._kind):
             found = True
             yield ExportRow((record.job_kind, record.key, record.n), _line(record), None)
         if found:
             return
-        kinds = sorted({record.kind async for record in self._kept.records()} if self._kind is not None else ())
+        kinds = sorted({record.kind async for record in self._records.records()} if self._kind is not None else ())
         if kinds:
             raise NotFoundError(f"Run '{self._run}' has no records of kind '{self._kind}'. It has: {', '.join(kinds)}.")
-        raise NotFoundError(f"There are no records of run '{self._run}' in {self._kept.place}. {self._kept.elsewhere}")
+        raise NotFoundError(
+            f"There are no records of run '{self._run}' in {self._records.place}. {self._records.elsewhere}"
+        )
 
-    def part_of(self, row: ExportRow) -> str:
+    def table_of(self, row: ExportRow) -> str:
         """See `Rows`: each kind has fields of its own."""
         assert isinstance(row.line, RecordLine)  # noqa: S101  as above
         return row.line.kind
@@ -160,7 +162,7 @@ class RecordRows:
 
 
 def _next_page(found: list[Job]) -> int:
-    """How many jobs to read at once after these: a page is in memory whole, and a result may be a whole book."""
+    """Return the size of the next page, from the average size of these jobs: a page is held in memory."""
     some = found[:: max(len(found) // 20, 1)]
     size = sum(len(_encode(ResultLine.of(job))) for job in some) / len(some)
     return max(1, min(MOST_JOBS, int(PAGE_BYTES / size)))
@@ -171,7 +173,7 @@ def _line(record: Record) -> RecordLine:
 
 
 def _fields(name: str, value: Any) -> Group:
-    """The fields of an object; anything else is the only field of its group, and has the group's name."""
+    """Return an object's fields as a group. Any other value becomes the only field, with the group's name."""
     if isinstance(value, dict):
         return Group(name, value)
     return Group(name, {} if value is None else {name: value})

@@ -1,7 +1,7 @@
-"""A spool: rows that wait on disk until all are known, and come out in the order they came, or sorted.
+"""A spool: rows stored on disk until all are known, and read back in the order of arrival or sorted.
 
-Sorting is by merging: what fits into memory is sorted and written as one run of the merge; then all of them are read at
-once, a little of each. All is in one file without a name, so that nothing is left of it, whatever dies.
+It is an external merge sort: rows that fit into memory are sorted and written as one run; then all runs are read and
+merged, a block of each at a time. Everything is in one unnamed temporary file, which disappears with the process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import msgspec
 import zstandard
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Of rows that are sorted in memory."""
+"""Bytes of rows that are sorted in memory."""
 _OVERHEAD = 250
-"""Bytes that a row takes beside its own."""
+"""Bytes of memory that a row takes in addition to its content."""
 FRAME = 64 * 1024
-"""Bytes of rows that are packed together: as much of each run of the merge is in memory."""
+"""Bytes of rows that are compressed together. Merging holds one frame of each run in memory."""
 
 Order = tuple[str | int, ...]
 T = TypeVar("T")
@@ -33,10 +33,10 @@ _decode = msgspec.json.Decoder(tuple[tuple[str | int, ...], msgspec.Raw]).decode
 
 
 class Spool:
-    """Rows as JSON, each with its place in the order."""
+    """Rows as JSON, each with its sort key."""
 
     def __init__(self, folder: Path | None, *, by_order: bool) -> None:
-        """`folder` must have room for the rows, packed; None is the system's own for such things."""
+        """`folder` needs space for the compressed rows; None is the system's folder for temporary files."""
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  closed with the spool
         self._by_order = by_order
         self._waiting: list[tuple[Order, bytes]] = []
@@ -54,14 +54,14 @@ class Spool:
         self._file.close()
 
     def add(self, order: Order, row: bytes) -> None:
-        """Take a row, which is JSON."""
+        """Add a row of JSON with its sort key."""
         self._waiting.append((order, row))
         self._bytes += len(row) + (_OVERHEAD if self._by_order else 0)
         if self._bytes >= (MOST_BYTES if self._by_order else FRAME):
             self._write()
 
     def rows(self) -> Iterator[bytes]:
-        """All rows. Nothing may be added afterwards."""
+        """Yield all rows. Nothing may be added afterwards."""
         self._write()
         runs = [self._read(run) for run in self._runs]
         entries = heapq.merge(*runs, key=itemgetter(0)) if self._by_order else itertools.chain.from_iterable(runs)
@@ -79,7 +79,7 @@ class Spool:
         lines: list[bytes] = []
         size = 0
         for order, row in self._waiting:
-            # What is not sorted needs no order.
+            # Rows that are not sorted need no key.
             lines.append(_encode((order if self._by_order else (), msgspec.Raw(row))))
             size += len(row)
             if size >= FRAME:

@@ -18,11 +18,11 @@ _TYPES = {Type.BOOLEAN: "INTEGER", Type.INTEGER: "INTEGER", Type.REAL: "REAL", T
 
 
 def write_sqlite(path: Path, tables: Sequence[ExportTable], rows: Iterable[tuple[int, list[Any]]]) -> None:
-    """Make the database. Each row comes with the number of its table. `OSError` where there is no room for it."""
+    """Write the database. Each row comes with the index of its table. Raise `OSError` if the disk is full."""
     path.unlink(missing_ok=True)
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
-            # Whoever dies leaves a file that nobody will look at: it needs no journal.
+            # No journal: if the process dies, the unfinished file is discarded.
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,1 +1,1 @@
-"""The records of a run, and parsing its pages again."""
+"""The records of a run, and reparsing its stored pages."""

@@ -1,10 +1,10 @@
-"""Reparsing: the handlers run again on the pages that were kept, without one request.
+"""Reparse a run: run its handlers again on the stored pages, without a single request.
 
-Failed jobs are tried first without touching the queue. Those that now pass are made pending, claimed and settled like
-any other, so everything is fenced and counted; the rest stay as they are. Completed jobs stay completed, with the
-result they have: what they emit now takes the place of what they had emitted, as a revision of the same attempt.
+A failed job is first tried without touching the queue. If it now succeeds, it is made pending, claimed and settled like
+any other job, so everything is fenced and counted; otherwise it stays as it is. A completed job stays completed with
+the result it has: the records it emits now replace its earlier ones, as a revision of the same attempt.
 
-Follow-on jobs keep to the limits of the run. A pause does not matter: nothing is fetched, and a person asked for it.
+Follow-on jobs obey the limits of the run. A pause is ignored: nothing is fetched, and a person asked for the reparse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, each_job, totals
 from longshore.runs.transfer.copy_jobs import taking_over
-from longshore.runs.watch.failures import complaint
+from longshore.runs.watch.failures import short_message
 from longshore.scrape.capture.page_store import PageStore
 from longshore.scrape.records import Emitted, RecordSink
 from longshore.wrappers.worker_queue import worker_queue
@@ -34,32 +34,32 @@ from longshore.wrappers.worker_queue import worker_queue
 log = structlog.get_logger()
 
 _CHUNK = 100
-_MOST_IN_FRONT = 20_000
-"""Pending jobs of the run that are taken and given back to get at those behind them."""
+_MAX_OTHERS = 20_000
+"""Largest number of other pending jobs that are claimed and released to reach the wanted jobs behind them."""
 _KNOWN_REASONS, _KEPT_REASONS = 1000, 5
-"""Messages may all be different: so many are counted, and so many of them shown."""
+"""How many different reasons are counted (messages may all differ), and how many of them are shown."""
 
 
-class Reparsed(msgspec.Struct):
-    """What a pass did. All are numbers of jobs, but for the last two."""
+class ReparseResult(msgspec.Struct):
+    """The result of a reparse: numbers of jobs, except the last two fields."""
 
     repaired: int = 0
     """Failed before, completed now."""
     still_failing: int = 0
     refreshed: int = 0
-    """Completed before and after, their records those of the new parse."""
+    """Completed before and after; their records come from the new parse."""
     left_alone: int = 0
-    """Completed before, and failing on the new parse: they keep what they had."""
+    """Completed before, but the new parse fails: they keep their result and records."""
     without_pages: int = 0
     not_now: int = 0
     """Their handler asked to be called again later."""
     taken: int = 0
-    """Made pending, and claimed by another worker before they could be settled here."""
+    """Made pending, but claimed by another worker before they could be settled here."""
     follow_ons: int = 0
-    """New jobs that came of it; they wait for a worker."""
+    """New jobs that the new parse created; they are pending."""
     records: int = 0
     reasons: dict[str, int] = {}
-    """Why those that fail do, the most frequent first."""
+    """Why jobs fail, with the number of jobs; the most frequent first."""
 
 
 async def reparse(
@@ -71,11 +71,11 @@ async def reparse(
     revised: RecordSink,
     *,
     lease: timedelta = DEFAULT_LEASE,
-) -> Reparsed:
-    """Run the handlers on the kept pages of every failed and completed job of the run whose kind they handle.
+) -> ReparseResult:
+    """Run the handlers on the stored pages of every failed and completed job of the run whose kind they handle.
 
-    No request is made: a page that is not there fails the attempt. The records of repaired jobs go to `records`, those
-    that take the place of others to `revised`, which must write them as a later revision. Neither is closed.
+    No request is made: a missing page fails the attempt. The records of repaired jobs go to `records`; records that
+    replace earlier ones go to `revised`, which must write them as a later revision. Neither is closed.
     """
     return await _Pass(queue, run, handlers, pages, records, revised, lease).make()
 
@@ -101,12 +101,12 @@ class _Pass:
         self._revised = revised
         self._worker = WorkerId.new("reparse")
         self._lease = lease
-        self._done = Reparsed()
+        self._done = ReparseResult()
         self._reasons: Counter[str] = Counter()
 
-    async def make(self) -> Reparsed:
+    async def make(self) -> ReparseResult:
         await self._limits.learn(self._run)
-        # First the completed ones: those that are repaired join them.
+        # Completed jobs first: repaired jobs become completed too, and must not be parsed again.
         await self._refresh()
         await self._repair()
         await self._limits.tell()
@@ -129,11 +129,11 @@ class _Pass:
         await self._revised.flush()
 
     async def _add(self, parent: Job, found: Sequence[NewJob]) -> int:
-        """Add follow-on jobs of a job that stays completed. Return how many the run did not have."""
+        """Add follow-on jobs of a job that stays completed. Return how many are new in the run."""
         jobs = await self._limits.fitting(parent, [msgspec.structs.replace(each, run=self._run) for each in found])
         if not jobs:
             return 0
-        # Not `submit`, which takes them for jobs from outside: without a parent, at depth 0.
+        # Not `submit`, which would store them without a parent and at depth 0.
         name, now = JobName(parent.kind, parent.key), self._clock.now()
         return (
             await taking_over(self._queue).take_over([_carried(each, name, parent.depth + 1, now) for each in jobs])
@@ -152,7 +152,7 @@ class _Pass:
         await self._settle(passing)
 
     async def _parsed(self, state: State) -> AsyncIterator[tuple[Job, OfflineAttempt]]:
-        """Every job in this state that has pages, and what its handler makes of them."""
+        """Yield every job in this state that has stored pages, with the attempt on them."""
         selection = Selection(run=self._run, kinds=frozenset(self._handlers), states=frozenset({state}))
         async for job in each_job(self._queue, selection):
             try:
@@ -165,14 +165,14 @@ class _Pass:
                 continue
             attempt = await run_offline(self._handlers[job.kind], job, exchanges, f"job {job.id}")
             if isinstance(attempt.outcome, Failed):
-                self._note(job, attempt.outcome.failure)
+                self._count_reason(job, attempt.outcome.failure)
             elif not isinstance(attempt.outcome, Completed):
                 self._done.not_now += 1
             yield job, attempt
 
-    def _note(self, job: Job, failure: Failure) -> None:
-        # Without the URL, or there would be a reason for each.
-        reason = f"{failure.exception_name or failure.error_type}: {complaint(job, failure)}"
+    def _count_reason(self, job: Job, failure: Failure) -> None:
+        # The URL is left out, or each job would have a reason of its own.
+        reason = f"{failure.exception_name or failure.error_type}: {short_message(job, failure)}"
         if reason in self._reasons or len(self._reasons) < _KNOWN_REASONS:
             self._reasons[reason] += 1
 
@@ -204,7 +204,7 @@ class _Pass:
         return totals(await self._queue.stats(self._run)).total
 
     async def _claimed(self, wanted: frozenset[str]) -> tuple[list[Lease], list[Lease]]:
-        """The leases of the jobs wanted, and those of others that lay in front of them."""
+        """Claim the wanted jobs. Return their leases, and those of other jobs that were claimed on the way."""
         want = Want(
             worker=self._worker,
             limit=2 * _CHUNK,
@@ -214,7 +214,7 @@ class _Pass:
         )
         ours: list[Lease] = []
         others: list[Lease] = []
-        while len(ours) < len(wanted) and len(others) < _MOST_IN_FRONT:
+        while len(ours) < len(wanted) and len(others) < _MAX_OTHERS:
             leases = await self._queue.claim(want)
             if not leases:
                 break

@@ -1,4 +1,8 @@
-"""The records of a run, in a folder or in a database. Of some only the queue knows whether they count: it is asked."""
+"""The records of a run, in a folder or in a database.
+
+Records count if their attempt was accepted by the queue. Most attempts are marked as settled beside their records; for
+the others, the queue is asked.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +23,28 @@ _AT_ONCE = 1000
 
 
 class RunRecords(Protocol):
-    """The records of one run, where they are kept."""
+    """The stored records of one run."""
 
     place: str
-    """What to call it in a message."""
+    """Name of the folder or database, for messages."""
     elsewhere: str
-    """Where else they may be, in a sentence or two."""
+    """Advice for a run without records here, in a sentence or two."""
 
     def records(self, kind: str | None = None) -> AsyncIterator[Record]:
-        """Those that count, of one kind or of all, each once."""
+        """Yield the records that count, of one kind or of all, each once."""
 
     async def tally(self) -> RecordCounts:
-        """How many count, and how many were rejected for which reason."""
+        """Return how many records count, and how many were rejected for which reason."""
 
 
 class InFolder:
-    """Records in segments, written by the workers of this machine."""
+    """Records in segment files, written by the workers of this machine."""
 
     def __init__(self, queue: Queue, run: str, folder: Path) -> None:
         self.place = str(folder)
         self.elsewhere = (
-            "Each machine keeps those of its own workers: gather their segments in one folder, and name the folder "
-            "around it with --data-folder. Where they went to a database, set LONGSHORE_RECORDS_DATABASE."
+            "Each machine stores the records of its own workers: copy their segments into one folder, and name its "
+            "parent folder with --data-folder. If the records are in a database, set LONGSHORE_RECORDS_DATABASE."
         )
         self._queue = queue
         self._run = run
@@ -48,12 +52,12 @@ class InFolder:
 
     async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RunRecords`."""
-        for record in (await surveyed(self._queue, self._folder, run=self._run)).records(kind):
+        for record in (await decided_records(self._queue, self._folder, run=self._run)).records(kind):
             yield record
 
     async def tally(self) -> RecordCounts:
         """See `RunRecords`."""
-        survey = await surveyed(self._queue, self._folder, run=self._run)
+        survey = await decided_records(self._queue, self._folder, run=self._run)
         return await asyncio.to_thread(survey.tally)
 
 
@@ -62,7 +66,7 @@ class InDatabase:
 
     def __init__(self, queue: Queue, run: str, url: str) -> None:
         self.place = mask_url(url)
-        self.elsewhere = "Were its workers told to write there? It is their setting LONGSHORE_RECORDS_DATABASE, too."
+        self.elsewhere = "Check that its workers write there: they need LONGSHORE_RECORDS_DATABASE as well."
         self._queue = queue
         self._run = run
         self._url = url
@@ -87,17 +91,17 @@ class InDatabase:
             await store.close()
 
 
-def kept_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
-    """The records of a run, where the settings say they are."""
+def run_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
+    """Return the records of a run, in the place that the settings name."""
     if settings.records_database is not None:
         return InDatabase(queue, run, settings.records_database)
     return InFolder(queue, run, Path(settings.data_folder) / "records")
 
 
-async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> RecordReader:
-    """The records of a folder, every attempt decided: `surveyed(...).records()` goes through those that count.
+async def decided_records(queue: Queue, folder: Path, *, run: str | None = None) -> RecordReader:
+    """Return a reader of a folder's records that knows for every attempt whether its records count.
 
-    Most attempts are marked as settled beside their records. Only of those that are not, the queue is asked.
+    Only for attempts that are not marked as settled beside their records, the queue is asked.
     """
     survey = await asyncio.to_thread(RecordReader, folder, run=run)
     open_ones = survey.undecided
@@ -107,9 +111,9 @@ async def surveyed(queue: Queue, folder: Path, *, run: str | None = None) -> Rec
 
 
 async def mark_settled(queue: Queue, records: RecordStore) -> int:
-    """Mark, in a database of records, the attempts whose worker died before it could. Returns how many.
+    """Mark the attempts in a record database as settled whose worker died before it could. Return how many.
 
-    It is those that the queue has completed at their very epoch. A live worker's may be among them: it does no harm.
+    These are completed in the queue with the same epoch. It may mark one of a live worker, which is harmless.
     """
     open_ones = await records.undecided()
     marked = 0
@@ -125,6 +129,6 @@ async def _settled(queue: Queue, attempts: Sequence[Undecided]) -> list[Undecide
     ids = frozenset(attempt.job for attempt in attempts)
     selection = Selection(ids=ids, states=frozenset({State.COMPLETED}))
     completed = await queue.jobs(selection, limit=len(ids))
-    # By name too: the records may be of another queue, where the same id means another job.
+    # Compare names too: the records may belong to another queue, where the same id means another job.
     settled = {Undecided(job.run, job.kind, job.key, job.id, job.epoch) for job in completed}
     return [attempt for attempt in attempts if attempt in settled]

@@ -1,1 +1,1 @@
-"""Runs that start by themselves at certain times."""
+"""Runs that workers start at scheduled times."""

@@ -1,7 +1,7 @@
-"""Schedules: runs that start by themselves at certain times. Kept in the queue, a note each, so that all know of them.
+"""Schedules: runs that workers start at certain times. Each is one entry of the queue's shared state.
 
-A note says what to submit and when, which time was the last that counted, and, while its jobs are being submitted, who
-does that. Whoever finds a time due and writes that it begins, begins; see `triggering`.
+An entry says what to submit and when, which time was the last to be handled, and, while jobs are being submitted, which
+worker submits them. The worker whose compare-and-swap writes that a due run begins submits the run; see `trigger`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from longshore.wrappers.growth_limits import GrowthLimits
 
 SHELF = "schedules"
 KEPT_BYTES = 64 * 1024
-"""What a list of jobs may take that is kept in a note: everybody reads it with every look."""
+"""Largest list of jobs that an entry stores: every worker reads the entry with every poll."""
 SILENT_SECONDS = 45.0
-"""After so long without a sign of whoever began to submit a run, another goes on with it: in time for the next minute.
-Twice as long where notes are not quick, and clocks are those of the machines."""
+"""Seconds without a heartbeat after which another worker takes over a run that is being submitted: less than a minute,
+so that the next minute's run is on time. Doubled on media with slow shared state, whose times come from the machines'
+clocks."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
 
@@ -43,8 +44,8 @@ class FromScraper(msgspec.Struct, frozen=True, tag="scraper"):
         return f"scraper {self.name}"
 
     def here(self) -> tuple[Source, frozenset[str] | None]:
-        """Where the jobs come from, and the only partitions there may be. `LongshoreError` where that is unknown."""
-        # Only here: few workers ever start a run.
+        """Return the source of the jobs and the allowed partitions. Raise `LongshoreError` if it is unknown here."""
+        # Imported here because few workers ever start a run.
         from longshore.runs.scrapers.registry import find_scraper
 
         scraper = find_scraper(self.name)
@@ -54,7 +55,7 @@ class FromScraper(msgspec.Struct, frozen=True, tag="scraper"):
 
 
 class FromFile(msgspec.Struct, frozen=True, tag="file"):
-    """A file, read anew for every run on the machine where the run is started."""
+    """A file, read for every run on the machine that starts the run."""
 
     path: str
     format: InputFormat
@@ -63,14 +64,14 @@ class FromFile(msgspec.Struct, frozen=True, tag="file"):
         return self.path
 
     def here(self) -> tuple[Source, frozenset[str] | None]:
-        """The file, if it is on this machine."""
+        """Return the file, with any partition allowed. Raise `NotFoundError` if it is not on this machine."""
         if not Path(self.path).is_file():
             raise NotFoundError(f"There is no file {self.path} here.")
         return InputFile(self.path, self.format), None
 
 
 class FromList(msgspec.Struct, frozen=True, tag="list"):
-    """A short list of jobs, kept with the schedule."""
+    """A short list of jobs, stored with the schedule."""
 
     entries: tuple[InputEntry, ...]
 
@@ -78,7 +79,7 @@ class FromList(msgspec.Struct, frozen=True, tag="list"):
         return f"{len(self.entries):,} {'job' if len(self.entries) == 1 else 'jobs'}"
 
     def here(self) -> tuple[Source, frozenset[str] | None]:
-        """The list itself."""
+        """Return the list, with any partition allowed."""
         return Generated(self.entries, "the schedule"), None
 
 
@@ -89,66 +90,69 @@ class Begun(msgspec.Struct, frozen=True):
     """The time that was due."""
     run: str
     by: str
-    """Who submits them: the incarnation of a worker."""
+    """Incarnation of the worker that submits them."""
     seen: float
-    """When that one last gave a sign."""
+    """Time of that worker's last heartbeat."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What to submit, when, and how far that is."""
+    """A schedule: what to submit, when, and the state of its last run."""
 
     when: Timetable
     what: FromScraper | FromFile | FromList
     kind: str
-    """Which handler the jobs are for that do not say it themselves."""
+    """The handler for jobs that name none."""
     priority: int = 0
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     limits: GrowthLimits = GrowthLimits()
     made: float = 0.0
-    """No time before this counts."""
+    """Times before this are ignored."""
     last: float | None = None
-    """The last time that counted."""
+    """The last scheduled time for which a run was submitted."""
     last_run: str = ""
     last_jobs: int = 0
-    """How many jobs that run was given."""
+    """Number of jobs of that run's source."""
     trouble: str = ""
-    """Why the last run could not be submitted, or not all of it."""
+    """The error that kept jobs of the last run from being submitted; empty if there was none."""
     begun: Begun | None = None
 
     @property
     def counted(self) -> float:
-        """Only times after this are to have a run yet."""
+        """Only times after this one still need a run."""
         return self.made if self.last is None else max(self.last, self.made)
 
     def due(self, now: float) -> float | None:
-        """The time that asks for a run now: the last that was missed, however many were. None where nothing is due."""
+        """Return the latest missed time, for which a run is due now; None if no run is due.
+
+        Several missed times make only one run.
+        """
         return self.when.last(self.counted, now)
 
     def next(self, now: float) -> float:
-        """The time of the next run that nobody has to ask for."""
+        """Return the next time in the timetable."""
         return self.when.after(max(now, self.counted))
 
     def plan(self, run: str, partitions: frozenset[str] | None) -> SubmissionPlan:
-        """What its jobs become."""
+        """Return the plan by which its entries become jobs of `run`."""
         return SubmissionPlan(
             run=run, kind=self.kind, priority=self.priority, partitions=partitions, max_attempts=self.max_attempts
         )
 
 
 class StoredSchedule(msgspec.Struct, frozen=True):
-    """A schedule as it was read, with the note it was read from."""
+    """A schedule with the entry it was read from."""
 
     note: StateEntry
     schedule: Schedule
 
 
 def run_id(name: str, instant: float) -> str:
-    """The id of the run that a schedule starts for a time: the same whoever starts it, and however often."""
+    """Return the id of the run for a scheduled time. It depends on nothing else, so repeated starts are one run."""
     return f"{name}_{datetime.fromtimestamp(instant, UTC).strftime('%Y%m%d_%H%M%S')}"
 
 
 def kept(source: Source) -> FromList:
-    """The jobs of a source as a list to keep. `UsageError` for one that is too long for that."""
+    """Return the jobs of a source as a list that is stored with the schedule. Raise `UsageError` if it is too long."""
     entries: list[InputEntry] = []
     size = 0
     for entry in source.entries():
@@ -156,7 +160,7 @@ def kept(source: Source) -> FromList:
         if size > KEPT_BYTES:
             raise UsageError(
                 f"{source.name} holds more than {KEPT_BYTES // 1024} KB of jobs, too much to be kept with a schedule. "
-                "Name a file, which is read anew for every run, or a scraper."
+                "Name a file, which is read for every run, or a scraper."
             )
         entries.append(entry)
     if not entries:
@@ -170,15 +174,18 @@ def keeping(queue: Queue) -> SharedState:
 
 
 async def schedules(queue: SharedState) -> tuple[float, dict[str, StoredSchedule]]:
-    """The time by the queue's clock, and its schedules by name. One of a newer Longshore is passed over."""
+    """Return the time by the queue's clock, and the schedules by name. Those of a newer Longshore are left out."""
     read = await queue.read_entries(SHELF)
-    return read.now, {note.name: found for note in read.entries if (found := shelved_in(note)) is not None}
+    return read.now, {entry.name: found for entry in read.entries if (found := stored_schedule(entry)) is not None}
 
 
 async def schedule_of(queue: SharedState, name: str) -> tuple[float, StoredSchedule]:
-    """The time by the queue's clock, and the schedule of this name. `NotFoundError` says which there are."""
+    """Return the time by the queue's clock, and the schedule of this name.
+
+    Raise `NotFoundError`, which lists the known schedules.
+    """
     read = await queue.read_entries(SHELF, frozenset({name}))
-    found = shelved_in(read.get(name))
+    found = stored_schedule(read.get(name))
     if found is None:
         raise await _missing(queue, name)
     return read.now, found
@@ -191,15 +198,15 @@ async def _missing(queue: SharedState, name: str) -> NotFoundError:
 
 
 async def define(queue: SharedState, name: str, schedule: Schedule) -> Schedule:
-    """Make a schedule, or give the one of that name another meaning, from now on. Returns it as it is kept."""
+    """Create or replace the schedule of that name, effective from now. Return it as stored."""
     check_name(name)
 
     async def change(note: StateEntry, now: float) -> object:
-        before = shelved_in(note)
+        before = stored_schedule(note)
         new = msgspec.structs.replace(schedule, made=now)
         if before is not None:
             old = before.schedule
-            # One that is still to come is of a clock that was wrong, and would hold up all runs until then.
+            # A last time in the future comes from a wrong clock, and would block all runs until then.
             last = old.last if old.last is None or old.last <= now else None
             new = msgspec.structs.replace(
                 new, last=last, last_run=old.last_run, last_jobs=old.last_jobs, begun=old.begun
@@ -210,31 +217,31 @@ async def define(queue: SharedState, name: str, schedule: Schedule) -> Schedule:
 
 
 async def remove(queue: SharedState, name: str) -> Schedule:
-    """Take a schedule away; runs that it started stay. `NotFoundError` where there is none."""
+    """Remove a schedule and return it; the runs it started stay. Raise `NotFoundError` if there is none."""
 
     async def change(note: StateEntry, _: float) -> object:
-        return UNCHANGED if shelved_in(note) is None else None
+        return UNCHANGED if stored_schedule(note) is None else None
 
-    removed = shelved_in((await update(queue, name, change)).before)
+    removed = stored_schedule((await update(queue, name, change)).before)
     if removed is None:
         raise await _missing(queue, name)
     return removed.schedule
 
 
 async def update(queue: SharedState, name: str, change: Callable[[StateEntry, float], Awaitable[object]]) -> Update:
-    """Change the note of a schedule, as `update_entry` does."""
-    busy = QueueUnavailableError(f"The schedule {name} is being changed by too many at once. Try again.")
+    """Change the entry of a schedule, as `update_entry` does."""
+    busy = QueueUnavailableError(f"Too many processes change the schedule {name} at the same time. Try again.")
     return await update_entry(queue, SHELF, name, change, busy)
 
 
 async def put(queue: SharedState, note: StateEntry, schedule: Schedule) -> bool:
-    """Write a schedule in the place of what the note says. False where another was faster."""
+    """Replace the schedule in the entry. Return False if another process changed the entry first."""
     value = msgspec.to_builtins(schedule)
     return (await queue.swap_entries(SHELF, [msgspec.structs.replace(note, value=value)]))[0] is not None
 
 
 def check_name(name: str) -> None:
-    """`UsageError` for what cannot be a schedule's name; it becomes part of run ids."""
+    """Raise `UsageError` if this cannot be a schedule's name, which becomes part of run ids."""
     if not _NAME.match(name):
         raise UsageError(
             f"'{name}' cannot be the name of a schedule: it is made of letters, digits, '.', '_' and '-', starts with "
@@ -242,8 +249,8 @@ def check_name(name: str) -> None:
         )
 
 
-def shelved_in(note: StateEntry) -> StoredSchedule | None:
-    """Return the schedule that a note holds; None if there is none, or one of a newer Longshore."""
+def stored_schedule(note: StateEntry) -> StoredSchedule | None:
+    """Return the schedule in an entry; None if there is none, or one of a newer Longshore."""
     if note.version == ABSENT or not isinstance(note.value, Mapping):
         return None
     try:

@@ -1,7 +1,7 @@
-"""When a schedule is due: a cron line, read in a time zone.
+"""The times at which a schedule is due: a cron line in a time zone.
 
-Summer time is treated as cron does: a time of day that is skipped comes as soon as the clock goes on, and one that
-comes twice counts once; a line for every hour or every few minutes follows the clock on the wall as it is.
+Daylight saving time is handled as cron does it: a time of day that is skipped is due right after the gap, and one that
+occurs twice is due once; a line for every hour or every few minutes follows the local clock through both.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from longshore.errors import UsageError
 
 _FIELDS = 5
 _AMBIGUOUS = timedelta(hours=3)
-"""More than any clock on a wall is ever set back: so far the order of its times may not be the order of instants."""
+"""More than any local clock is ever set back. Within this span, local times may not be in the order of instants."""
 
 
 class Timetable(msgspec.Struct, frozen=True):
-    """A cron line (minute, hour, day, month, weekday) in a time zone. `UsageError` for one that says no time at all."""
+    """A cron line (minute, hour, day, month, weekday) in a time zone. Raise `UsageError` if it matches no time."""
 
     cron: str
     zone: str = "UTC"
@@ -38,15 +38,15 @@ class Timetable(msgspec.Struct, frozen=True):
             raise UsageError(f"--cron cannot be '{self.cron}': {error}.") from error
 
     def after(self, instant: float) -> float:
-        """The first time after an instant (both in seconds since 1970)."""
+        """Return the first scheduled time after `instant` (both in seconds since 1970)."""
         for found in CronSim(self.cron, self._local(instant)):
-            # Within the hour that comes twice, the line may name a time of its first half.
+            # In the hour that occurs twice, the line may name a time of the first occurrence.
             if found.timestamp() > instant:
                 return found.timestamp()
-        raise UsageError(f"--cron cannot be '{self.cron}': it names no time in the coming fifty years.")
+        raise UsageError(f"--cron cannot be '{self.cron}': it names no time in the next fifty years.")
 
     def last(self, since: float, now: float) -> float | None:
-        """The last time after `since` that is not after `now`; None where there was none."""
+        """Return the last scheduled time after `since` that is not after `now`; None if there is none."""
         later = self._local(now) + _AMBIGUOUS
         for found in CronSim(self.cron, later, reverse=True):
             instant = found.timestamp()

@@ -1,11 +1,11 @@
-"""Starting the runs of schedules: exactly once for each time that is due, whichever worker is there.
+"""Start the runs of schedules, exactly one for each due time, with any number of workers.
 
-    1. Write into the schedule's note that the run begins, with its id and who begins it. One writer is the fastest.
-    2. Submit the jobs. The run's id follows from the schedule and the time, so that submitting again changes nothing.
-    3. Write that the time has had its run.
+    1. Write into the schedule's entry that the run begins, with its id and the worker. Compare-and-swap lets one win.
+    2. Submit the jobs. The run's id follows from the schedule and the time, so submitting twice changes nothing.
+    3. Write that the time has been handled.
 
-Whoever dies after the first step is found silent by the others, one of whom goes on with the second. Whoever is slow
-and finds that another goes on leaves it to that one. Times by the queue's clock.
+If a worker dies after the first step, the others see no heartbeat from it, and one of them takes over the second step.
+A slow worker that finds its run taken over stops submitting. All times are by the queue's clock.
 """
 
 from __future__ import annotations
@@ -36,64 +36,65 @@ from longshore.runs.schedules.schedule import (
     run_id,
     schedule_of,
     schedules,
-    shelved_in,
+    stored_schedule,
     update,
 )
 from longshore.runs.sources.source import Source
 from longshore.runs.submit.input_files import InputEntry
 from longshore.runs.submit.submission import BATCH, Submission, SubmissionPlan
 
-_BEAT_SECONDS = 15.0
-_QUICK_LOOK, _SLOW_LOOK = 10.0, 60.0
-"""Seconds between two looks at the schedules, where reading notes is quick and where it is not."""
+_HEARTBEAT_SECONDS = 15.0
+_QUICK_POLL, _SLOW_POLL = 10.0, 60.0
+"""Seconds between two polls of the schedules, on media with quick and with slow shared state."""
 _FAR_AHEAD = 86400.0
-"""Seconds by which two clocks that are right are never apart."""
+"""Seconds by which two correct clocks never differ."""
 
 log = structlog.get_logger()
 
 
-class Triggering:
-    """One who may start runs of schedules."""
+class ScheduleTrigger:
+    """Starts the due runs of a queue's schedules, on behalf of one worker."""
 
     def __init__(self, queue: Queue, clock: Clock, who: str) -> None:
-        """`who` is an incarnation: nobody else ever has the same. `UsageError` where the queue keeps no notes."""
+        """`who` is an incarnation, which is unique. Raise `UsageError` if the queue has no shared state."""
         self._queue = queue
         self._state = keeping(queue)
         self._clock = clock
         self._who = who
         quick = queue.traits.quick_shared_state
-        self._every = _QUICK_LOOK if quick else _SLOW_LOOK
+        self._every = _QUICK_POLL if quick else _SLOW_POLL
         self._silence = SILENT_SECONDS if quick else 2 * SILENT_SECONDS
-        self._told: set[tuple[str, float]] = set()
+        self._warned: set[tuple[str, float]] = set()
 
     async def look(self) -> float:
-        """Start what is due and can be started from here; the seconds until it is worth looking again.
+        """Start the due runs that can be started from here. Return the seconds until the next poll.
 
-        A run whose jobs cannot be read is noted in its schedule and logged, and the next time tries anew.
+        If the jobs of a run cannot be read, the error is logged and stored in the schedule; the next scheduled time
+        tries again.
         """
         now, there = await schedules(self._state)
         wait = self._every
-        for name, shelved in there.items():
-            self._tell_of_the_clock(name, shelved.schedule, now)
-            instant = self._due(shelved.schedule, now)
-            if instant is not None and await self._start(name, shelved, instant, now):
-                # Submitting takes its time, and what was begun by another is long due: more may be.
+        for name, stored in there.items():
+            self._warn_of_clock(name, stored.schedule, now)
+            instant = self._due(stored.schedule, now)
+            if instant is not None and await self._start(name, stored, instant, now):
+                # Submitting takes time, and a run taken over from another worker is overdue: more may be due by now.
                 wait = 0.0
-            wait = min(wait, max(shelved.schedule.next(now) - now, 0.0))
+            wait = min(wait, max(stored.schedule.next(now) - now, 0.0))
         return wait
 
     async def start_now(self, name: str) -> Submission:
-        """Start a run of a schedule without waiting for its time. `LongshoreError` where its jobs cannot be read."""
-        now, shelved = await schedule_of(self._state, name)
-        begun = shelved.schedule.begun
-        if begun is not None and not self._may_go_on(begun, now):
-            raise UsageError(f"Run {begun.run} of {name} is just being submitted by {begun.by}. Wait for its end.")
+        """Start a run of a schedule now. Raise `LongshoreError` if its jobs cannot be read."""
+        now, stored = await schedule_of(self._state, name)
+        begun = stored.schedule.begun
+        if begun is not None and not self._may_take_over(begun, now):
+            raise UsageError(f"{begun.by} is submitting run {begun.run} of {name}. Wait until it is submitted.")
         instant = float(int(now)) if begun is None else begun.instant
-        source, partitions = await asyncio.to_thread(shelved.schedule.what.here)
-        mine = await self._begin(name, shelved, instant, now)
+        source, partitions = await asyncio.to_thread(stored.schedule.what.here)
+        mine = await self._begin(name, stored, instant, now)
         if mine is None:
-            raise UsageError(f"Another starts a run of {name} at this very moment. Look with `longshore schedule`.")
-        done, trouble = await self._carry_out(name, shelved.schedule, mine, source, partitions)
+            raise UsageError(f"Another process has just started a run of {name}. See `longshore schedule`.")
+        done, trouble = await self._carry_out(name, stored.schedule, mine, source, partitions)
         if trouble is not None:
             raise trouble
         return done
@@ -101,60 +102,63 @@ class Triggering:
     def _due(self, schedule: Schedule, now: float) -> float | None:
         begun = schedule.begun
         if begun is not None:
-            return begun.instant if self._may_go_on(begun, now) else None
+            return begun.instant if self._may_take_over(begun, now) else None
         return schedule.due(now)
 
-    def _may_go_on(self, begun: Begun, now: float) -> bool:
-        # Ours, and we are not at it: the answer to writing so was lost, or the queue was out of reach since.
-        # A sign that is still to come is of a clock that was wrong, and says no more than an old one.
+    def _may_take_over(self, begun: Begun, now: float) -> bool:
+        # If it is ours, we are not submitting it now: the reply to our write was lost, or the queue was unreachable.
+        # A heartbeat in the future comes from a wrong clock and counts like an old one.
         return begun.by == self._who or abs(now - begun.seen) >= self._silence
 
-    async def _start(self, name: str, shelved: StoredSchedule, instant: float, now: float) -> bool:
-        """Start the run for a time; False where that is left to others."""
+    async def _start(self, name: str, stored: StoredSchedule, instant: float, now: float) -> bool:
+        """Start the run for a due time. Return False if it is left to other workers."""
         try:
-            source, partitions = await asyncio.to_thread(shelved.schedule.what.here)
+            source, partitions = await asyncio.to_thread(stored.schedule.what.here)
         except LongshoreError as error:
-            # Perhaps from elsewhere: it stays due.
-            if (name, instant) not in self._told:
-                self._told.add((name, instant))
-                log.warning(f"Schedule {name} is due, and cannot be started from here: {error}")
+            # The run stays due: another machine may have the source.
+            if (name, instant) not in self._warned:
+                self._warned.add((name, instant))
+                log.warning(f"Schedule {name} is due but cannot be started from here: {error}")
             return False
-        mine = await self._begin(name, shelved, instant, now)
+        mine = await self._begin(name, stored, instant, now)
         if mine is None:
             return False
         log.info(f"Schedule {name} is due: submitting run {mine.run}")
-        done, trouble = await self._carry_out(name, shelved.schedule, mine, source, partitions)
+        done, trouble = await self._carry_out(name, stored.schedule, mine, source, partitions)
         if trouble is not None:
             log.error(f"Schedule {name}: the jobs of run {mine.run} could not all be submitted: {trouble}")
         else:
             log.info(f"Schedule {name}: run {mine.run} is submitted", jobs=done.submitted, duplicates=done.duplicates)
         return True
 
-    def _tell_of_the_clock(self, name: str, schedule: Schedule, now: float) -> None:
-        """Say once that no run will start for long, because one did while the clock was far ahead."""
-        told = (name, schedule.counted)
-        if schedule.counted - now < _FAR_AHEAD or told in self._told:
+    def _warn_of_clock(self, name: str, schedule: Schedule, now: float) -> None:
+        """Warn once if no run will start for a long time because one was started while a clock was far ahead."""
+        key = (name, schedule.counted)
+        if schedule.counted - now < _FAR_AHEAD or key in self._warned:
             return
-        self._told.add(told)
+        self._warned.add(key)
         until = datetime.fromtimestamp(schedule.counted, UTC).strftime("%Y-%m-%d %H:%M")
         log.warning(
-            f"Schedule {name} starts nothing before {until} UTC: its last time is still to come, so the clock was "
-            "wrong then, or is now. `longshore schedule` with its --cron makes it count from now on"
+            f"Schedule {name} starts nothing before {until} UTC: its last run has a time in the future, so a clock was "
+            "wrong then or is wrong now. Give `longshore schedule` with its --cron again to start from now on"
         )
 
-    async def _begin(self, name: str, shelved: StoredSchedule, instant: float, now: float) -> Begun | None:
-        """Write that the run begins; None where another was faster."""
-        before = shelved.schedule.begun
+    async def _begin(self, name: str, stored: StoredSchedule, instant: float, now: float) -> Begun | None:
+        """Write that the run begins. Return None if another worker wrote first."""
+        before = stored.schedule.begun
         mine = Begun(instant, run_id(name, instant) if before is None else before.run, self._who, now)
-        begun = msgspec.structs.replace(shelved.schedule, begun=mine)
-        return mine if await put(self._state, shelved.note, begun) else None
+        begun = msgspec.structs.replace(stored.schedule, begun=mine)
+        return mine if await put(self._state, stored.note, begun) else None
 
     async def _carry_out(
         self, name: str, schedule: Schedule, mine: Begun, source: Source, partitions: frozenset[str] | None
     ) -> tuple[Submission, LongshoreError | None]:
-        """Submit the jobs and write that the time has had its run, with what went wrong. `QueueError`: go on later."""
+        """Submit the jobs, and write that the time has been handled and which error occurred.
+
+        On `QueueError` nothing is written: the run is taken over later.
+        """
         submitting = asyncio.ensure_future(self._submit(source, schedule.plan(mine.run, partitions), schedule))
-        beating = asyncio.ensure_future(self._beat(name, mine, submitting))
+        heartbeat = asyncio.ensure_future(self._heartbeat(name, mine, submitting))
         done, trouble = Submission(mine.run), None
         try:
             done = await submitting
@@ -163,13 +167,13 @@ class Triggering:
         except LongshoreError as error:
             trouble = error
         except asyncio.CancelledError:
-            if not beating.done() or beating.cancelled():
+            if not heartbeat.done() or heartbeat.cancelled():
                 raise
-            return done, UsageError("another goes on with it")
+            return done, UsageError("another worker has taken it over")
         finally:
             submitting.cancel()
-            beating.cancel()
-            await asyncio.gather(submitting, beating, return_exceptions=True)
+            heartbeat.cancel()
+            await asyncio.gather(submitting, heartbeat, return_exceptions=True)
         ended = {
             "last": mine.instant,
             "last_run": mine.run,
@@ -185,11 +189,12 @@ class Triggering:
             await set_limits(self._queue, plan.run, schedule.limits)
         done = Submission(plan.run)
         loop = asyncio.get_running_loop()
-        # One thread, for a database must be read by the one who opened it; and not this one, for a source may be slow.
+        # One thread, because a database must be read by the thread that opened it; not the event loop's thread, because
+        # a source may be slow.
         pool = ThreadPoolExecutor(1, thread_name_prefix="schedule")
         try:
             if source.rereadable:
-                # What is malformed is found before anything is submitted.
+                # Find malformed entries before anything is submitted.
                 await loop.run_in_executor(pool, _read_through, source)
             entries = await loop.run_in_executor(pool, _entries, source)
             while batch := await loop.run_in_executor(pool, _batch, entries, plan, source):
@@ -199,55 +204,55 @@ class Triggering:
             pool.shutdown(wait=False, cancel_futures=True)
         return done
 
-    async def _beat(self, name: str, mine: Begun, submitting: asyncio.Future[Submission]) -> None:
-        """Give a sign now and then; end the submitting where another goes on with it, or the schedule is removed."""
+    async def _heartbeat(self, name: str, mine: Begun, submitting: asyncio.Future[Submission]) -> None:
+        """Write heartbeats. Cancel `submitting` if another worker has taken over or the schedule was removed."""
         while True:
-            await self._clock.sleep(_BEAT_SECONDS)
+            await self._clock.sleep(_HEARTBEAT_SECONDS)
             try:
-                still = await self._update(name, mine, _with_sign)
+                still = await self._update(name, mine, _with_heartbeat)
             except QueueUnavailableError:
-                continue  # who submits will notice
+                continue  # submitting notices it too
             if not still:
                 submitting.cancel()
                 return
 
     async def _update(self, name: str, mine: Begun, change: Callable[[Schedule, float], Schedule]) -> bool:
-        """Change a schedule whose run we submit. False where it is ours no longer."""
+        """Change a schedule whose run we submit. Return False if the run is no longer ours."""
 
         async def if_ours(note: StateEntry, now: float) -> object:
-            shelved = shelved_in(note)
-            begun = None if shelved is None else shelved.schedule.begun
-            if shelved is None or begun is None or (begun.run, begun.by) != (mine.run, mine.by):
+            stored = stored_schedule(note)
+            begun = None if stored is None else stored.schedule.begun
+            if stored is None or begun is None or (begun.run, begun.by) != (mine.run, mine.by):
                 return UNCHANGED
-            return msgspec.to_builtins(change(shelved.schedule, now))
+            return msgspec.to_builtins(change(stored.schedule, now))
 
         return (await update(self._state, name, if_ours)).written
 
 
-def _with_sign(schedule: Schedule, now: float) -> Schedule:
+def _with_heartbeat(schedule: Schedule, now: float) -> Schedule:
     begun = None if schedule.begun is None else msgspec.structs.replace(schedule.begun, seen=now)
     return msgspec.structs.replace(schedule, begun=begun)
 
 
 def _entries(source: Source) -> Iterator[InputEntry]:
-    with _blamed_on(source):
+    with _as_input_error(source):
         return source.entries()
 
 
 def _read_through(source: Source) -> None:
-    with _blamed_on(source):
+    with _as_input_error(source):
         for _ in source.entries():
             pass
 
 
 def _batch(entries: Iterator[InputEntry], plan: SubmissionPlan, source: Source) -> list[NewJob]:
-    with _blamed_on(source):
+    with _as_input_error(source):
         return [plan.job(entry) for entry in itertools.islice(entries, BATCH)]
 
 
 @contextmanager
-def _blamed_on(source: Source) -> Iterator[None]:
-    """A source may be anybody's code: whatever it raises is trouble with this run, and with no other."""
+def _as_input_error(source: Source) -> Iterator[None]:
+    """Raise any exception of a source, which may be user code, as `InputFileError`, so that only its run fails."""
     try:
         yield
     except LongshoreError:

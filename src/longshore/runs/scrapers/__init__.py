@@ -1,1 +1,1 @@
-"""Scrapers by name: the registry, and how one is started or resumed."""
+"""Named scrapers: the registry, starting one and resuming one."""

@@ -1,6 +1,7 @@
-"""The registry: which scrapers there are, what each runs, where its jobs come from, and how it is started.
+"""The registry of scrapers: for each, its handler file, the source of its jobs and how it is started.
 
-In `longshore.toml`, as tables `[scrapers.NAME]`; or in code, in a file that `scrapers = "my_scrapers.py"` names there.
+It is written in `longshore.toml` as tables `[scrapers.NAME]`, or in a Python file that `scrapers = "my_scrapers.py"`
+names there.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from longshore.settings.values import parsed
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _SHORT = ("urls", "jobs")
-"""Sources that a registry may say without a table."""
+"""Sources that may be written without a `source` table."""
 _NOT_FOR_A_SCRAPER = {
-    "queue": "Where the jobs are is the same for all: set LONGSHORE_QUEUE.",
-    "worker_id": "It is each worker's own: set LONGSHORE_WORKER_ID.",
+    "queue": "All scrapers use the same queue: set LONGSHORE_QUEUE.",
+    "worker_id": "Each worker has its own: set LONGSHORE_WORKER_ID.",
 }
 
 
@@ -36,31 +37,31 @@ class ExecutionMode(StrEnum):
     """How a scraper is started."""
 
     SINGLE = "single"
-    """Here, now, one at a time, to its end."""
+    """The command works on the run here until it ends; one command per scraper at a time."""
     DISTRIBUTED = "distributed"
-    """Its jobs are put into the queue, for workers anywhere."""
+    """The command submits the jobs to the queue, for workers on any machine."""
 
 
 Jobs = str | Path | Source | Callable[[], Iterable[Item]] | Iterable[Item]
-"""Where jobs come from: a file (`.jsonl` is one of jobs, any other of URLs), a source, a function or a list."""
+"""The origin of jobs: a file (`.jsonl` holds jobs, any other file URLs), a source, a function or a list."""
 
 
 @dataclass(frozen=True)
 class Scraper:
-    """A scraper by its name. What is wrong with it is said when the registry is read, not as it is made."""
+    """A named scraper. Its values are checked when the registry is read, not by the constructor."""
 
     name: str
     handler: str = ""
-    """The handler file. Left out, the file in which the scraper itself is defined."""
+    """The handler file. Default: the file in which the scraper itself is defined."""
     mode: str = ExecutionMode.SINGLE
     source: Jobs | None = None
-    """Left out, the jobs are named when it is started."""
+    """The source of its jobs. Default: the source is given when the scraper is started."""
     kind: str | None = None
-    """Which handler the jobs are for. Left out, the only one of the file."""
+    """The handler that its jobs are for. Default: the only handler of the file."""
     partitions: Sequence[str] = ()
-    """The only partitions its jobs may have, where that is to be checked."""
+    """The only partitions its jobs may have; empty allows any."""
     settings: Mapping[str, object] = field(default_factory=dict)
-    """Settings of its workers, by their names. Command line and environment go before them."""
+    """Settings of its workers by name. The command line and the environment override them."""
 
     def __post_init__(self) -> None:
         own: object = self.settings
@@ -69,16 +70,16 @@ class Scraper:
 
     @property
     def distributed(self) -> bool:
-        """Whether its jobs are for workers anywhere."""
+        """Whether its jobs are submitted for workers on any machine."""
         return self.mode == ExecutionMode.DISTRIBUTED
 
     @property
     def jobs(self) -> Source | None:
-        """Where its jobs come from, ready to be read."""
+        """The source of its jobs, ready to be read; None if it has none of its own."""
         return None if self.source is None else source_of(self.source)
 
     def faults(self, folder: Path) -> Iterator[str]:
-        """Everything that is wrong with it, a sentence each."""
+        """Yield a sentence for everything that is wrong with it."""
         if not isinstance(self.name, str) or not _NAME.match(self.name):
             yield (
                 "its name is made of letters, digits, '.', '_' and '-', starts with a letter or digit, and has at "
@@ -117,7 +118,7 @@ class Scraper:
 
 
 def source_of(jobs: Jobs) -> Source:
-    """What gives the jobs, whichever way they are named."""
+    """Return the source that the value describes."""
     if isinstance(jobs, Source):
         return jobs
     if isinstance(jobs, str | Path):
@@ -129,7 +130,7 @@ def source_of(jobs: Jobs) -> Source:
 def _setting_faults(name: object, value: Any) -> Iterator[str]:
     if not isinstance(name, str) or name not in TABLE:
         near = difflib.get_close_matches(str(name), TABLE, n=1)
-        hint = f"Did you mean '{near[0]}'?" if near else "`longshore config` lists those there are."
+        hint = f"Did you mean '{near[0]}'?" if near else "`longshore config` lists all settings."
         yield f"unknown setting '{name}'. {hint}"
         return
     setting = TABLE[name]
@@ -143,18 +144,20 @@ def _setting_faults(name: object, value: Any) -> Iterator[str]:
     if not fits:
         yield f"its setting '{name}' cannot be {value!r}: it takes {setting.allowed}."
     elif isinstance(value, str) and show(value) != value:
-        # The worker's command is printed, and everything in it.
+        # The worker's command is printed with all its settings.
         yield f"its setting '{name}' holds a password. Put it into the environment or .env as {setting.variable}."
 
 
 def load_scrapers(folder: Path | None = None) -> dict[str, Scraper]:
-    """The registry of a folder, by name. `SettingsError` names everything that is wrong with it at once."""
+    """Return the scrapers of a folder's registry by name.
+
+    Raise one `SettingsError` that names everything that is wrong with the registry.
+    """
     folder = folder or Path()
-    said = read_toml(folder / TOML).scrapers
-    found, faults = _found(said, folder)
+    found, faults = _parse_registry(read_toml(folder / TOML).scrapers, folder)
     for scraper in found:
         faults += [f"{scraper.name}: {fault}" for fault in scraper.faults(folder)]
-    # Files are named after them, and not every disk tells India from india.
+    # Files are named after scrapers, and some file systems do not tell India from india.
     for name, times in Counter(str(scraper.name).lower() for scraper in found).items():
         if times > 1:
             twice = [str(scraper.name) for scraper in found if str(scraper.name).lower() == name]
@@ -166,7 +169,7 @@ def load_scrapers(folder: Path | None = None) -> dict[str, Scraper]:
 
 
 def find_scraper(name: str, folder: Path | None = None) -> Scraper:
-    """The scraper of that name. `NotFoundError` says which there are."""
+    """Return the scraper of that name. Raise `NotFoundError`, which lists the known scrapers."""
     scrapers = load_scrapers(folder)
     if name in scrapers:
         return scrapers[name]
@@ -181,17 +184,17 @@ def find_scraper(name: str, folder: Path | None = None) -> Scraper:
     raise NotFoundError(f"There is no scraper '{name}'. {hint}")
 
 
-def _found(said: Any, folder: Path) -> tuple[list[Scraper], list[str]]:
-    if said is None:
+def _parse_registry(value: Any, folder: Path) -> tuple[list[Scraper], list[str]]:
+    if value is None:
         return [], []
-    if isinstance(said, str):
-        return _in_code(said, folder)
-    if not isinstance(said, Mapping):
-        return [], [f"'scrapers' must be a file, \"my_scrapers.py\", or tables [scrapers.NAME], not {said!r}."]
+    if isinstance(value, str):
+        return _in_code(value, folder)
+    if not isinstance(value, Mapping):
+        return [], [f"'scrapers' must be a file, \"my_scrapers.py\", or tables [scrapers.NAME], not {value!r}."]
     scrapers, faults = [], []
-    for name, table in said.items():
+    for name, table in value.items():
         if not isinstance(table, Mapping):
-            faults.append(f"{name}: it must be a table: a line [scrapers.{name}], and what it is made of below.")
+            faults.append(f"{name}: it must be a table: a line [scrapers.{name}], with its values on the lines below.")
             continue
         scraper, wrong = _from_table(name, table)
         scrapers.append(scraper)
@@ -208,19 +211,19 @@ def _from_table(name: str, table: Mapping[str, Any]) -> tuple[Scraper, list[str]
             near = difflib.get_close_matches(word, known, n=1)
             hint = f"Did you mean '{near[0]}'?" if near else f"Known are: {', '.join(known)}."
             faults.append(f"unknown '{word}'. {hint}")
-    said = {word: table[word] for word in _SHORT if word in table}
+    short = {word: table[word] for word in _SHORT if word in table}
     source = table.get("source")
     made: Source | None = None
     if source is not None and not isinstance(source, Mapping):
         faults.append(f'its source must be a table, such as {{csv = "cities.csv"}}, not {source!r}.')
-    elif source is not None or said:
-        made, wrong = source_in({**said, **(source or {})})
+    elif source is not None or short:
+        made, wrong = source_in({**short, **(source or {})})
         faults += wrong
     return Scraper(name=name, source=made, **{word: table[word] for word in own if word in table}), faults
 
 
 def _in_code(file: str, folder: Path) -> tuple[list[Scraper], list[str]]:
-    # Only here: most registries have no code, and importing what runs it takes a while.
+    # Imported here because most registries have no code, and this import is slow.
     from longshore.handlers.load import import_file
 
     try:
@@ -232,7 +235,7 @@ def _in_code(file: str, folder: Path) -> tuple[list[Scraper], list[str]]:
         return [], [f"'scrapers' in {file} must be a list of Scraper(…), not {listed!r}."]
     every = [*listed, *(value for value in values.values() if isinstance(value, Scraper))]
     faults = [f"'scrapers' in {file} holds {each!r}, which is no Scraper." for each in every if not _is_one(each)]
-    # One that has a name of its own and stands in the list is one.
+    # A scraper may be both a module variable and an element of the list: count it once.
     found = list({id(each): each for each in every if _is_one(each)}.values())
     if not found and not faults:
         faults.append(f'there are no scrapers in {file}. Make one: Scraper("India", source="urls.txt").')

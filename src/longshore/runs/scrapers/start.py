@@ -1,7 +1,7 @@
-"""Starting a scraper: which run, which jobs, with which settings; and the command its workers are started with.
+"""Start a scraper: choose the run, the jobs and the settings, and print the command that starts its workers.
 
-The order, so that whatever dies can be gone on with: the checkpoint names the run, then the jobs are submitted, then
-the checkpoint says that all of them are. Submitting again is harmless, so a start that died in between is repeated.
+The order makes every start resumable: the checkpoint names the run, then the jobs are submitted, then the checkpoint
+says that all jobs are submitted. Submitting a job twice is harmless, so a start that died in between is repeated.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from longshore.handlers.handler import Handler
 from longshore.job import DEFAULT_MAX_ATTEMPTS
 from longshore.queue import Queue, totals
 from longshore.runs.control.growth_limits import GrowthLimits, set_limits
-from longshore.runs.scrapers.checkpoint import Checkpoint, ResumeState
 from longshore.runs.scrapers.registry import Scraper
+from longshore.runs.scrapers.resume import ResumeState, ScraperCheckpoints
 from longshore.runs.sources import Source, source_in
 from longshore.runs.submit.input_files import InputFile
 from longshore.runs.submit.submission import Submission, SubmissionPlan, check_file, new_run_id, submit_file
@@ -42,30 +42,30 @@ _OPTIONS = (
     "log_format",
 )
 """The settings that `longshore work` has options for; the others reach it as variables."""
-_NOT_A_WORKERS = ("workers", "stagger", "strict_partitions")
+_NOT_FOR_WORKERS = ("workers", "stagger", "strict_partitions")
 _ENVIRONMENT = ("environment", ".env")
-_ASKED = ("command line", *_ENVIRONMENT)
-"""Where a person says something about this start rather than about the scraper."""
-_NOT_AGAIN = {"urls": "-"}
-"""In the place of a file: the jobs came from a pipe or a program, and cannot be read again from here."""
+_THIS_START = ("command line", *_ENVIRONMENT)
+"""Levels of settings that belong to this start rather than to the scraper."""
+_NOT_REREADABLE = {"urls": "-"}
+"""Stored instead of a file: the jobs came from a pipe or a program and cannot be read a second time."""
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True):
-    """A distributed scraper was started: its jobs are in the queue."""
+    """The result of starting a distributed scraper: its jobs are in the queue."""
 
     status: str = "queued"
     run_id: str
     enqueued: int
     duplicates: int
     worker_command: str
-    """Starts a worker for it, from the folder of the scraper; the queue's URL comes from the environment."""
+    """Shell command that starts a worker from the scraper's folder; the queue's URL comes from the environment."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
-    """A single-mode scraper was run here."""
+    """The result of running a single-mode scraper on this machine."""
 
     status: str
-    """`completed`; `failed` where some jobs did; before the end `interrupted` (by a person) or `stopped`."""
+    """`completed`; `failed` if some jobs failed; if the run is not over, `interrupted` (by a person) or `stopped`."""
     run_id: str
     enqueued: int
     duplicates: int
@@ -74,35 +74,38 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: int
     remaining: int
     results: str | None
-    """The file with the results; None before the end."""
+    """The file with the results; None if the run is not over."""
 
 
-def settings_for(scraper: Scraper, said: Mapping[str, Any]) -> Settings:
-    """The settings as they stand for a scraper: its own go before the files, and after what was asked of this start."""
-    plain = resolve(said)
-    own = {name: value for name, value in scraper.settings.items() if plain.source(name).level not in _ASKED}
-    return resolve({**said, **own})
+def settings_for(scraper: Scraper, given: Mapping[str, Any]) -> Settings:
+    """Return the settings for a scraper.
+
+    The scraper's own settings override the settings files; the command line and the environment override both.
+    """
+    plain = resolve(given)
+    own = {name: value for name, value in scraper.settings.items() if plain.source(name).level not in _THIS_START}
+    return resolve({**given, **own})
 
 
 def worker_variables(scraper: Scraper, settings: Settings) -> dict[str, str]:
-    """The settings of a scraper that count in `settings_for`, as environment variables of a worker."""
+    """Return the scraper's own settings that `settings_for` applied, as environment variables of a worker."""
     return {
         TABLE[name].variable: settings.shown(name)
         for name in scraper.settings
-        if name not in _NOT_A_WORKERS and settings.source(name).level == "command line"
+        if name not in _NOT_FOR_WORKERS and settings.source(name).level == "command line"
     }
 
 
 def worker_command(program: str, scraper: Scraper, run: str, settings: Settings) -> str:
-    """What starts a worker for a run, as it is typed into a shell in the scraper's folder. Holds no password.
+    """Return the shell command that starts a worker for a run, in the scraper's folder. It holds no password.
 
-    It has the settings of the scraper, but for those of which the environment of this start says something else: it
-    goes before them, and a worker that is started in it finds them there.
+    It contains the scraper's own settings, except those that the environment of this start overrides: a worker started
+    in the same environment finds these there.
     """
     own = {
         name: value
         for name, value in scraper.settings.items()
-        if name not in _NOT_A_WORKERS and settings.source(name).level not in _ENVIRONMENT
+        if name not in _NOT_FOR_WORKERS and settings.source(name).level not in _ENVIRONMENT
     }
     if settings.source("profile").level == "command line":
         own["profile"] = settings.profile
@@ -118,68 +121,67 @@ def worker_command(program: str, scraper: Scraper, run: str, settings: Settings)
 
 @dataclass(frozen=True)
 class Start:
-    """What was asked for: a scraper, and whatever differs from what the registry says."""
+    """A requested start: a scraper, and everything that differs from the registry."""
 
     scraper: Scraper
     handler: Handler
-    checkpoint: Checkpoint
+    checkpoints: ScraperCheckpoints
     source: Source | None = None
-    """Jobs that were named with the start."""
+    """A source given with the start; None uses the scraper's own."""
     run: str | None = None
     resume: bool = False
     limits: GrowthLimits | None = None
-    """How far the run may grow by follow-on jobs; None leaves that as it is."""
+    """How far the run may grow by follow-on jobs; None leaves the limits unchanged."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A start that can be carried out."""
+    """A checked start that can be carried out."""
 
     start: Start
-    standing: ResumeState | None
-    """What it goes on with."""
+    resumed: ResumeState | None
+    """The run that is resumed; None for a new run."""
     source: Source | None
-    """What is to be submitted; None where everything is in the queue already."""
+    """The jobs to submit; None if all are in the queue already."""
     left: str | None
-    """A run of this scraper that was not finished and is not gone on with."""
+    """An unfinished run of this scraper that is not resumed."""
 
 
 def prepare(start: Start) -> Prepared:
-    """Decide what to go on with and which jobs to read, and check those, before anything is touched.
+    """Decide which run to resume and which jobs to read, and check the input before anything is changed.
 
-    `NotFoundError` where there is nothing to go on with, `UsageError` where nobody says which jobs.
+    Raise `NotFoundError` if there is no run to resume, `UsageError` if no source of jobs is given.
     """
     scraper = start.scraper
     if not start.resume:
-        before = start.checkpoint.recall()
+        before = start.checkpoints.load()
         left = before is not None and before.run != start.run and not (scraper.distributed and before.submitted)
         source = _checked(start.source or scraper.jobs, scraper)
         return Prepared(start, None, source, before.run if before is not None and left else None)
-    standing = start.checkpoint.recall(start.run)
-    if standing is None and start.run is not None:
-        # Delivered before, or started elsewhere.
-        standing = ResumeState(start.run, submitted=True)
-    if standing is None:
+    resumed = start.checkpoints.load(start.run)
+    if resumed is None and start.run is not None:
+        # The run was delivered before, or started on another machine.
+        resumed = ResumeState(start.run, submitted=True)
+    if resumed is None:
         raise NotFoundError(
-            f"{scraper.name} has no run to go on with here. Leave --resume out to start a new one, or name one with "
-            "--run."
+            f"{scraper.name} has no run to resume here. Leave --resume out to start a new one, or name one with --run."
         )
     if start.source is not None:
-        return Prepared(start, standing, _checked(start.source, scraper), None)
-    # A distributed run is gone on with by submitting what is new; one that is worked on here, by working.
-    if standing.submitted and not scraper.distributed:
-        return Prepared(start, standing, None, None)
-    return Prepared(start, standing, _checked(_again(standing, scraper), scraper), None)
+        return Prepared(start, resumed, _checked(start.source, scraper), None)
+    # Resuming a distributed run submits new jobs; resuming a single-mode run works on the jobs already submitted.
+    if resumed.submitted and not scraper.distributed:
+        return Prepared(start, resumed, None, None)
+    return Prepared(start, resumed, _checked(_source_again(resumed, scraper), scraper), None)
 
 
-def _again(standing: ResumeState, scraper: Scraper) -> Source | None:
-    if standing.named is None:
+def _source_again(resumed: ResumeState, scraper: Scraper) -> Source | None:
+    if resumed.named is None:
         return scraper.jobs
-    if standing.named == _NOT_AGAIN:
+    if resumed.named == _NOT_REREADABLE:
         raise UsageError(
-            f"The jobs of run {standing.run} came from a pipe or a program, and are not all submitted. Give them again."
+            f"The jobs of run {resumed.run} came from a pipe or a program and are not all submitted. Give them again."
         )
-    return source_in(standing.named)[0]
+    return source_in(resumed.named)[0]
 
 
 def _checked(source: Source | None, scraper: Scraper) -> Source:
@@ -193,33 +195,33 @@ def _checked(source: Source | None, scraper: Scraper) -> Source:
 
 
 @dataclass(frozen=True)
-class Entered:
-    """The jobs of a start are in the queue."""
+class SubmittedStart:
+    """A start whose jobs are in the queue."""
 
     submission: Submission
     resumed: bool
 
 
-async def enter(
+async def submit_start(
     queue: Queue, prepared: Prepared, clock: Clock, *, progress: Callable[[Submission], None] | None = None
-) -> Entered:
-    """Submit the jobs, and note in the checkpoint how far that is."""
-    start, standing = prepared.start, prepared.standing
-    if standing is not None:
-        await _check_known(queue, start, standing)
+) -> SubmittedStart:
+    """Submit the jobs, and write the progress to the checkpoint."""
+    start, state = prepared.start, prepared.resumed
+    if state is not None:
+        await _check_known(queue, start, state)
     else:
         run = start.run or await new_run_id(queue, clock)
-        standing = ResumeState(run, _named(start.source))
-        start.checkpoint.note(standing)
+        state = ResumeState(run, _stored_source(start.source))
+        start.checkpoints.save(state)
         if start.scraper.distributed:
-            start.checkpoint.forget_submitted(but=run)
+            start.checkpoints.remove_submitted(keep=run)
     if start.limits is not None:
-        await set_limits(queue, standing.run, start.limits)
+        await set_limits(queue, state.run, start.limits)
     if prepared.source is None:
-        return Entered(Submission(standing.run), resumed=True)
+        return SubmittedStart(Submission(state.run), resumed=True)
     retries = start.handler.retries
     plan = SubmissionPlan(
-        run=standing.run,
+        run=state.run,
         kind=start.handler.kind,
         partitions=frozenset(start.scraper.partitions) or None,
         max_attempts=DEFAULT_MAX_ATTEMPTS if retries is None else retries + 1,
@@ -227,34 +229,34 @@ async def enter(
     try:
         submission = await submit_file(queue, prepared.source, plan, progress=progress)
     except InputFileError:
-        if not await queue.stats(standing.run):
-            # Nothing usable came: there is no run to go on with.
-            start.checkpoint.forget(standing.run)
+        if not await queue.stats(state.run):
+            # No job was submitted, so there is no run to resume.
+            start.checkpoints.remove(state.run)
         raise
-    if not standing.submitted:
-        start.checkpoint.note(msgspec.structs.replace(standing, submitted=True))
-    return Entered(submission, resumed=prepared.standing is not None)
+    if not state.submitted:
+        start.checkpoints.save(msgspec.structs.replace(state, submitted=True))
+    return SubmittedStart(submission, resumed=prepared.resumed is not None)
 
 
-async def _check_known(queue: Queue, start: Start, standing: ResumeState) -> None:
-    """`NotFoundError` where the run to go on with is not there, or is over."""
-    counts = await queue.stats(standing.run)
-    if standing.submitted and not counts:
+async def _check_known(queue: Queue, start: Start, state: ResumeState) -> None:
+    """Raise `NotFoundError` if the run to resume is not in the queue, or is finished."""
+    counts = await queue.stats(state.run)
+    if state.submitted and not counts:
         raise NotFoundError(
-            f"There is no run '{standing.run}' of {start.scraper.name} in this queue to go on with. Check --queue and "
+            f"There is no run '{state.run}' of {start.scraper.name} in this queue to resume. Check --queue and "
             "--run, or leave --resume out to start a new one."
         )
-    if start.scraper.distributed and start.run is None and standing.submitted and not totals(counts).remaining:
+    if start.scraper.distributed and start.run is None and state.submitted and not totals(counts).remaining:
         raise NotFoundError(
-            f"Run {standing.run} of {start.scraper.name} is finished. Leave --resume out to start a new one, or add to "
-            f"it: --run {standing.run}."
+            f"Run {state.run} of {start.scraper.name} is finished. Leave --resume out to start a new one, or add to "
+            f"it: --run {state.run}."
         )
 
 
-def _named(source: Source | None) -> dict[str, str] | None:
-    """How the jobs that were named with the start are found again."""
+def _stored_source(source: Source | None) -> dict[str, str] | None:
+    """Return the form in which the checkpoint stores the source given with the start."""
     if source is None:
         return None
     if isinstance(source, InputFile) and source.rereadable:
         return {str(source.format): str(Path(source.path).resolve())}
-    return _NOT_AGAIN
+    return _NOT_REREADABLE

@@ -1,13 +1,13 @@
-"""Where jobs come from, besides files of URLs and of jobs: tables, folders, queries, and functions that make them up.
+"""Sources of jobs other than files of URLs and of jobs: CSV files, folders, queries, combinations, Python functions.
 
-Every source is read as it is submitted, so memory stays the same however much is in it; and gives the same jobs again
-when it is read again, so submitting twice is harmless.
+Every source is read while it is submitted, so memory does not grow with its size. Reading it again gives the same jobs,
+so submitting twice is harmless.
 """
 
 from __future__ import annotations
 
 from longshore.runs.sources.csv_file import CsvFile
-from longshore.runs.sources.generated import Generated, Named
+from longshore.runs.sources.generated import Generated, PythonSource
 from longshore.runs.sources.product import Product, product
 from longshore.runs.sources.scan import Scan
 from longshore.runs.sources.source import Source
@@ -18,8 +18,8 @@ from longshore.runs.sources.template import Shape, Template
 __all__ = [
     "CsvFile",
     "Generated",
-    "Named",
     "Product",
+    "PythonSource",
     "Scan",
     "Shape",
     "Source",

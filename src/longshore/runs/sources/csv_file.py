@@ -1,4 +1,4 @@
-"""A CSV file: the first line names the columns, every other is a job."""
+"""A CSV file: the first line names the columns, every other line is a job."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from longshore.runs.submit.input_files import LONGEST_LINE, STANDARD_INPUT, Inpu
 
 _SEPARATORS = (",", ";", "\t", "|")
 
-# By itself the library refuses a value of more than 128 KB, and a page may be one. It has one limit for all.
+# The library's default limit for a value is 128 KB, and a value may be a whole page. The limit is global.
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A job a row, with the columns as its payload; every value is text. UTF-8, with a comma, `;`, `|` or tab between.
+    """A job for each row, with the columns as its payload; every value is text.
 
-    Quotes, line breaks within them, blank lines, a byte order mark and Windows line ends are as usual.
+    The file is UTF-8 with comma, `;`, `|` or tab as separator. Quotes, line breaks within quotes, blank lines, a byte
+    order mark and Windows line ends are accepted.
     """
 
     path: str
@@ -33,7 +34,7 @@ class CsvFile:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return STANDARD_INPUT if self.path == "-" else self.path
 
     @property
@@ -42,7 +43,7 @@ class CsvFile:
         return is_rereadable(self.path)
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every row, in order. `InputFileError` names the line of the first that cannot be a job."""
+        """Yield every row, in order. Raise `InputFileError`, which names the line, if a row cannot be a job."""
         try:
             with io.TextIOWrapper(open_bytes(self.path), encoding="utf-8-sig", newline="") as file:
                 yield from self._rows(file)
@@ -50,12 +51,12 @@ class CsvFile:
             raise InputFileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
         except UnicodeDecodeError as error:
             raise InputFileError(
-                f"{self.name} is not UTF-8 text: {error.reason} at byte {error.start + 1} of what was read last. "
+                f"{self.name} is not UTF-8 text: {error.reason} at byte {error.start + 1} of the last block read. "
                 "Save it as UTF-8."
             ) from error
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: there is no row in it."""
+        """Raise the `InputFileError` for a file without rows."""
         raise InputFileError(
             f"There are no jobs in {self.name}. Put the names of the columns on the first line, and one job on each "
             "line below."
@@ -90,7 +91,7 @@ class CsvFile:
             self.refuse_empty()
         if "" in columns:
             raise InputFileError(
-                f"{self.name}, line 1: column {columns.index('') + 1} has no name. Name it, or take it away."
+                f"{self.name}, line 1: column {columns.index('') + 1} has no name. Name it, or remove it."
             )
         if twice := [column for column, times in Counter(columns).items() if times > 1]:
             raise InputFileError(f"{self.name}, line 1: two columns are called '{twice[0]}'. Rename one of them.")
@@ -98,5 +99,5 @@ class CsvFile:
 
 def _named(columns: list[str], row: list[str]) -> dict[str, str]:
     if len(row) != len(columns):
-        raise ValueError(f"there are {len(row)} values, and {len(columns)} columns.")
+        raise ValueError(f"there are {len(row)} values but {len(columns)} columns.")
     return dict(zip(columns, row, strict=True))

@@ -1,4 +1,4 @@
-"""Jobs that Python makes up as they are asked for."""
+"""Jobs from Python functions and collections."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ Item = str | Mapping[str, object] | NewJob | InputEntry
 
 @dataclass(frozen=True)
 class Generated:
-    """What a function yields, or a collection holds: URLs, payloads, or jobs made by `new_job`.
+    """The items of a function or collection: URLs, payloads, or jobs made by `new_job`.
 
-    Of a job everything counts but its run. For submitting to be safe to repeat, the function must yield the same again.
+    The run of a job is ignored. Submitting is safe to repeat only if the function yields the same items again.
     """
 
     items: Callable[[], Iterable[Item]] | Iterable[Item]
     called: str = ""
-    """What to call it in a message; left out, the function's name."""
+    """Name of the source, for messages. Default: the function's name."""
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return self.called or getattr(self.items, "__qualname__", "the list of jobs")
 
     @property
     def rereadable(self) -> bool:
-        """Only a list is: a function may take its time, and may do more than yield."""
+        """True for lists and tuples only: a function may be slow and may have side effects."""
         return isinstance(self.items, list | tuple)
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every item. `InputFileError` for one that is no job, and for whatever the function raises."""
+        """Yield every item. Raise `InputFileError` for one that is not a job, and for any exception of the function."""
         number = 0
         try:
             for item in self.items() if callable(self.items) else self.items:
@@ -53,7 +53,7 @@ class Generated:
             ) from error
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: there is nothing in it."""
+        """Raise the `InputFileError` for a source without items."""
         raise InputFileError(f"There are no jobs in {self.name}. It must yield URLs, payloads or jobs.")
 
 
@@ -67,7 +67,7 @@ def _entry(item: object) -> InputEntry:
             return InputEntry(
                 payload=item.payload,
                 key=item.key,
-                # What a job has by default it does not insist on.
+                # A default value of `new_job` does not override the plan.
                 priority=item.priority or None,
                 partition=item.partition or None,
                 not_before=item.not_before,
@@ -77,35 +77,35 @@ def _entry(item: object) -> InputEntry:
             )
         case Mapping():
             return InputEntry(payload=dict(item))
-    raise ValueError(f"a {type(item).__name__} is no job. Yield a URL, a payload (a dict), or new_job(…).")
+    raise ValueError(f"a {type(item).__name__} is not a job. Yield a URL, a payload (a dict), or new_job(…).")
 
 
 @dataclass(frozen=True)
-class Named:
-    """A function of a Python file, named as `targets.py:cities`; the file is run when the jobs are asked for."""
+class PythonSource:
+    """A function of a Python file, written as `targets.py:cities`. The file is imported when the jobs are read."""
 
     place: str
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return self.place
 
     @property
     def rereadable(self) -> bool:
-        """No, as for every function."""
+        """False, as for every function."""
         return False
 
     def entries(self) -> Iterator[InputEntry]:
-        """What the function yields. `InputFileError` where there is no such function."""
+        """Yield the function's items. Raise `InputFileError` if there is no such function."""
         return Generated(self._function(), self.place).entries()
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: it yields nothing."""
+        """Raise the `InputFileError` for a function that yields nothing."""
         Generated((), self.place).refuse_empty()
 
     def _function(self) -> Callable[[], Iterable[Item]] | Iterable[Item]:
-        # Only here: most sources need no handlers, and importing them takes a while.
+        # Imported here because most sources do not need it, and this import is slow.
         from longshore.handlers.load import import_file
 
         file, _, function = self.place.rpartition(":")
@@ -115,4 +115,4 @@ class Named:
             raise InputFileError(str(error)) from error
         if found is None:
             raise InputFileError(f"There is no '{function}' in {file}. Define it: a function that yields jobs.")
-        return found  # type: ignore[no-any-return]  # what it yields is looked at one by one
+        return found  # type: ignore[no-any-return]  # each item is checked when it is yielded

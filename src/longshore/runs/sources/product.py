@@ -1,4 +1,4 @@
-"""Every combination: states × cities × categories."""
+"""A job for every combination of values: states × cities × categories."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from longshore.runs.submit.input_files import InputEntry
 from longshore.stored import Json, JsonObject
 
 Chosen = Mapping[str, Json]
-"""The values of the dimensions before."""
+"""The values chosen for the preceding dimensions."""
 Dimension = Iterable[Json] | Mapping[Json, Iterable[Json]] | Callable[[Chosen], Iterable[Json]]
-"""The values; or, where they depend on those before, a function of them, or a mapping from the value just before."""
+"""The values of a dimension; or, if they depend on the preceding dimensions, a function of all preceding values, or a
+mapping from the value of the dimension just before."""
 
 
 @dataclass(frozen=True)
@@ -26,26 +27,26 @@ class Product:
 
     def __post_init__(self) -> None:
         if not self.dimensions:
-            raise UsageError("A product needs a dimension at least: product(state=[…], category=[…]).")
+            raise UsageError("A product needs at least one dimension: product(state=[…], category=[…]).")
         for name, values in self.dimensions.items():
             if isinstance(values, str) or not (callable(values) or isinstance(values, Iterable)):
                 raise UsageError(f"The dimension '{name}' of a product must be a list of values, not {values!r}.")
             if isinstance(values, Iterator):
-                # It would be empty the second time, and jobs would be missing without a word.
+                # An iterator is empty the second time, and jobs would be missing silently.
                 raise UsageError(f"The dimension '{name}' of a product can be read only once. Make a list of it.")
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return " × ".join(self.dimensions)
 
     @property
     def rereadable(self) -> bool:
-        """It makes the same again; and a template that does not fit is found before anything is submitted."""
+        """True: it makes the same jobs again, and checking finds a wrong template before anything is submitted."""
         return True
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every combination. `InputFileError` for one that cannot be a job."""
+        """Yield every combination. Raise `InputFileError` for one that cannot be a job."""
         for row in _combinations(list(self.dimensions.items()), {}):
             try:
                 yield self.shape.entry(row)
@@ -53,14 +54,16 @@ class Product:
                 raise InputFileError(f"{self.name}, {row}: {error}") from error
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: one of the dimensions is empty."""
+        """Raise the `InputFileError` for an empty dimension."""
         raise InputFileError(f"There are no jobs in {self.name}: one of them has no values.")
 
 
 def product(
     *, url: str | None = None, key: str | None = None, partition: str | None = None, **dimensions: Dimension
 ) -> Product:
-    """A job for every combination, the names being the fields of its payload; `url`, `key`, `partition` are templates.
+    """Return a source with a job for every combination; the dimensions are the fields of the payload.
+
+    `url`, `key` and `partition` are templates.
 
     `product(state=["TX", "CA"], city={"TX": ["Austin"], "CA": ["Fresno"]}, category=["cafe"], partition="{state}")`
     """
@@ -77,7 +80,7 @@ def _combinations(dimensions: list[tuple[str, Dimension]], chosen: JsonObject) -
 
 
 def _listed(name: str, values: Dimension, chosen: Chosen) -> Iterator[Json]:
-    """The values of a dimension. They may be anybody's code, so that whatever it raises is a fault of theirs."""
+    """Yield the values of a dimension. It may be user code: raise any exception of it as `InputFileError`."""
     try:
         yield from _values(name, values, chosen)
     except LongshoreError:
@@ -94,6 +97,6 @@ def _values(name: str, values: Dimension, chosen: Chosen) -> Iterable[Json]:
         if before is None:
             raise InputFileError(f"The dimension '{name}' of a product comes first and cannot depend on another.")
         if before[1] not in values:
-            raise InputFileError(f"The dimension '{name}' of a product says nothing of {before[0]} '{before[1]}'.")
+            raise InputFileError(f"The dimension '{name}' of a product has no values for {before[0]} '{before[1]}'.")
         return values[before[1]]
     return values(chosen) if callable(values) else values

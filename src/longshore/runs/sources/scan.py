@@ -1,4 +1,4 @@
-"""A folder with files in it: a job for each, by name, year and number."""
+"""A job for each file of a folder, selected by name, year and number."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import NoReturn
 from longshore.errors import InputFileError, UsageError
 from longshore.runs.submit.input_files import InputEntry
 
-# A number that is a year, or a date without hyphens that begins with one.
+# A year, or a date without hyphens that begins with a year.
 _YEAR = re.compile(r"(?<!\d)((?:19|20)\d\d)(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?(?!\d)")
 
 
 @dataclass(frozen=True)
 class Scan:
-    """A job for each file below a folder. Its payload: `path`, to open it by; `name`, below the folder; `year`.
+    """A job for each file below a folder. Its payload is `path`, `name` relative to the folder, and `year`.
 
-    In the order of the names, so that the same folder gives the same jobs, and the same first ones. What begins with a
-    dot is passed over, and links to folders are not followed.
+    Jobs are in the order of the names, so that the same folder and `limit` give the same jobs. Names that begin with a
+    dot are skipped, and links to folders are not followed.
     """
 
     folder: str
     glob: str = "**"
-    """Which files: `*.xml` wherever they are, `2024/**/*.xml` below there. `**` is any number of folders."""
+    """The files: `*.xml` in any folder, `2024/**/*.xml` below `2024`. `**` matches any number of folders."""
     year: int | None = None
-    """Only files of this year: the first in their name below the folder (`2024/a.xml`, `10-K_20240131.html`)."""
+    """Only files of this year: the first year in `name` (`2024/a.xml`, `10-K_20240131.html`)."""
     limit: int | None = None
-    """No more than so many, the first ones."""
+    """Only this many files, the first ones."""
     partition: str | None = None
 
     def __post_init__(self) -> None:
@@ -49,20 +49,20 @@ class Scan:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return self.folder
 
     @property
     def rereadable(self) -> bool:
-        """No: nothing in it can be malformed, and walking through a large folder twice would only take time."""
+        """False: there is nothing to check, and listing a large folder twice takes time."""
         return False
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every file that is meant. `InputFileError` where a folder cannot be read."""
+        """Yield every selected file. Raise `InputFileError` if a folder cannot be read."""
         return islice(self._entries(), self.limit)
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: no file is meant."""
+        """Raise the `InputFileError` for a selection without files."""
         of_year = "" if self.year is None else f" of the year {self.year}"
         raise InputFileError(f"There are no files{of_year} that match '{self.glob}' in {self.folder}.")
 
@@ -84,13 +84,13 @@ class Scan:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        # Without a slash it is about the file's own name, wherever it is.
+        # A glob without a slash matches the file's own name in any folder.
         whole = self.glob if "/" in self.glob or self.glob == "**" else f"**/{self.glob}"
         return re.compile(_expression(whole.removeprefix("./")), re.DOTALL)
 
 
 def _files(folder: Path, below: str) -> Iterator[str]:
-    """The files below a folder by their names from there; of the whole tree only one folder of each depth is held."""
+    """Yield the names of the files below a folder, relative to it. Only one folder per level is held in memory."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(
@@ -108,7 +108,7 @@ def _files(folder: Path, below: str) -> Iterator[str]:
 
 
 _SPECIAL = re.compile(r"[\\\[&~|^]")
-"""What means something within the brackets of an expression, or may one day, and nothing within those of a glob."""
+"""Characters that are special, or may become special, inside the brackets of an expression but not of a glob."""
 _SIGNS = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]]+\]")
 
 

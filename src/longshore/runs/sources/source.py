@@ -1,4 +1,4 @@
-"""What everything that jobs come from has in common."""
+"""The protocol of all sources of jobs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from longshore.runs.submit.input_files import InputEntry
 
 @runtime_checkable
 class Source(Protocol):
-    """Jobs to submit, one after the other. Nothing is opened before `entries` is iterated."""
+    """A sequence of jobs to submit. Nothing is opened before `entries` is iterated."""
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
 
     @property
     def rereadable(self) -> bool:
-        """Whether reading it through before anything is submitted is possible, and worth it."""
+        """Whether it can be read once for checking before anything is submitted, and whether that is worth the time."""
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every job, in order. `InputFileError` names the first thing that is not one."""
+        """Yield every job, in order. Raise `InputFileError` for the first item that is not a job."""
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: there is no job in it."""
+        """Raise the `InputFileError` for a source without jobs."""

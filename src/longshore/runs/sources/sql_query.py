@@ -1,4 +1,4 @@
-"""What a query finds in a database: SQLite or PostgreSQL, a job a row."""
+"""The rows of a query as jobs, from SQLite or PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _SERVER = re.compile(r"postgres(ql)?:")
 _PAGE = 1000
-"""Rows in memory at once."""
+"""Rows held in memory at once."""
 
 
 @dataclass(frozen=True)
 class SqlQuery:
     """A job for each row, with the columns as its payload. The database is only read.
 
-    Parameters stand in the query as `:name`. Dates, decimals and UUIDs become text; raw bytes are refused.
+    Parameters are written in the query as `:name`. Dates, decimals and UUIDs become text; raw bytes are refused.
     """
 
     database: str
@@ -40,16 +40,16 @@ class SqlQuery:
 
     @property
     def name(self) -> str:
-        """What to call it in a message: the database, without its password."""
+        """Name of the source, for messages: the database URL without its password."""
         return mask_url(self.database)
 
     @property
     def rereadable(self) -> bool:
-        """No: a query may be long, and need not find the same twice."""
+        """False: a query may be slow, and need not return the same rows twice."""
         return False
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every row, as the query orders them. `InputFileError` where it fails, or a row cannot be a job."""
+        """Yield every row in the query's order. Raise `InputFileError` if the query fails or a row cannot be a job."""
         pages = self._from_server() if _SERVER.match(self.database) else self._from_file()
         for number, row in enumerate((row for page in pages for row in page), start=1):
             try:
@@ -58,7 +58,7 @@ class SqlQuery:
                 raise InputFileError(f"{self.name}, row {number} of the query: {error}") from error
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: the query finds nothing."""
+        """Raise the `InputFileError` for a query without rows."""
         raise InputFileError(f"There are no jobs in {self.name}: the query finds no row.")
 
     def _from_file(self) -> Iterator[list[dict[str, Any]]]:
@@ -78,7 +78,7 @@ class SqlQuery:
             raise InputFileError(f"The query fails in {path}: {str(error).rstrip('.')}. {_FIX}") from error
 
     def _from_server(self) -> Iterator[list[dict[str, Any]]]:
-        # Only here, for it needs a driver that not everybody has.
+        # Imported here because its driver is an optional dependency.
         from longshore.media.postgres.rows import pages_of
 
         loop = LoopThread("query")
@@ -114,10 +114,10 @@ _FIX = "It must be one SELECT, with a value for each of its parameters (:name)."
 def _plain(column: str, value: Any) -> Any:
     if value is None or type(value) in {str, int, float, bool}:
         return value
-    # What JSON has no word for would come out as something else (bytes in base 64): better said than guessed.
+    # Values that JSON cannot express (such as bytes) are refused rather than converted by a guess.
     with suppress(TypeError, NotImplementedError):
         if not isinstance(value, bytes | bytearray | memoryview):
             return msgspec.to_builtins(value)
     raise ValueError(
-        f"'{column}' holds a {type(value).__name__}, which a job cannot. Leave it out, or cast it to text in the query."
+        f"'{column}' holds a {type(value).__name__}, which a job cannot hold. Leave it out, or cast it to text."
     )

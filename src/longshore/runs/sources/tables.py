@@ -1,4 +1,4 @@
-"""Sources as `longshore.toml` says them: a table whose first word says what it is."""
+"""Sources as they are written in `longshore.toml`: a table with one key that names the sort of source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from longshore.errors import InputFileError, UsageError
 from longshore.runs.sources.csv_file import CsvFile
-from longshore.runs.sources.generated import Named
+from longshore.runs.sources.generated import PythonSource
 from longshore.runs.sources.product import Product
 from longshore.runs.sources.scan import Scan
 from longshore.runs.sources.source import Source
@@ -18,8 +18,8 @@ from longshore.runs.sources.template import Shape
 from longshore.runs.submit.input_files import InputFile, InputFormat
 
 _SHAPE = {"url": str, "key": str, "partition": str}
-# What says which source it is, and what may stand beside it.
-_WORDS: Mapping[str, tuple[type, Mapping[str, type]]] = {
+# For each sort of source: the type of its value, and the keys allowed beside it.
+_SOURCES: Mapping[str, tuple[type, Mapping[str, type]]] = {
     "urls": (str, {}),
     "jobs": (str, {}),
     "csv": (str, _SHAPE),
@@ -28,19 +28,19 @@ _WORDS: Mapping[str, tuple[type, Mapping[str, type]]] = {
     "product": (dict, _SHAPE),
     "python": (str, {}),
 }
-WORDS = tuple(_WORDS)
-"""The words that say which source it is."""
+WORDS = tuple(_SOURCES)
+"""The keys that name a sort of source."""
 _TYPES = {str: "text", int: "a whole number", dict: "a table"}
 
 
 def source_in(table: Mapping[str, Any]) -> tuple[Source | None, list[str]]:
-    """The source that a table says, and everything that is wrong with it."""
-    said = [word for word in _WORDS if word in table]
-    if len(said) != 1:
-        which = f"says {' and '.join(said)}" if said else "does not say where the jobs come from"
-        return None, [f"its source {which}. Say one of: {', '.join(WORDS)}."]
-    word = said[0]
-    kind, beside = _WORDS[word]
+    """Return the source that a table describes, and a sentence for everything that is wrong with the table."""
+    found = [word for word in _SOURCES if word in table]
+    if len(found) != 1:
+        which = f"has {' and '.join(found)}" if found else "does not say where the jobs come from"
+        return None, [f"its source {which}. Write one of: {', '.join(WORDS)}."]
+    word = found[0]
+    kind, beside = _SOURCES[word]
     allowed = {word: kind, **beside}
     wrong = [_unknown(name, allowed) for name in table if name not in allowed]
     wrong += [
@@ -49,11 +49,11 @@ def source_in(table: Mapping[str, Any]) -> tuple[Source | None, list[str]]:
         if name in allowed and (not isinstance(value, allowed[name]) or isinstance(value, bool) or value in ("", {}))
     ]
     if word == "sql" and "query" not in table:
-        wrong.append("its source has 'sql' and no 'query'.")
+        wrong.append("its source has 'sql' but no 'query'.")
     if wrong:
         return None, wrong
     try:
-        return _MADE[word](table), []
+        return _CONSTRUCTORS[word](table), []
     except UsageError as error:
         return None, [f"its source: {error}"]
 
@@ -73,7 +73,7 @@ def _product(table: Mapping[str, Any]) -> Source:
 
 
 def _dimension(values: Any) -> Any:
-    """A list as it is; text is the name of a file with a value a line."""
+    """Return a list unchanged. Text is the name of a file with one value per line."""
     if not isinstance(values, str):
         return values
     return lambda _chosen: _lines(values)
@@ -87,12 +87,12 @@ def _lines(path: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-_MADE: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
+_CONSTRUCTORS: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
     "urls": lambda table: InputFile(table["urls"], InputFormat.URLS),
     "jobs": lambda table: InputFile(table["jobs"], InputFormat.JOBS),
     "csv": lambda table: CsvFile(table["csv"], _shape(table)),
-    "scan": lambda table: Scan(table["scan"], **{name: table[name] for name in _WORDS["scan"][1] if name in table}),
+    "scan": lambda table: Scan(table["scan"], **{name: table[name] for name in _SOURCES["scan"][1] if name in table}),
     "sql": lambda table: SqlQuery(table["sql"], table["query"], table.get("parameters", {}), _shape(table)),
     "product": _product,
-    "python": lambda table: Named(table["python"]),
+    "python": lambda table: PythonSource(table["python"]),
 }

@@ -1,4 +1,4 @@
-"""Rows into jobs: the columns are the payload, and templates say what URL, key and partition are made of."""
+"""Turn rows into jobs: the columns are the payload; templates give URL, key and partition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from longshore.runs.submit.input_files import InputEntry, check_url
 
 @dataclass(frozen=True)
 class Template:
-    """Text with the names of columns in braces: `https://a.org/{city}`. A brace itself is written twice."""
+    """Text with column names in braces: `https://a.org/{city}`. A literal brace is written twice."""
 
     text: str
 
@@ -24,7 +24,7 @@ class Template:
             _ = self._parts
         except ValueError as error:
             raise UsageError(
-                f"'{self.text}' is no template: {error}. Write columns as {{name}}, and a brace itself twice."
+                f"'{self.text}' is not a template: {error}. Write columns as {{name}}, and a literal brace twice."
             ) from error
 
     @cached_property
@@ -32,23 +32,23 @@ class Template:
         parts = []
         for literal, column, layout, conversion in Formatter().parse(self.text):
             if column is not None and (not column or layout or conversion):
-                raise ValueError("between braces stands the name of a column, and nothing else")
+                raise ValueError("the braces must contain only the name of a column")
             parts.append((literal, column))
         return tuple(parts)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns it needs."""
+        """The columns that the template uses."""
         return tuple(column for _, column in self._parts if column is not None)
 
     def filled(self, row: Mapping[str, object]) -> str:
-        """The text with the values of a row. `ValueError` where one is missing or empty."""
+        """Return the text with the values of a row. Raise `ValueError` if a value is missing or empty."""
         return "".join(literal + ("" if column is None else _text(row, column)) for literal, column in self._parts)
 
     def filled_url(self, row: Mapping[str, object]) -> str:
-        """The same as a URL: values are encoded, so that `New York` and `A&B` stay in their place.
+        """Return the text as a URL. Values are percent-encoded, so that `New York` and `A&B` remain one part of it.
 
-        One that the template begins with brings its scheme and host along, and is left as it is.
+        A value at the very beginning of the template contains the scheme and host, and is not encoded.
         """
         pieces: list[str] = []
         for literal, column in self._parts:
@@ -67,20 +67,20 @@ def _text(row: Mapping[str, object], column: str) -> str:
     value = row[column]
     text = "" if value is None else str(value)
     if not text.strip():
-        raise ValueError(f"'{column}' is empty, and is needed.")
+        raise ValueError(f"'{column}' is empty. The template needs a value.")
     return text
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What becomes of a row. What is left open is made of the payload, as for every job."""
+    """Templates that turn a row into a job. A job without a key template derives its key from the payload."""
 
     url: str | None = None
-    """The template of the payload's `url`; without one, a column of that name is it."""
+    """Template of the payload's `url`; without one, the column `url` is used if there is one."""
     key: str | None = None
-    """The template of the key."""
+    """Template of the key."""
     partition: str | None = None
-    """The template of the partition; text without braces is the same for all."""
+    """Template of the partition; text without braces is the same for all rows."""
 
     def __post_init__(self) -> None:
         _ = self._templates
@@ -93,7 +93,7 @@ class Shape:
         return url, key, partition
 
     def entry(self, row: Mapping[str, object]) -> InputEntry:
-        """The job of a row. `ValueError` where it cannot be one."""
+        """Return the job for a row. Raise `ValueError` if the row cannot be a job."""
         url, key, partition = self._templates
         payload = dict(row)
         if url is not None:

@@ -1,1 +1,1 @@
-"""Jobs from files and sources, submitted into a run."""
+"""Submitting the jobs of files and other sources to a run."""

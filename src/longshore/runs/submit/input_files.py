@@ -1,8 +1,8 @@
-"""Files of URLs and of jobs, read line by line: however long they are, memory stays the same.
+"""Files of URLs and of jobs, read line by line, so that memory does not grow with the file.
 
-A URL file has one URL a line; blank lines and lines that start with `#` are passed over. A JSONL file has one job a
+A URL file has one URL per line; blank lines and lines that start with `#` are skipped. A JSONL file has one job per
 line: an object that is the payload itself, or `{"payload": {…}}` with any of `key`, `priority`, `partition` and
-`not_before` beside it. Both are UTF-8; a byte order mark and Windows line ends do no harm. `-` is standard input.
+`not_before` beside it. Both are UTF-8; a byte order mark and Windows line ends are accepted. `-` is standard input.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from longshore.errors import InputFileError
 from longshore.stored import JsonObject
 
 LONGEST_LINE = 16 * 1024 * 1024
-"""A line longer than this many bytes is refused: it is not a list of jobs but something else."""
+"""A line longer than this many bytes is refused: the file is not a list of jobs."""
 
 STANDARD_INPUT = "standard input"
-"""What `-` is called in a message."""
+"""The name of `-` in messages."""
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#]+(?:[/?#].*)?\Z", re.IGNORECASE)
 _BESIDE_PAYLOAD = ("key", "priority", "partition", "not_before")
-_LARGEST_PRIORITY = 2**31 - 1  # what every medium can keep
-_LATEST_INSTANT = 253_402_300_800  # the year 10000, where dates end
+_LARGEST_PRIORITY = 2**31 - 1  # the largest that every medium can store
+_LATEST_INSTANT = 253_402_300_800  # the year 10000, which `datetime` cannot express
 _TAKES: dict[str, tuple[type, str]] = {
     "payload": (dict, "an object, {…}"),
     "key": (str, "text"),
@@ -44,14 +44,14 @@ _TAKES: dict[str, tuple[type, str]] = {
 
 
 class InputFormat(StrEnum):
-    """What a line of the file is."""
+    """The content of each line of a file."""
 
     URLS = "urls"
     JOBS = "jobs"
 
 
 class InputEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What one line asks for. What it leaves open is decided by whoever submits it."""
+    """The job that one line describes. The `SubmissionPlan` fills in values that are None."""
 
     payload: JsonObject
     key: str | None = None
@@ -59,7 +59,7 @@ class InputEntry(msgspec.Struct, frozen=True, kw_only=True):
     partition: str | None = None
     not_before: float | None = None
     kind: str | None = None
-    """Only a source in Python says it, and what follows."""
+    """Only sources in Python set this field and those below."""
     host: str | None = None
     max_attempts: int | None = None
 
@@ -74,16 +74,16 @@ class InputFile:
 
     @property
     def name(self) -> str:
-        """What to call it in a message."""
+        """Name of the source, for messages."""
         return STANDARD_INPUT if self.path == "-" else self.path
 
     @property
     def rereadable(self) -> bool:
-        """Whether it can be read a second time: a pipe cannot. One that cannot be read at all will say so at once."""
+        """Whether it can be read a second time: a pipe cannot."""
         return is_rereadable(self.path)
 
     def entries(self) -> Iterator[InputEntry]:
-        """Every job of the file, in order. `InputFileError` names the first line that is not one."""
+        """Yield every job of the file, in order. Raise `InputFileError` for the first line that is not a job."""
         read = _url_entry if self.format is InputFormat.URLS else _job_entry
         for number, line in self._lines():
             try:
@@ -94,11 +94,11 @@ class InputFile:
                 yield entry
 
     def check(self) -> int:
-        """Read all of it and count the jobs; `InputFileError` for the first line that is not one, or if none is."""
+        """Read the file and return the number of jobs. Raise `InputFileError` as `entries` does, or if it is 0."""
         return sum(1 for _ in self.entries()) or self.refuse_empty()
 
     def refuse_empty(self) -> NoReturn:
-        """`InputFileError`: there is no job in it."""
+        """Raise the `InputFileError` for a file without jobs."""
         fix = (
             "Put one URL on each line; lines that start with # do not count."
             if self.format is InputFormat.URLS
@@ -114,7 +114,7 @@ class InputFile:
                     number += 1
                     if len(raw) > LONGEST_LINE:
                         raise InputFileError(
-                            f"{self.name}, line {number} is longer than {LONGEST_LINE:,} bytes. Give one job a line."
+                            f"{self.name}, line {number} is longer than {LONGEST_LINE:,} bytes. Put one job on a line."
                         )
                     if number == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
                         raise InputFileError(f"{self.name} is UTF-16 text. Save it as UTF-8.")
@@ -131,7 +131,7 @@ class InputFile:
 
 
 def is_rereadable(path: str) -> bool:
-    """Whether what is there can be read twice. What cannot be read at all will say so at once."""
+    """Return whether the file can be read twice. True for a missing file, whose first reading raises an error."""
     if path == "-":
         return False
     try:
@@ -142,9 +142,9 @@ def is_rereadable(path: str) -> bool:
 
 
 def open_bytes(path: str) -> BinaryIO:
-    """The file, or standard input for `-`. Raises `OSError`."""
+    """Open the file, or standard input for `-`. Raise `OSError` if it cannot be opened."""
     if path == "-":
-        # A copy, so that closing it leaves the process its standard input.
+        # A duplicate, so that closing it does not close the process's standard input.
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     return Path(path).open("rb")
 
@@ -156,12 +156,12 @@ def _url_entry(line: str) -> InputEntry | None:
 
 
 def check_url(text: str) -> str:
-    """The text, if it is a URL; `ValueError` if not."""
+    """Return the text if it is a URL, else raise `ValueError`."""
     if not _URL.match(text):
         hint = f" Did you mean https://{text} ?" if re.fullmatch(r"[\w-]+(\.[\w-]+)+(/\S*)?", text) else ""
         raise ValueError(f"'{_short(text)}' is not a URL.{hint}")
     try:
-        _ = urlsplit(text).port  # looks at what the expression above does not: brackets, and that a port is one
+        _ = urlsplit(text).port  # checks what the expression above does not: brackets and the port
     except ValueError as error:
         raise ValueError(f"'{_short(text)}' is not a URL: {error}.") from None
     return text
@@ -176,7 +176,7 @@ def _job_entry(line: str) -> InputEntry | None:
         fault = str(error).removeprefix("JSON is malformed: ")
         raise ValueError(f"not JSON: {fault}. {_quoted(line)}") from error
     except RecursionError as error:
-        raise ValueError("nested too deep.") from error
+        raise ValueError("the JSON is nested too deep.") from error
     if not isinstance(value, dict):
         raise ValueError(f"a job is a JSON object, {{…}}. {_quoted(line)}")  # noqa: TRY004
     unknown = [name for name in value if name != "payload" and name not in _BESIDE_PAYLOAD]
@@ -194,28 +194,28 @@ def _job_entry(line: str) -> InputEntry | None:
 
 
 def _wraps(value: JsonObject) -> bool:
-    """Whether an object is meant as a payload with something beside it, rather than having a field of that name."""
+    """Return whether an object wraps a payload, rather than being a payload with a field called `payload`."""
     return isinstance(value["payload"], dict) or any(name in value for name in _BESIDE_PAYLOAD)
 
 
 def _unwrapped(value: JsonObject) -> InputEntry:
     fields = {name: given for name, given in value.items() if given is not None or name == "payload"}
     for name, (kind, allowed) in _TAKES.items():
-        # True is an int to Python, and to nobody else.
+        # Python counts True as an int, but JSON does not.
         if name in fields and (not isinstance(fields[name], kind) or isinstance(fields[name], bool)):
             given = _short(msgspec.json.encode(fields[name]).decode())
             raise ValueError(f"{name} must be {allowed}, not {given}.")
     if abs(fields.get("priority", 0)) > _LARGEST_PRIORITY:
         raise ValueError(f"priority must be between -{_LARGEST_PRIORITY:,} and {_LARGEST_PRIORITY:,}.")
     if fields.get("key") == "":
-        raise ValueError("the key is empty. Leave it out to have one made of the payload.")
+        raise ValueError("the key is empty. Leave it out to derive one from the payload.")
     if "not_before" in fields:
         fields["not_before"] = instant(fields["not_before"])
     return InputEntry(**fields)
 
 
 def instant(value: object) -> float:
-    """A point in time as seconds since 1970: such a number, or an ISO date and time (UTC where it names no zone)."""
+    """Return seconds since 1970 for such a number, or for an ISO date and time (UTC if it has no time zone)."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LATEST_INSTANT:
         return float(value)
     try:

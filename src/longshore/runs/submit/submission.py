@@ -1,4 +1,7 @@
-"""Submitting the jobs of a source into a run: checked first where it can be, in batches, and safe to repeat."""
+"""Submit the jobs of a source to a run, in batches. A source that can be read twice is checked first.
+
+Submitting is safe to repeat: the queue recognises jobs by run, kind and key.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +22,31 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.input_files import InputEntry
 
 BATCH = 5000
-"""Jobs to a call: as many as bring no more speed."""
+"""Jobs per call; a larger batch is not faster."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _SHELF = "run_ids"
-"""Where an id is reserved between being made and the first job of its run."""
+"""Namespace of the shared state in which a new run id is reserved until its run has jobs."""
 _RESERVED = 3600.0
-"""Seconds after which a reservation may go: nobody makes ids of an hour ago, and by then the run has jobs, or never."""
+"""Seconds after which a reservation is removed: ids contain the time, and by then the run has jobs or failed."""
 
 
 class SubmissionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the jobs of a source become. What one says of itself goes before this."""
+    """Values for the jobs of a source. An entry's own values override them."""
 
     run: str
     kind: str
     priority: int = 0
     partition: str = ""
     partitions: frozenset[str] | None = None
-    """Where given, the only partitions there may be."""
+    """The allowed partitions; None allows any."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
     def job(self, entry: InputEntry) -> NewJob:
-        """The job that an entry becomes. `InputFileError` for one of a partition that there is not."""
+        """Return the job for an entry. Raise `InputFileError` if its partition is not allowed."""
         partition = self.partition if entry.partition is None else entry.partition
         if self.partitions is not None and partition and partition not in self.partitions:
             raise InputFileError(
-                f"A job is of partition '{partition}', which is none of the scraper's: "
+                f"A job has partition '{partition}', which is not one of the scraper's: "
                 f"{', '.join(sorted(self.partitions))}. Add it there, or correct the source."
             )
         return new_job(
@@ -60,7 +63,7 @@ class SubmissionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """The result of submitting a source."""
 
     run_id: str
     submitted: int = 0
@@ -68,9 +71,9 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 def check_file(source: Source) -> None:
-    """Read a source through before anything is touched: `InputFileError` for a malformed line, and if no job is in it.
+    """Read a source before anything is submitted. Raise `InputFileError` for a malformed line or an empty source.
 
-    What cannot be read twice, as a pipe, is left alone.
+    A source that cannot be read twice, such as a pipe, is not read.
     """
     if source.rereadable:
         try:
@@ -85,8 +88,8 @@ async def submit_file(
 ) -> Submission:
     """Submit every job of a source, a few thousand at a time.
 
-    A malformed line ends it: the error says how many jobs had been submitted before. `check_file` finds such a line
-    before the first is. Submitting again is harmless: what is known is counted as a duplicate.
+    Stop at a malformed line: the error says how many jobs were submitted before it. `check_file` finds such a line
+    before the first job is submitted. Jobs that the queue has already are counted as duplicates.
     """
     done = Submission(plan.run)
     jobs = _jobs(source, plan)
@@ -95,7 +98,7 @@ async def submit_file(
             try:
                 answer = await queue.submit(batch)
             except UsageError as error:
-                raise InputFileError(f"A job of {source.name} cannot be one: {error}.") from error
+                raise InputFileError(f"The queue refused a job of {source.name}: {error}.") from error
             done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
             if progress is not None:
                 progress(done)
@@ -109,7 +112,7 @@ async def submit_file(
             raise InputFileError(f"{error} Nothing was submitted.") from error
         raise type(error)(
             f"{error} Before that, {sent:,} {'job was' if sent == 1 else 'jobs were'} submitted to run {plan.run}; "
-            f"with --run {plan.run}, the same command goes on from there."
+            f"with --run {plan.run}, the same command submits the rest."
         ) from error
     return done
 
@@ -126,7 +129,7 @@ def _jobs(source: Source, plan: SubmissionPlan) -> Iterator[NewJob]:
 
 
 def check_run_id(run: str) -> str:
-    """The run id, if it can be one; it becomes part of file names and commands."""
+    """Return the run id. Raise `UsageError` if it is not valid: it becomes part of file names and commands."""
     if not _RUN_ID.match(run):
         raise UsageError(
             f"'{run}' cannot be a run id: it is made of letters, digits, '.', '_' and '-', starts with a letter or "
@@ -136,21 +139,21 @@ def check_run_id(run: str) -> str:
 
 
 async def new_run_id(queue: Queue, clock: Clock) -> str:
-    """An id that no run of the queue has: the time (UTC), with a number behind it where that is taken.
+    """Return an id that no run of the queue has: the time (UTC), with a number appended if that is taken.
 
-    Nobody else is given the same one, be it in the same second, where the queue keeps notes.
+    If the queue has shared state, no other process gets the same id, not even in the same second.
     """
     stem = datetime.fromtimestamp(clock.now(), UTC).strftime("%Y%m%d_%H%M%S")
     for suffix in itertools.chain([""], (f"_{n}" for n in itertools.count(2))):
         run = stem + suffix
-        # In this order: whoever reserved it before has either jobs by now, or the reservation still.
+        # In this order: a run that reserved the id earlier either has jobs by now, or still has its reservation.
         if await _reserve(queue, run) and not await queue.stats(run):
             return run
     raise AssertionError("unreachable")
 
 
 async def _reserve(queue: Queue, run: str) -> bool:
-    """Whether the id is ours from now on. Reservations that nobody needs any more are cleared away with it."""
+    """Reserve the id. Return False if it is reserved already. Expired reservations are removed as well."""
     state = find(queue, SharedState)
     if state is None:
         return True

@@ -1,1 +1,1 @@
-"""Jobs copied or moved between queues, and worked on offline."""
+"""Copying and moving jobs between queues, and offline checkouts."""

@@ -1,7 +1,7 @@
-"""Jobs from one queue into another as they stand: state, attempts, results, epochs and history.
+"""Copy jobs from one queue to another with their state, attempts, results, epochs and history.
 
-A copy leaves the source alone. It goes batch by batch, each whole or not there, so that one that died is gone on with
-by copying again: what has arrived is known there by run, kind and key, and is never overwritten.
+A copy does not change the source. Each batch is written atomically, so that a copy that died is resumed by copying
+again: the target recognises jobs by run, kind and key, and never overwrites them.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from longshore.lease import Held, Lease, WorkerId
 from longshore.queue import Queue, Selection
 
 BATCH = 1000
-"""Jobs to a call, and so in memory at once."""
+"""Jobs per call, and held in memory at once."""
 
 MOVER = "copy_"
-"""How the labels of workers that claim for a move begin."""
+"""Prefix of the labels of workers that claim for a move."""
 
 MOVED_TO = "moved_to"
-"""The only field of the result that a moved job has in the source, for the instant between arriving and leaving."""
+"""The only field in the result of a moved job in the source, between its arrival in the target and its removal."""
 
 Progress = Callable[[int], None]
-"""Called after every batch with the number of jobs gone through so far."""
+"""Called after every batch with the number of jobs processed so far."""
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a copy did. `new + known` is the number of jobs the source had, without those that have left it."""
+    """The result of a copy. `new + known` is the number of jobs in the source, without those that were moved away."""
 
     new: int = 0
     known: int = 0
-    """Were there before, and are as they were."""
+    """Jobs that the target had before; they are unchanged."""
     held: int = 0
-    """Were in the hands of a worker when they were read. Where they are new, they are pending."""
+    """Jobs that a worker held when they were read. If they are new in the target, they are pending there."""
 
 
 def taking_over(queue: Queue) -> TakesOver:
     """Return the extension by which the queue takes over jobs. Raise `UsageError` for a medium without it."""
-    lacking = "cannot take over jobs of another one. Copy to sqlite://, dir:// or postgresql:// instead."
+    lacking = "cannot take over jobs of another queue. Copy to sqlite://, dir:// or postgresql:// instead."
     return require(queue, TakesOver, lacking)
 
 
 async def refuse_known_runs(source: Queue, target: Queue, run: str | None) -> None:
-    """`UsageError` where the target has a job of a run that is to be copied: nothing is ever mixed by accident."""
+    """Raise `UsageError` if the target has jobs of a run to be copied, so that runs are not mixed by accident."""
     coming = {count.run for count in await source.stats(run)}
     there = sorted(coming & {count.run for count in await target.stats(run)})
     if there:
@@ -55,14 +55,14 @@ async def refuse_known_runs(source: Queue, target: Queue, run: str | None) -> No
         more = f" (and of {len(there) - 1} more)" if len(there) > 1 else ""
         raise UsageError(
             f"The target has {'jobs of ' if there[0] else ''}{named}{more} already. If they came from here, --resume "
-            "goes on and leaves what has arrived as it is; if not, take another target."
+            "copies the rest and leaves them unchanged; if not, choose another target."
         )
 
 
 async def copy(source: Queue, target: Queue, run: str | None, *, progress: Progress) -> Copied:
     """Copy every job of a run, or of all runs, oldest first.
 
-    A job is copied as it stands when it is read. One that is claimed then arrives pending, for nobody holds it there.
+    A job is copied in the state in which it is read. A claimed job arrives pending, because it has no holder there.
     """
     receiver = taking_over(target)
     done = Copied()
@@ -81,7 +81,7 @@ async def copy(source: Queue, target: Queue, run: str | None, *, progress: Progr
 
 
 def has_left(job: Job) -> bool:
-    """Whether the job is in another queue, and only what a move that died there left behind is still here."""
+    """Return whether a move brought the job to another queue but died before it removed the job here."""
     return (
         job.state is State.COMPLETED
         and (job.worker or "").startswith(MOVER)
@@ -91,26 +91,26 @@ def has_left(job: Job) -> bool:
 
 
 async def carried(source: Queue, jobs: Sequence[Job]) -> list[Carried]:
-    """The jobs with their histories, as far as these belong to the job as it was read."""
+    """Return the jobs with their histories up to the state in which they were read."""
     return [Carried(job, tuple(await _history(source, job))) for job in jobs]
 
 
 async def _history(source: Queue, job: Job) -> list[Attempt]:
-    # The claim that is under way, or that succeeded, has no entry, so that most jobs need not be asked about. Nor does
-    # a later one belong to the job as it was read: the source may be at work meanwhile.
+    # A claim that is in flight or succeeded has no entry, so that most jobs need no query. Later entries are left out:
+    # workers may have gone on since the job was read.
     last = job.epoch - 1 if job.state in {State.CLAIMED, State.COMPLETED} else job.epoch
     return [attempt for attempt in await source.history(job.id) if attempt.epoch <= last] if last > 0 else []
 
 
 async def leases_of(queue: Queue, worker: WorkerId, held: Sequence[Held]) -> list[Lease]:
-    """What `renew` says that a worker holds, as leases to settle with; without what was lost since."""
+    """Return the leases of the jobs that `renew` says a worker holds, without those that were lost since."""
     there = await jobs_by_id(queue, [each.job_id for each in held])
     jobs = [(there[each.job_id], each.epoch) for each in held if each.job_id in there]
     return [Lease(job, worker, 0.0) for job, epoch in jobs if (job.state, job.epoch) == (State.CLAIMED, epoch)]
 
 
 async def jobs_by_id(queue: Queue, ids: Sequence[str]) -> dict[str, Job]:
-    """Those of these jobs that are there."""
+    """Return those of these jobs that the queue has, by id."""
     found: dict[str, Job] = {}
     after = ""
     selection = Selection(ids=frozenset(ids))

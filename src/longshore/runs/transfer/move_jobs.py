@@ -1,22 +1,23 @@
-"""A copy after which the jobs are in the target only.
+"""Move jobs: a copy after which the jobs are only in the target.
 
-Nothing leaves the source before the target has it, and nothing that waits is in the target before the source has
-stopped handing it out:
+A job is removed from the source only after the target has it, and a pending job is in the target only after the source
+has stopped giving it to workers:
 
-- What is pending is claimed first, so that nobody works on it meanwhile; then taken over; then settled in the source
-  as completed, with where it went as the result; then pruned there. Completed, for nothing but a prune changes such a
-  job: `retry` passes it over. Whoever finds it knows that the target had it, and finishes the prune.
-- What is finished is taken over, then pruned in the source, if what the target has is the same.
+- A pending job is claimed first, so that no worker takes it meanwhile; then the target takes it over; then it is
+  settled in the source as completed, with the target as its result; then it is pruned there. It is settled as completed
+  because only a prune changes a completed job: `retry` skips it. A later move that finds such a job knows that the
+  target has it, and prunes it.
+- A finished job is taken over, then pruned in the source if the target's job is the same.
 
-Whatever dies in between, moving again goes on from there. The worker that claims is the same whenever the same is moved
-to the same place, so that `renew` tells the next start what the last one held. Its leases are very long: a job that is
-claimed may have arrived, and must not be handed out here before somebody has looked.
+If the process dies in between, moving again resumes. The claiming worker has the same identity for every move of the
+same run to the same target, so that `renew` tells the next start what the last one held. Its leases are very long: a
+claimed job may be in the target already, and the source must not give it to a worker before that is checked.
 
-The fence may still refuse a settlement: the job was cancelled on its way, or taken back. Then the source knows better
-than what the target was given, which is withdrawn from there as long as nobody has begun with it.
+The fence may still reject a settlement, because the job was cancelled during the move or released. Then the source is
+right, and the job is withdrawn from the target unless a worker has started on it there.
 
-What is held by a worker stays, and so does what is not due yet: nobody can claim it, and without a claim there would be
-a time in which both queues hand it out.
+Jobs held by workers stay in the source, and so do jobs that are not due yet: they cannot be claimed, and without a
+claim both queues would give them to workers for some time.
 """
 
 from __future__ import annotations
@@ -47,30 +48,30 @@ from longshore.runs.transfer.copy_jobs import (
 from longshore.url import mask_url
 
 HOLD = timedelta(days=30)
-"""How long the source keeps what is on its way when a move has died: long enough for a person to come and go on."""
+"""How long the source holds jobs for a move that has died: long enough for a person to resume the move."""
 
 _Name = tuple[str, str, str]
-_Judge = Callable[[Job, Job], bool]
+_Predicate = Callable[[Job, Job], bool]
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """What a move did, and what it had to leave in the source."""
+    """The result of a move."""
 
     moved: int
-    """Are in the target and no longer in the source."""
+    """Jobs that are in the target and no longer in the source."""
     differing: int
-    """Finished in the source and there in the target, but not as a copy: left in both."""
+    """Jobs finished in the source whose job in the target is not a copy: left in both."""
     given_up: int
-    """Pending in the source, and in the target failed or cancelled: left in both."""
+    """Jobs pending in the source whose job in the target is failed or cancelled: left in both."""
     left: Count
-    """What the source still has, those included."""
+    """Jobs that the source still has, including those."""
 
 
 class Move:
-    """Jobs of a run, or of all runs, on their way from one queue to another.
+    """A move of the jobs of a run, or of all runs, from one queue to another.
 
-    `route` is what the two queues are called, for the name of the worker that claims and for what the source keeps of
-    a job in the instant between.
+    `route` are the URLs of the two queues. They give the claiming worker its identity, and the target is stored in the
+    source as the result of a moved job.
     """
 
     def __init__(self, source: Queue, target: Queue, run: str | None, *, route: tuple[str, str]) -> None:
@@ -79,24 +80,24 @@ class Move:
         self._receiver = taking_over(target)
         self._run = run
         self._worker = mover(*route, run)
-        self._gone = Completed({MOVED_TO: mask_url(route[1])})
+        self._moved_outcome = Completed({MOVED_TO: mask_url(route[1])})
         self._lookup = _Lookup(target, run)
         self._moved = 0
         self._differing = 0
         self._given_up: list[Held] = []
 
     async def carry_out(self, progress: Progress) -> Moved:
-        """Move what can be moved. Safe to repeat, also while another does the same."""
+        """Move every job that can be moved. Safe to repeat, also while another process makes the same move."""
         self._moved, self._differing, self._given_up = 0, 0, []
-        # Before anything is reaped: what a move that died has held for too long is still ours if nobody took notice.
+        # Renew before reaping: an expired lease of a move that died is still ours unless it was reaped.
         held = await self._source.renew(self._worker, HOLD)
         for start in range(0, len(held), BATCH):
-            await self._go_on(await leases_of(self._source, self._worker, held[start : start + BATCH]))
+            await self._resume_held(await leases_of(self._source, self._worker, held[start : start + BATCH]))
             progress(self._moved)
         while leases := await self._claim():
-            await self._begin(leases)
+            await self._move_claimed(leases)
             progress(self._moved)
-        await self._give_back()
+        await self._release_given_up()
         after = ""
         finished = Selection(run=self._run, states=FINISHED)
         while page := await self._source.jobs(finished, after=after, limit=BATCH):
@@ -107,62 +108,67 @@ class Move:
         return Moved(moved=self._moved, differing=self._differing, given_up=len(self._given_up), left=left)
 
     async def _claim(self) -> list[Lease]:
-        # What dead workers held is to come along, and there may be nobody else left to bring it back.
+        # Jobs held by dead workers should move too, and there may be no other process left to reap them.
         await self._source.reap()
         return await self._source.claim(Want(worker=self._worker, limit=BATCH, lease=HOLD, run=self._run))
 
-    async def _go_on(self, leases: Sequence[Lease]) -> None:
-        """What was held by a move that died. Some of it may have arrived, so none of it is ever just given back."""
+    async def _resume_held(self, leases: Sequence[Lease]) -> None:
+        """Move jobs held by a move that died. Some of them may have arrived, so none may be released unchecked."""
         answer = await self._receiver.take_over(await carried(self._source, [lease.job for lease in leases]))
-        await self._let_go(leases, answer, _has_arrived)
+        await self._remove_from_source(leases, answer, _has_arrived)
 
-    async def _begin(self, leases: Sequence[Lease]) -> None:
-        """What was claimed just now."""
+    async def _move_claimed(self, leases: Sequence[Lease]) -> None:
+        """Move jobs that were just claimed."""
         try:
             coming = await carried(self._source, [lease.job for lease in leases])
         except BaseException:
-            # Nothing of it has left: the source's own workers may have it back, without an attempt lost.
+            # The target has none of them: release them to the source's workers, without counting an attempt.
             await self._release(leases)
             raise
         try:
             answer = await self._receiver.take_over(coming)
         except UsageError:
-            # The target cannot store one of them, and so has none. After any other error it may have them.
+            # The target cannot store one of them, so it has stored none. After any other error it may have them.
             await self._release(leases)
             raise
-        await self._let_go(leases, answer, _is_seen_to)
+        await self._remove_from_source(leases, answer, _is_handled)
 
-    async def _let_go(self, leases: Sequence[Lease], answer: Submitted, may_go: _Judge) -> None:
-        """Remove from the source what the target has got."""
+    async def _remove_from_source(self, leases: Sequence[Lease], answer: Submitted, may_remove: _Predicate) -> None:
+        """Remove from the source the jobs that the target has."""
         if answer.duplicates:
             there = await self._lookup.find({_name(lease.job) for lease in leases})
-            twins = {lease.held: there.get(_name(lease.job)) for lease in leases}
-            going = [lease for lease in leases if (twin := twins[lease.held]) is not None and may_go(twin, lease.job)]
-            # Held until nothing more is claimed, or it would be claimed again at once.
-            self._given_up += twins.keys() - {lease.held for lease in going}
+            in_target = {lease.held: there.get(_name(lease.job)) for lease in leases}
+            going = [
+                lease
+                for lease in leases
+                if (target_job := in_target[lease.held]) is not None and may_remove(target_job, lease.job)
+            ]
+            # Hold them until the last claim, or they would be claimed again at once.
+            self._given_up += in_target.keys() - {lease.held for lease in going}
             leases = going
-        answers = await self._source.settle([Settlement(lease, self._gone) for lease in leases])
+        answers = await self._source.settle([Settlement(lease, self._moved_outcome) for lease in leases])
         await self._prune([lease.job.id for lease, gone in zip(leases, answers, strict=True) if gone], State.COMPLETED)
         await self._withdraw([lease.job for lease, gone in zip(leases, answers, strict=True) if not gone])
 
     async def _withdraw(self, jobs: Sequence[Job]) -> None:
-        """Take back from the target what was cancelled, or taken from us, in the source on its way."""
+        """Remove from the target the jobs that were cancelled in the source, or released from us, during the move."""
         if not jobs:
             return
-        # What is no longer there, or has left, another did the same with.
+        # If a job is gone or marked as moved, another process has completed the same move.
         there = await jobs_by_id(self._source, [job.id for job in jobs])
         ours = {_name(job): job for job in jobs if job.id in there and not has_left(there[job.id])}
-        twins = await self._lookup.find(set(ours))
+        in_target = await self._lookup.find(set(ours))
         untouched = frozenset(
-            twin.id
-            for name, twin in twins.items()
-            if _is_copy(twin, ours[name]) and (twin.state, twin.epoch) == (State.PENDING, ours[name].epoch)
+            target_job.id
+            for name, target_job in in_target.items()
+            if _is_copy(target_job, ours[name])
+            and (target_job.state, target_job.epoch) == (State.PENDING, ours[name].epoch)
         )
         if untouched:
             await self._target.cancel(Selection(ids=untouched, states=frozenset({State.PENDING})))
             await self._target.prune(Selection(ids=untouched, states=frozenset({State.CANCELLED})))
 
-    async def _give_back(self) -> None:
+    async def _release_given_up(self) -> None:
         for start in range(0, len(self._given_up), BATCH):
             await self._release(await leases_of(self._source, self._worker, self._given_up[start : start + BATCH]))
 
@@ -181,30 +187,30 @@ class Move:
         for state in FINISHED:
             await self._prune([job.id for job in gone if job.state is state], state)
 
-    async def _has(self, twin: Job | None, job: Job) -> bool:
-        """Whether nothing is lost if the target keeps its job and the finished one of the source goes."""
-        if twin is None:
+    async def _has(self, target_job: Job | None, job: Job) -> bool:
+        """Return whether nothing is lost if the finished job of the source is removed."""
+        if target_job is None:
             return False
         match job.state:
             case State.COMPLETED:
-                # Only the completion itself has the result.
-                return (twin.state, twin.epoch, twin.result) == (job.state, job.epoch, job.result)
-            case State.FAILED if twin.state is not State.FAILED or twin.epoch != job.epoch:
-                # It may have arrived earlier, and been tried again there.
-                past = await self._target.history(twin.id)
+                # Only the completed job itself has the result.
+                return (target_job.state, target_job.epoch, target_job.result) == (job.state, job.epoch, job.result)
+            case State.FAILED if target_job.state is not State.FAILED or target_job.epoch != job.epoch:
+                # It may have arrived earlier and been retried there.
+                past = await self._target.history(target_job.id)
                 return any((entry.epoch, entry.failure) == (job.epoch, job.failure) for entry in past)
             case _:
-                return (twin.state, twin.failure) == (job.state, job.failure)
+                return (target_job.state, target_job.failure) == (job.state, job.failure)
 
     async def _prune(self, ids: Sequence[str], state: State) -> None:
-        # Only in the state that was carried: what somebody retried since, and completed, is not what the target has.
+        # Only in the state that was copied: a job that was retried and completed since differs from the target's job.
         if ids:
             self._moved += await self._source.prune(Selection(ids=frozenset(ids), states=frozenset({state})))
 
 
 def mover(source: str, target: str, run: str | None) -> WorkerId:
-    """The worker that claims for a move: the same one for the same move."""
-    # Masked: not even a hash of a password belongs into a queue.
+    """Return the worker that claims for a move: the same one for the same move."""
+    # Masked, because not even the hash of a password should be stored in a queue.
     words = "\0".join((mask_url(source), mask_url(target), run or ""))
     name = hashlib.sha256(words.encode()).hexdigest()
     label = f"{MOVER}{name[:8]}"
@@ -215,26 +221,26 @@ def _name(job: Job) -> _Name:
     return job.run, job.kind, job.key
 
 
-def _is_seen_to(twin: Job, _: Job) -> bool:
-    """Whether a job that waits in the source is done by the target, or will be."""
-    return twin.state not in {State.FAILED, State.CANCELLED}
+def _is_handled(target_job: Job, _: Job) -> bool:
+    """Return whether the target has done, or will do, a job that is pending in the source."""
+    return target_job.state not in {State.FAILED, State.CANCELLED}
 
 
-def _has_arrived(twin: Job, job: Job) -> bool:
-    """The same for one that a move has held before: whatever became of it in the target, it went there to stay."""
-    return _is_seen_to(twin, job) or (_is_copy(twin, job) and twin.epoch >= job.epoch)
+def _has_arrived(target_job: Job, job: Job) -> bool:
+    """Return whether the target has a job that an earlier move held, in whatever state it is there."""
+    return _is_handled(target_job, job) or (_is_copy(target_job, job) and target_job.epoch >= job.epoch)
 
 
-def _is_copy(twin: Job, job: Job) -> bool:
-    # The instant comes along with a job. Media keep it to the microsecond or better.
-    return math.isclose(twin.submitted_at, job.submitted_at, rel_tol=0, abs_tol=1e-5)
+def _is_copy(target_job: Job, job: Job) -> bool:
+    # A copied job keeps its time of submission. Media store it to the microsecond or better.
+    return math.isclose(target_job.submitted_at, job.submitted_at, rel_tol=0, abs_tol=1e-5)
 
 
 class _Lookup:
     """Finds jobs by name in a queue that can only be listed by age.
 
-    It goes on from where it found something last, and around once: what was copied in one order is found in that order,
-    so that going through a whole run reads the queue a few times, not once for each batch.
+    It starts where it last found something, and wraps around once. Jobs were copied in the same order, so looking up
+    all jobs of a run reads the queue a few times, not once for each batch.
     """
 
     def __init__(self, queue: Queue, run: str | None) -> None:
@@ -243,7 +249,7 @@ class _Lookup:
         self._after = ""
 
     async def find(self, names: set[_Name]) -> dict[_Name, Job]:
-        """Those of these jobs that are there."""
+        """Return those of these jobs that the queue has, by name."""
         found: dict[_Name, Job] = {}
         start, around = self._after, not self._after
         while len(found) < len(names):

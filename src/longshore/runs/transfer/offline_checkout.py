@@ -1,12 +1,12 @@
-"""Jobs taken away to be worked on where the queue they belong to cannot be reached, and the sheet that says so.
+"""Offline checkouts: jobs taken to a place from which their queue cannot be reached, and the checkout file.
 
-A bundle is a queue of its own, in a file or folder that can be carried about, with a sheet beside it. The jobs in it
-are pending and are worked on like any others. In the queue they came from they are claimed by a worker of the bundle's
-own, for as long as it was agreed; `merging` brings back what became of them.
+A checkout is a queue of its own, in a file or folder that can be carried away, with a checkout file beside it. Its jobs
+are pending, and workers work on them as on any others. In the queue they came from (the source), a worker that belongs
+to the checkout holds them for the agreed time; `offline_merge` brings their outcomes back.
 
-The sheet is written in this order, so that whatever dies leaves nothing that cannot be gone on with:
-first who claims (what was claimed by a call whose answer got lost is then told by `renew`), then each job that was
-claimed, then the bundle gets the job. It holds no password.
+The checkout file is written in this order, so that a checkout can be resumed wherever the process dies: first the
+identity of the claiming worker (so that `renew` finds jobs of a claim whose reply was lost), then each claimed job, and
+only then is the job added to the checkout. The file holds no password.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FORMAT = 1
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """What is taken away, and for how long."""
+    """Which jobs are checked out, and for how long."""
 
     limit: int
     hold: timedelta
@@ -40,7 +40,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     partitions: frozenset[str] | None = None
 
     def want(self, worker: WorkerId, limit: int) -> Want:
-        """What to claim."""
+        """Return the claim for up to `limit` of these jobs."""
         return Want(
             worker=worker,
             limit=limit,
@@ -52,7 +52,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedOutJob(msgspec.Struct, frozen=True, tag="loan"):
-    """A job of the bundle as it stood in the source when it was claimed for it."""
+    """A job of the checkout, as it was in the source when it was claimed."""
 
     id: str
     epoch: int
@@ -67,73 +67,71 @@ class CheckedOutJob(msgspec.Struct, frozen=True, tag="loan"):
 
 
 class Merged(msgspec.Struct, frozen=True, omit_defaults=True, tag="merged"):
-    """The end of loans, by their ids in the source."""
+    """Jobs that were merged back."""
 
     completed: tuple[str, ...] = ()
-    """Completed there by this bundle: what else is born of them in the bundle belongs there too."""
+    """Ids in the source of the jobs that this checkout completed: their later follow-on jobs are merged too."""
     others: tuple[str, ...] = ()
-    """Failed, or given back."""
+    """Ids in the source of the jobs that failed or were released."""
     born: tuple[str, ...] = ()
-    """Jobs that are no loans and have been brought along, by their ids in the bundle."""
+    """Ids in the checkout of jobs that were created there and taken over by the source."""
 
 
 class CheckoutHeader(msgspec.Struct, frozen=True, tag="bundle"):
-    """The first line of a sheet."""
+    """The first line of a checkout file."""
 
     format: int
     source: str
-    """The queue the jobs are from, for people: what is secret in it is masked."""
+    """The queue the jobs are from, for people. Secrets in the URL are masked."""
     worker: WorkerId
     terms: Terms
 
 
 class CheckoutFile:
-    """What a bundle owes. A JSONL file that only grows; a line that a crash cut off counts as not written.
+    """The list of a checkout's jobs: an append-only JSONL file. A line that a crash cut off is ignored.
 
-    Several may write to it at once, so nothing in it is ever changed or cut away. Every addition begins with a line
-    break, which sets it off from what a crash may have left.
+    Several processes may append at once, so the file is never changed or truncated. Every addition begins with a line
+    break, which separates it from a line that a crash may have cut off.
     """
 
     def __init__(self, path: Path, head: CheckoutHeader, lines: Iterable[CheckedOutJob | Merged] = ()) -> None:
         self._path = path
         self.head = head
-        self.loans: dict[str, CheckedOutJob] = {}
+        self.jobs: dict[str, CheckedOutJob] = {}
         self.merged: set[str] = set()
         self.completed: set[str] = set()
-        self.born: set[str] = set()
+        self.created: set[str] = set()
         for line in lines:
-            self._note(line)
+            self._apply(line)
 
     @classmethod
-    def begin(cls, path: Path, source: str, terms: Terms) -> CheckoutFile:
-        """A new sheet, with a worker that never was before. `UsageError` where there is one already."""
-        sheet = cls(
-            path, CheckoutHeader(FORMAT, mask_url(source), WorkerId.new(f"bundle_{os.urandom(3).hex()}"), terms)
-        )
-        cls.refuse_another(path)
+    def create(cls, path: Path, source: str, terms: Terms) -> CheckoutFile:
+        """Create the file, with a new worker identity. Raise `UsageError` if it exists already."""
+        file = cls(path, CheckoutHeader(FORMAT, mask_url(source), WorkerId.new(f"bundle_{os.urandom(3).hex()}"), terms))
+        cls.refuse_existing(path)
         try:
-            write_atomically(path, msgspec.json.encode(sheet.head) + b"\n", durable=True)
+            write_atomically(path, msgspec.json.encode(file.head) + b"\n", durable=True)
             sync_folder(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from error
-        return sheet
+        return file
 
     @staticmethod
-    def refuse_another(path: Path) -> None:
-        """`UsageError` where there is a sheet already."""
+    def refuse_existing(path: Path) -> None:
+        """Raise `UsageError` if the file exists already."""
         if path.exists():
             raise UsageError(
-                f"There is a bundle already; its sheet is {path}. --resume goes on with it. For another one, name a "
-                "new folder or file."
+                f"There is an offline checkout already; its file is {path}. Resume it with --resume, or name a new "
+                "folder or file."
             )
 
     @classmethod
     def read(cls, path: Path) -> CheckoutFile:
-        """The sheet that is there. `NotFoundError` where there is none, `UsageError` for one that makes no sense."""
+        """Read the file. Raise `NotFoundError` if there is none, `UsageError` if it is not valid."""
         try:
             written = path.read_bytes()
         except FileNotFoundError as error:
-            raise NotFoundError(f"There is no sheet of a bundle at {path}.") from error
+            raise NotFoundError(f"There is no checkout file at {path}.") from error
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}. Make it readable.") from error
         try:
@@ -142,16 +140,17 @@ class CheckoutFile:
             if version > FORMAT:
                 raise UsageError(f"{path} was written by a newer Longshore. Upgrade this one.")
             head = msgspec.json.decode(first, type=CheckoutHeader)
-            lines = [msgspec.json.decode(line, type=CheckedOutJob | Merged) for line in rest if not _is_torn(line)]
+            lines = [
+                msgspec.json.decode(line, type=CheckedOutJob | Merged) for line in rest if not _is_incomplete(line)
+            ]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UsageError(
-                f"{path} is not, or no longer, the sheet of a bundle: {error}. Bring back the one that was written "
-                "when the bundle was made."
+                f"{path} is not a valid checkout file: {error}. Restore the file that was written with the checkout."
             ) from error
         return cls(path, head, lines)
 
     def add(self, lines: Sequence[CheckedOutJob | Merged]) -> None:
-        """Write lines down, on the disk when this returns."""
+        """Append lines. They are on the disk when this returns."""
         if not lines:
             return
         try:
@@ -159,24 +158,24 @@ class CheckoutFile:
         except OSError as error:
             raise _unwritable(self._path, error) from error
         for line in lines:
-            self._note(line)
+            self._apply(line)
 
-    def _note(self, line: CheckedOutJob | Merged) -> None:
+    def _apply(self, line: CheckedOutJob | Merged) -> None:
         match line:
             case CheckedOutJob():
-                self.loans[line.id] = line
+                self.jobs[line.id] = line
             case Merged():
                 self.merged.update(line.completed, line.others)
                 self.completed.update(line.completed)
-                self.born.update(line.born)
+                self.created.update(line.born)
 
 
 class _Version(msgspec.Struct):
     format: int
 
 
-def _is_torn(line: bytes) -> bool:
-    """Whether a crash cut it off: it ends too early, or has room that was never filled. Anything else is damage."""
+def _is_incomplete(line: bytes) -> bool:
+    """Return whether a crash cut the line off: it ends too early or has zero bytes. Anything else is damage."""
     try:
         msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -186,7 +185,7 @@ def _is_torn(line: bytes) -> bool:
 
 def _append(path: Path, text: bytes) -> None:
     with path.open("ab") as file:
-        # In one piece, so that what another appends at the same time does not come in between.
+        # In one write, so that lines of another process do not come in between.
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -194,54 +193,52 @@ def _append(path: Path, text: bytes) -> None:
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"{path} cannot be written: {error.strerror or error}. It is what lets the bundle be merged back: make room, "
-        "or make it writable, and give the same command again with --resume."
+        f"{path} cannot be written: {error.strerror or error}. The checkout cannot be merged back without it: free "
+        "some space or make it writable, and give the same command again with --resume."
     )
 
 
-async def make_ready(bundle: Queue) -> None:
-    """Make an empty queue of the place for a bundle, before its sheet is put there.
+async def prepare_checkout(checkout: Queue) -> None:
+    """Create the empty queue for a checkout, before its checkout file is written.
 
-    `UsageError` where it has jobs: what is to be brought back must be told from what is not.
+    Raise `UsageError` if it has jobs: these could not be told from the checked-out ones.
     """
-    if await bundle.stats():
-        raise UsageError(
-            "A bundle needs a place of its own, and there are jobs in this one. Name a new folder or file."
-        )
-    # A folder becomes a queue with the first thing that is written; with a stranger's file in it, it would not.
-    await taking_over(bundle).take_over([])
+    if await checkout.stats():
+        raise UsageError("An offline checkout needs an empty queue, and this one has jobs. Name a new folder or file.")
+    # A folder becomes a queue with the first write, but only if it holds no other file.
+    await taking_over(checkout).take_over([])
 
 
-async def take_away(source: Queue, bundle: Queue, sheet: CheckoutFile, *, progress: Progress) -> int:
-    """Claim what the sheet's terms say and bring it into the bundle; go on where that was begun. Returns how many.
+async def check_out(source: Queue, checkout: Queue, file: CheckoutFile, *, progress: Progress) -> int:
+    """Claim jobs by the file's terms and add them to the checkout; resume if that was begun. Return how many.
 
-    The leases last as long as was agreed, from now.
+    The leases last for the agreed time, from now.
     """
-    worker, terms = sheet.head.worker, sheet.head.terms
+    worker, terms = file.head.worker, file.head.terms
     held = await source.renew(worker, terms.hold)
-    # After it, for what is ours stays ours: what dead workers held can be taken along.
+    # Reap after renewing, so that our own expired leases stay ours. Jobs of dead workers can then be claimed.
     await source.reap()
     there = 0
     for start in range(0, len(held), BATCH):
         leases = await leases_of(source, worker, held[start : start + BATCH])
-        there += await _bring(source, bundle, sheet, [lease.job for lease in leases])
+        there += await _add_jobs(source, checkout, file, [lease.job for lease in leases])
         progress(there)
     while there < terms.limit:
         leases = await source.claim(terms.want(worker, min(BATCH, terms.limit - there)))
         if not leases:
             break
-        there += await _bring(source, bundle, sheet, [lease.job for lease in leases])
+        there += await _add_jobs(source, checkout, file, [lease.job for lease in leases])
         progress(there)
     return there
 
 
-async def _bring(source: Queue, bundle: Queue, sheet: CheckoutFile, jobs: Sequence[Job]) -> int:
-    sheet.add(
+async def _add_jobs(source: Queue, checkout: Queue, file: CheckoutFile, jobs: Sequence[Job]) -> int:
+    file.add(
         [
             CheckedOutJob(job.id, job.epoch, job.attempts, job.run, job.kind, job.key)
             for job in jobs
-            if (loan := sheet.loans.get(job.id)) is None or loan.epoch != job.epoch
+            if (known := file.jobs.get(job.id)) is None or known.epoch != job.epoch
         ]
     )
-    await taking_over(bundle).take_over(await carried(source, jobs))
+    await taking_over(checkout).take_over(await carried(source, jobs))
     return len(jobs)

@@ -1,18 +1,18 @@
-"""A bundle that comes back: what became of its jobs is settled in the queue they are from, with the leases it holds.
+"""Merge an offline checkout back: settle the outcomes of its jobs in the source, with the leases it holds.
 
-Every settlement is fenced like any worker's. A lease that was lost meanwhile is refused, and nothing of that job is
-written.
+Every settlement is fenced like any worker's. If a lease was lost meanwhile, the settlement is rejected, and nothing of
+that job is written.
 
-One loan is one attempt in the source, however often the job was tried in the bundle: the last failure is what counts.
-A job that failed for good in the bundle has failed for good in the source; one that waits for another try waits there.
-Untouched ones, and those cancelled in the bundle, are given back.
+A checked-out job (an entry of the checkout file) is one attempt in the source, however often the job was tried in the
+checkout; the last failure counts. A job that failed for good in the checkout fails for good in the source; a job that
+waits for a retry waits in the source. Untouched jobs, and jobs cancelled in the checkout, are released.
 
-Jobs that were born in the bundle follow the loan they go back to, and only if its settlement was accepted. Untouched
-children ride with the settlement itself. Those that have a history of their own, and everything below them, are taken
-over as they stand right after it; a crash in between is made good by merging again. Jobs that somebody submitted to
-the bundle go back to no loan and are taken over as they stand.
+Jobs that were created in the checkout follow the entry that they descend from, and only if its settlement was accepted.
+Untouched children are part of the settlement itself. Children with a history of their own, and all their descendants,
+are taken over in their state right after it; after a crash in between, merging again takes them over. Jobs that were
+submitted to the checkout directly have no entry and are taken over in their state.
 
-What was merged is noted in the sheet, so that merging again changes nothing.
+Merged jobs are written to the checkout file, so that merging again changes nothing.
 """
 
 from __future__ import annotations
@@ -33,224 +33,227 @@ from longshore.runs.transfer.copy_jobs import Progress, carried, jobs_by_id, lea
 from longshore.runs.transfer.offline_checkout import CheckedOutJob, CheckoutFile, Merged
 
 BATCH = 200
-"""Loans to a settlement: each may have many jobs that were born of it."""
+"""Entries per settlement: each may have created many jobs."""
 
 _Name = tuple[str, str, str]
 
 
-class Merge(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge did with the loans that were still open, and with the jobs born in the bundle."""
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a merge: numbers of entries that were still open, and of jobs created in the checkout."""
 
     completed: int = 0
     failed: int = 0
-    again: int = 0
-    """Failed, with attempts left: pending in the source once more."""
-    returned: int = 0
-    """Given back untouched."""
+    retried: int = 0
+    """Failed with attempts left: pending in the source again."""
+    released: int = 0
+    """Released untouched."""
     refused: int = 0
-    """No longer the bundle's to settle. Nothing of them was written."""
+    """Their leases were lost. Nothing of them was written."""
     busy: int = 0
-    """Still worked on in the bundle, they or what was born of them. Left as they are."""
-    born: int = 0
-    """New in the source."""
+    """They or their descendants are still in flight in the checkout. Left unchanged."""
+    created: int = 0
+    """Jobs created in the checkout that are new in the source."""
     orphans: int = 0
-    """Born of jobs that are no longer in the bundle. Left out."""
-    before: int = 0
-    """Merged earlier."""
+    """Jobs whose parents are no longer in the checkout. Left out."""
+    merged_before: int = 0
+    """Merged by an earlier merge."""
 
-    def plus(self, **more: int) -> Merge:
-        """The same with some of the counts raised."""
+    def plus(self, **more: int) -> MergeResult:
+        """Return a copy with some of the counts increased."""
         return msgspec.structs.replace(self, **{name: getattr(self, name) + number for name, number in more.items()})
 
 
-async def merge(bundle: Queue, source: Queue, sheet: CheckoutFile, clock: Clock, *, progress: Progress) -> Merge:
-    """Bring a bundle back. `UsageError` where it is from another queue. Safe to repeat at any time."""
-    # What a worker of the bundle held when it died is not under way any more, and nobody else may be there to say so.
-    await bundle.reap()
-    contents = await _look_through(bundle, sheet)
-    if contents.families or contents.strangers or len(sheet.merged) < len(sheet.loans):
-        await _refuse_stranger(source, sheet)
-    return await _Merging(bundle, source, sheet, clock, contents).carry_out(progress)
+async def merge(checkout: Queue, source: Queue, file: CheckoutFile, clock: Clock, *, progress: Progress) -> MergeResult:
+    """Merge a checkout back. Raise `UsageError` if it is from another queue. Safe to repeat at any time."""
+    # Release jobs of dead workers in the checkout: there may be no other process left to reap them.
+    await checkout.reap()
+    contents = await _read_contents(checkout, file)
+    if contents.descendants or contents.submitted or len(file.merged) < len(file.jobs):
+        await _refuse_other_source(source, file)
+    return await _Merging(checkout, source, file, clock, contents).carry_out(progress)
 
 
-async def _refuse_stranger(source: Queue, sheet: CheckoutFile) -> None:
-    loans = list(sheet.loans.values())
-    # One is enough; of all, some may have been pruned since. A copy of the queue has the same names, but older epochs.
-    for start in range(0, len(loans), BATCH):
-        there = await jobs_by_id(source, [loan.id for loan in loans[start : start + BATCH]])
-        known = [(job, sheet.loans[job.id]) for job in there.values()]
-        if any(_name(job) == loan.name and job.epoch >= loan.epoch for job, loan in known):
+async def _refuse_other_source(source: Queue, file: CheckoutFile) -> None:
+    entries = list(file.jobs.values())
+    # One known job is enough: others may have been pruned since. A copy of the source has the same names but older
+    # epochs.
+    for start in range(0, len(entries), BATCH):
+        there = await jobs_by_id(source, [entry.id for entry in entries[start : start + BATCH]])
+        known = [(job, file.jobs[job.id]) for job in there.values()]
+        if any(_name(job) == entry.name and job.epoch >= entry.epoch for job, entry in known):
             return
-    if loans:
+    if entries:
         raise UsageError(
-            f"This bundle was taken from {sheet.head.source}, and its jobs are not in the queue it is to be merged "
-            "into. Name the queue it is from."
+            f"This checkout was taken from {file.head.source}, and its jobs are not in the queue it is to be merged "
+            "into. Name the queue it was taken from."
         )
 
 
 class _Contents(msgspec.Struct, frozen=True):
-    """The jobs of a bundle by what they go back to. Only names and ids: the jobs themselves may be large."""
+    """The jobs of a checkout by the job they descend from. Only names and ids, because jobs may be large."""
 
-    borrowed: dict[_Name, str]
-    """Loans that arrived, and their ids in the bundle."""
-    families: dict[_Name, list[str]]
-    """What was born and not brought along yet, by the loan it goes back to, oldest first."""
-    strangers: list[str]
-    """The same for what was submitted to the bundle, and all that came of it."""
+    arrived: dict[_Name, str]
+    """Entries whose jobs are in the checkout, with their ids there."""
+    descendants: dict[_Name, list[str]]
+    """Created jobs that are not merged yet, by the entry that they descend from, oldest first."""
+    submitted: list[str]
+    """Jobs submitted to the checkout directly and their descendants, as far as they are not merged yet."""
     busy: set[_Name]
-    """Loans, and strangers, of which something is in the hands of a worker."""
+    """Entries, and directly submitted jobs, of which a job is held by a worker of the checkout."""
     orphans: int
-    """Born of jobs that are no longer there, so that nobody can tell whether they belong into the source."""
+    """Jobs whose parents are gone, so that it is not known whether they belong in the source."""
 
 
-async def _look_through(bundle: Queue, sheet: CheckoutFile) -> _Contents:
-    loans = {loan.name for loan in sheet.loans.values()}
-    borrowed: dict[_Name, str] = {}
-    families: defaultdict[_Name, list[str]] = defaultdict(list)
-    strangers: list[str] = []
+async def _read_contents(checkout: Queue, file: CheckoutFile) -> _Contents:
+    entries = {entry.name for entry in file.jobs.values()}
+    arrived: dict[_Name, str] = {}
+    descendants: defaultdict[_Name, list[str]] = defaultdict(list)
+    submitted: list[str] = []
     busy: set[_Name] = set()
     orphans = 0
-    # What each job goes back to: a loan, or a job that was submitted to the bundle.
-    roots: dict[_Name, _Name] = {name: name for name in loans}
+    # The root of each job: an entry, or a job that was submitted to the checkout.
+    roots: dict[_Name, _Name] = {name: name for name in entries}
     # Oldest first: a parent comes before its children.
-    async for job in each_job(bundle, Selection()):
+    async for job in each_job(checkout, Selection()):
         name = _name(job)
-        if name in loans:
-            borrowed[name] = job.id
+        if name in entries:
+            arrived[name] = job.id
         elif job.parent is None:
             roots[name] = name
         elif (root := roots.get((job.run, job.parent.kind, job.parent.key))) is not None:
             roots[name] = root
-        elif job.id not in sheet.born:
+        elif job.id not in file.created:
             orphans += 1
         if name in roots and job.state is State.CLAIMED:
             busy.add(roots[name])
-        elif name in roots and name not in loans and job.id not in sheet.born:
-            (families[roots[name]] if roots[name] in loans else strangers).append(job.id)
-    return _Contents(borrowed, families, strangers, busy, orphans)
+        elif name in roots and name not in entries and job.id not in file.created:
+            (descendants[roots[name]] if roots[name] in entries else submitted).append(job.id)
+    return _Contents(arrived, descendants, submitted, busy, orphans)
 
 
 class _Merging:
-    def __init__(self, bundle: Queue, source: Queue, sheet: CheckoutFile, clock: Clock, contents: _Contents) -> None:
-        self._bundle = bundle
+    def __init__(self, checkout: Queue, source: Queue, file: CheckoutFile, clock: Clock, contents: _Contents) -> None:
+        self._checkout = checkout
         self._source = source
-        self._sheet = sheet
+        self._file = file
         self._clock = clock
         self._contents = contents
-        self._done = Merge(orphans=contents.orphans)
+        self._done = MergeResult(orphans=contents.orphans)
         self._held: set[Held] = set()
 
-    async def carry_out(self, progress: Progress) -> Merge:
-        worker, terms = self._sheet.head.worker, self._sheet.head.terms
-        loans = list(self._sheet.loans.values())
-        waiting = [loan for loan in loans if loan.id not in self._sheet.merged]
-        late = [loan for loan in loans if loan.id in self._sheet.completed and loan.name in self._contents.families]
-        names = {loan.name for loan in loans}
-        self._done = self._done.plus(before=len(loans) - len(waiting), busy=len(self._contents.busy - names))
-        # What is still worked on in the bundle is held for another while; what has lost its lease stays lost.
+    async def carry_out(self, progress: Progress) -> MergeResult:
+        worker, terms = self._file.head.worker, self._file.head.terms
+        entries = list(self._file.jobs.values())
+        waiting = [entry for entry in entries if entry.id not in self._file.merged]
+        late = [
+            entry for entry in entries if entry.id in self._file.completed and entry.name in self._contents.descendants
+        ]
+        names = {entry.name for entry in entries}
+        self._done = self._done.plus(merged_before=len(entries) - len(waiting), busy=len(self._contents.busy - names))
+        # Renew the leases of jobs that are still in flight in the checkout. Lost leases stay lost.
         self._held = set(await self._source.renew(worker, terms.hold))
-        useless = self._held - {Held(loan.id, loan.epoch) for loan in waiting}
+        useless = self._held - {Held(entry.id, entry.epoch) for entry in waiting}
         for start in range(0, len(waiting), BATCH):
             await self._merge(waiting[start : start + BATCH])
-            progress(self._done.before + min(start + BATCH, len(waiting)))
-        for loan in late:
-            await self._bring_along(self._contents.families[loan.name])
-        await self._bring_along(self._contents.strangers)
-        await self._give_back(list(useless))
+            progress(self._done.merged_before + min(start + BATCH, len(waiting)))
+        for entry in late:
+            await self._take_over(self._contents.descendants[entry.name])
+        await self._take_over(self._contents.submitted)
+        await self._release(list(useless))
         return self._done
 
-    async def _merge(self, loans: Sequence[CheckedOutJob]) -> None:
-        ready = [loan for loan in loans if loan.name not in self._contents.busy]
-        self._done = self._done.plus(busy=len(loans) - len(ready))
-        theirs = await jobs_by_id(self._source, [loan.id for loan in ready])
-        ours = {_name(job): job for job in await self._jobs(self._own_ids(ready))}
-        open_loans: list[tuple[CheckedOutJob, Settlement]] = []
+    async def _merge(self, entries: Sequence[CheckedOutJob]) -> None:
+        ready = [entry for entry in entries if entry.name not in self._contents.busy]
+        self._done = self._done.plus(busy=len(entries) - len(ready))
+        theirs = await jobs_by_id(self._source, [entry.id for entry in ready])
+        ours = {_name(job): job for job in await self._jobs(self._checkout_ids(ready))}
+        open_entries: list[tuple[CheckedOutJob, Settlement]] = []
         closed: list[tuple[CheckedOutJob, Outcome, float | None]] = []
-        for loan in ready:
-            outcome, seconds = await self._verdict(loan, ours.get(loan.name))
-            there = theirs.get(loan.id)
-            if there is not None and there.epoch == loan.epoch and Held(loan.id, loan.epoch) in self._held:
-                open_loans.append((loan, Settlement(Lease(there, self._sheet.head.worker, 0.0), outcome, seconds)))
+        for entry in ready:
+            outcome, seconds = await self._outcome(entry, ours.get(entry.name))
+            there = theirs.get(entry.id)
+            if there is not None and there.epoch == entry.epoch and Held(entry.id, entry.epoch) in self._held:
+                open_entries.append((entry, Settlement(Lease(there, self._file.head.worker, 0.0), outcome, seconds)))
             else:
-                closed.append((loan, outcome, seconds))
+                closed.append((entry, outcome, seconds))
         written: list[tuple[CheckedOutJob, Outcome]] = []
-        if open_loans:
-            answers = await self._source.settle([settlement for _, settlement in open_loans])
-            for (loan, settlement), accepted in zip(open_loans, answers, strict=True):
+        if open_entries:
+            answers = await self._source.settle([settlement for _, settlement in open_entries])
+            for (entry, settlement), accepted in zip(open_entries, answers, strict=True):
                 if accepted:
-                    written.append((loan, settlement.outcome))
+                    written.append((entry, settlement.outcome))
                 else:
-                    closed.append((loan, settlement.outcome, settlement.seconds))
+                    closed.append((entry, settlement.outcome, settlement.seconds))
         written += await self._written_before(closed)
         self._done = self._done.plus(refused=len(ready) - len(written))
-        await self._conclude(ready, written)
+        await self._finish(ready, written)
 
-    async def _conclude(self, ready: Sequence[CheckedOutJob], written: Sequence[tuple[CheckedOutJob, Outcome]]) -> None:
-        """What the source has got: all that was born of it follows, and nobody works on it here any more."""
+    async def _finish(self, ready: Sequence[CheckedOutJob], written: Sequence[tuple[CheckedOutJob, Outcome]]) -> None:
+        """Take over the descendants of settled entries, and cancel what is still pending in the checkout."""
         completed: set[str] = set()
-        for loan, outcome in written:
+        for entry, outcome in written:
             match outcome:
                 case Completed():
-                    completed.add(loan.id)
-                    self._done = self._done.plus(completed=1, born=len(outcome.jobs))
+                    completed.add(entry.id)
+                    self._done = self._done.plus(completed=1, created=len(outcome.jobs))
                 case Failed():
-                    self._done = self._done.plus(**{"again" if outcome.failure.retryable else "failed": 1})
+                    self._done = self._done.plus(**{"retried" if outcome.failure.retryable else "failed": 1})
                 case Snoozed() | Released():
-                    self._done = self._done.plus(returned=1)
-        names = [loan.name for loan, _ in written if loan.id in completed]
-        await self._bring_along([each for name in names for each in self._contents.families.get(name, [])])
-        await self._stop_waiting(self._own_ids(ready))
+                    self._done = self._done.plus(released=1)
+        names = [entry.name for entry, _ in written if entry.id in completed]
+        await self._take_over([each for name in names for each in self._contents.descendants.get(name, [])])
+        await self._cancel_pending(self._checkout_ids(ready))
         if written:
-            # Not what was refused: should this be the wrong queue after all, the right one can still have it.
-            others = tuple(loan.id for loan, _ in written if loan.id not in completed)
-            self._sheet.add([Merged(completed=tuple(sorted(completed)), others=others)])
+            # Rejected jobs are not marked as merged: if this is the wrong queue, they can be merged into the right one.
+            others = tuple(entry.id for entry, _ in written if entry.id not in completed)
+            self._file.add([Merged(completed=tuple(sorted(completed)), others=others)])
 
-    async def _verdict(self, loan: CheckedOutJob, job: Job | None) -> tuple[Outcome, float | None]:
-        """What the source is told of a loan, and how long the attempt took."""
+    async def _outcome(self, entry: CheckedOutJob, job: Job | None) -> tuple[Outcome, float | None]:
+        """Return the outcome of an entry for the source, and the duration of the attempt."""
         if job is None:
             return Released(), None
         if job.state is State.COMPLETED:
-            return Completed(job.result, await self._children(loan.name)), job.seconds
+            return Completed(job.result, await self._children(entry.name)), job.seconds
         if job.state is State.FAILED and job.failure is not None:
-            # The attempts the source has left do not matter: it was given up.
+            # It failed for good, even if the source has attempts left.
             return Failed(msgspec.structs.replace(job.failure, retryable=False)), job.seconds
         delay = timedelta(seconds=max((job.not_before or 0.0) - self._clock.now(), 0.0))
-        if job.attempts > loan.attempts and (failures := await self._bundle.history(job.id)):
+        if job.attempts > entry.attempts and (failures := await self._checkout.history(job.id)):
             return Failed(failures[-1].failure, retry_in=delay, max_attempts=job.max_attempts), failures[-1].seconds
         return (Snoozed(delay) if delay else Released()), None
 
     async def _written_before(
         self, closed: Sequence[tuple[CheckedOutJob, Outcome, float | None]]
     ) -> list[tuple[CheckedOutJob, Outcome]]:
-        """Those that the fence refuses because another merge has settled them: one that died, or is at it as well."""
-        theirs = await jobs_by_id(self._source, [loan.id for loan, _, _ in closed]) if closed else {}
+        """Return the rejected entries that another merge has settled in the same way, now or before it died."""
+        theirs = await jobs_by_id(self._source, [entry.id for entry, _, _ in closed]) if closed else {}
         return [
-            (loan, outcome)
-            for loan, outcome, seconds in closed
-            if await self._was_written(loan, theirs.get(loan.id), outcome, seconds)
+            (entry, outcome)
+            for entry, outcome, seconds in closed
+            if await self._was_written(entry, theirs.get(entry.id), outcome, seconds)
         ]
 
     async def _was_written(
-        self, loan: CheckedOutJob, there: Job | None, outcome: Outcome, seconds: float | None
+        self, entry: CheckedOutJob, there: Job | None, outcome: Outcome, seconds: float | None
     ) -> bool:
-        # Everything is compared, down to how long it took: a copy of the bundle may have settled the loan with what was
-        # done there, and then nothing that was born here belongs into the source.
+        # Compare everything, even the duration: a copy of the checkout may have settled the entry with its own outcome,
+        # and then the jobs created here do not belong in the source.
         match outcome:
             case Released() | Snoozed():
                 return True  # there is nothing to write
             case _ if there is None:
                 return False
             case Completed():
-                done = (State.COMPLETED, loan.epoch, outcome.result, seconds)
+                done = (State.COMPLETED, entry.epoch, outcome.result, seconds)
                 return (there.state, there.epoch, there.result, there.seconds) == done
             case Failed():
                 past: list[Attempt] = await self._source.history(there.id)
-                tried = (loan.epoch, outcome.failure, seconds)
-                return any((entry.epoch, entry.failure, entry.seconds) == tried for entry in past)
+                tried = (entry.epoch, outcome.failure, seconds)
+                return any((attempt.epoch, attempt.failure, attempt.seconds) == tried for attempt in past)
 
     async def _children(self, name: _Name) -> tuple[NewJob, ...]:
-        """The untouched children of a loan, as the settlement brings them along."""
-        family = await self._jobs(self._contents.families.get(name, []))
+        """Return the untouched children of an entry, for its settlement."""
+        children = await self._jobs(self._contents.descendants.get(name, []))
         return tuple(
             NewJob(
                 run=job.run,
@@ -263,38 +266,38 @@ class _Merging:
                 not_before=job.not_before,
                 max_attempts=job.max_attempts,
             )
-            for job in family
+            for job in children
             if (job.state, job.epoch) == (State.PENDING, 0)
             and job.parent is not None
             and (job.run, job.parent.kind, job.parent.key) == name
         )
 
-    async def _bring_along(self, ids: Sequence[str]) -> None:
-        """Jobs that are no loans, as they stand. Those that came with a settlement are known to the source already."""
+    async def _take_over(self, ids: Sequence[str]) -> None:
+        """Let the source take over created jobs in their state. It knows those of a settlement already."""
         for start in range(0, len(ids), BATCH):
             jobs = await self._jobs(ids[start : start + BATCH])
-            answer = await taking_over(self._source).take_over(await carried(self._bundle, jobs))
-            self._done = self._done.plus(born=answer.new)
-            await self._stop_waiting([job.id for job in jobs])
-            self._sheet.add([Merged(born=tuple(job.id for job in jobs))])
+            answer = await taking_over(self._source).take_over(await carried(self._checkout, jobs))
+            self._done = self._done.plus(created=answer.new)
+            await self._cancel_pending([job.id for job in jobs])
+            self._file.add([Merged(born=tuple(job.id for job in jobs))])
 
-    async def _stop_waiting(self, ids: Sequence[str]) -> None:
-        """What waits in the source must not wait here as well. What has been taken up meanwhile is not interrupted."""
+    async def _cancel_pending(self, ids: Sequence[str]) -> None:
+        """Cancel jobs that are pending in both queues. Jobs that have been claimed meanwhile are not interrupted."""
         if ids:
-            await self._bundle.cancel(Selection(ids=frozenset(ids), states=frozenset({State.PENDING})))
+            await self._checkout.cancel(Selection(ids=frozenset(ids), states=frozenset({State.PENDING})))
 
-    def _own_ids(self, loans: Sequence[CheckedOutJob]) -> list[str]:
-        """The ids in the bundle of those loans that arrived there."""
-        borrowed = self._contents.borrowed
-        return [borrowed[loan.name] for loan in loans if loan.name in borrowed]
+    def _checkout_ids(self, entries: Sequence[CheckedOutJob]) -> list[str]:
+        """Return the ids in the checkout of those entries whose jobs are there."""
+        arrived = self._contents.arrived
+        return [arrived[entry.name] for entry in entries if entry.name in arrived]
 
     async def _jobs(self, ids: Sequence[str]) -> list[Job]:
-        found = await jobs_by_id(self._bundle, ids)
+        found = await jobs_by_id(self._checkout, ids)
         return [found[each] for each in ids if each in found]
 
-    async def _give_back(self, held: Sequence[Held]) -> None:
-        """What was claimed for the bundle in the moment before a crash, and whatever else it has no more use for."""
-        if leases := await leases_of(self._source, self._sheet.head.worker, held):
+    async def _release(self, held: Sequence[Held]) -> None:
+        """Release leases that the checkout does not need, such as those of a claim just before a crash."""
+        if leases := await leases_of(self._source, self._file.head.worker, held):
             await self._source.settle([Settlement(lease, Released()) for lease in leases])
 
 

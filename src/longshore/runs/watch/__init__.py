@@ -1,1 +1,1 @@
-"""How far a run is, who works on it, what fails and what blocks it."""
+"""Watching runs: their progress, their workers, their failures and what blocks them."""

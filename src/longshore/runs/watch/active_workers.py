@@ -1,7 +1,7 @@
-"""Who is at work on a run, going by the roll and by what workers say of themselves there.
+"""The workers of a run, from the worker registry and what workers report of themselves there.
 
-A worker says which run it works on (`run`; none is every run), which kinds it takes (`kinds`), how many attempts it may
-have under way at once (`of`) and how many it has (`busy`). What it does not say, or says in other words, is not known.
+A worker reports which run it works on (`run`; none means every run), which kinds it claims (`kinds`), how many attempts
+it may have in flight (`of`) and how many it has (`busy`). A value that is missing or malformed counts as not known.
 """
 
 from __future__ import annotations
@@ -19,56 +19,56 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """The workers of a run at one moment."""
 
     workers: int | None = None
-    """None where the queue keeps no roll."""
+    """None if the queue has no worker registry."""
     busy: int | None = None
-    """Attempts under way; None unless every worker says it."""
+    """Attempts in flight; None unless every worker reports it."""
     slots: int | None = None
-    """Attempts that may be under way at once; None unless every worker says it."""
+    """Attempts that may be in flight at once; None unless every worker reports it."""
     kinds: frozenset[str] | None = None
-    """What they take between them; None unless there is a worker and every one says it."""
+    """All kinds that the workers claim; None unless there is a worker and every one reports it."""
 
     @property
     def utilisation(self) -> float | None:
-        """The share of the slots that is busy, 1 being all; None where it is not known."""
+        """The share of the slots that is busy, at most 1; None if it is not known."""
         return None if self.busy is None or not self.slots else min(self.busy / self.slots, 1.0)
 
 
 async def active_workers(queue: Queue, run: str | None = None, *, claimed: int | None = None) -> ActiveWorkers:
-    """Who is at work on a run, or on any.
+    """Return the workers of `run`, or of all runs.
 
-    Where they do not say how many attempts are under way, what is claimed stands for it: a worker claims little ahead.
+    If workers do not report how many attempts are in flight, `claimed` is used instead: a worker prefetches few jobs.
     """
     registry = find(queue, WorkerRegistry)
     if registry is None:
         return ActiveWorkers()
     there = [each.info for each in await registry.present_workers() if run is None or works_on(each, run)]
-    under_way, room = _sum([info.busy for info in there]), _sum([info.slots for info in there])
-    if under_way is None and room is not None and claimed is not None:
-        under_way = min(claimed, room)
-    return ActiveWorkers(workers=len(there), busy=under_way, slots=room, kinds=_kinds_said(there))
+    in_flight, total = _sum([info.busy for info in there]), _sum([info.slots for info in there])
+    if in_flight is None and total is not None and claimed is not None:
+        in_flight = min(claimed, total)
+    return ActiveWorkers(workers=len(there), busy=in_flight, slots=total, kinds=_reported_kinds(there))
 
 
-def untaken(hands: ActiveWorkers, lanes: Iterable[Count]) -> tuple[str, ...]:
-    """The kinds of which jobs wait and that no worker takes. One that somebody holds a job of is taken by somebody."""
-    if hands.kinds is None:
+def kinds_without_worker(active: ActiveWorkers, lanes: Iterable[Count]) -> tuple[str, ...]:
+    """Return the kinds that have pending jobs and that no worker claims. A kind with a claimed job has a worker."""
+    if active.kinds is None:
         return ()
     waiting, held = set[str](), set[str]()
     for lane in lanes:
         waiting |= {lane.kind} if lane.pending else set()
         held |= {lane.kind} if lane.claimed else set()
-    return tuple(sorted(waiting - held - hands.kinds))
+    return tuple(sorted(waiting - held - active.kinds))
 
 
 def works_on(each: PresentWorker, run: str) -> bool:
-    """Whether a worker works on this run, as far as it says."""
+    """Return whether a worker works on this run, as far as it reports."""
     return each.info.working_on in (None, "", msgspec.UNSET, run)
 
 
-def _kinds_said(there: list[WorkerInfo]) -> frozenset[str] | None:
-    said = [info.kinds for info in there if info.kinds is not None]
-    return frozenset().union(*said) if said and len(said) == len(there) else None
+def _reported_kinds(there: list[WorkerInfo]) -> frozenset[str] | None:
+    reported = [info.kinds for info in there if info.kinds is not None]
+    return frozenset().union(*reported) if reported and len(reported) == len(there) else None
 
 
-def _sum(said: list[int | None]) -> int | None:
-    known = [number for number in said if number is not None]
-    return sum(known) if known and len(known) == len(said) else None
+def _sum(reported: list[int | None]) -> int | None:
+    known = [number for number in reported if number is not None]
+    return sum(known) if known and len(known) == len(reported) else None

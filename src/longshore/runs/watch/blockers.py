@@ -1,4 +1,4 @@
-"""What keeps a run from going on, or jobs from joining it, by somebody's will: pauses and limits."""
+"""Settings made by people that block a run or keep jobs out of it: pauses and growth limits."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from longshore.runs.control.pause import EVERYTHING, paused
 
 
 class Blockers(msgspec.Struct, frozen=True, kw_only=True):
-    """How that stands for a run, or for all of them."""
+    """The pauses and limits of one run, or the pauses of all runs."""
 
     paused: dict[str, float] = msgspec.field(default_factory=dict)
-    """What is paused of it, and since when by the queue's clock; `EVERYTHING` is all runs."""
+    """Paused runs, with the time of the pause by the queue's clock; `EVERYTHING` stands for all runs."""
     left_out: LeftOut = LeftOut()
-    """Follow-on jobs that limits kept from joining; only known of one run."""
+    """Follow-on jobs that the limits left out; only filled for a single run."""
     limits: GrowthLimits = GrowthLimits()
-    """How far it may grow; only known of one run."""
+    """How far the run may grow; only filled for a single run."""
 
 
 async def blockers_of(queue: Queue, run: str | None) -> Blockers:
-    """What holds this run up, or any."""
+    """Return what blocks `run`, or any run for None."""
     found = await paused(queue)
     if run is None:
         return Blockers(paused=found)

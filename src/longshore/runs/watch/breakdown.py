@@ -1,4 +1,4 @@
-"""Jobs counted by what no counter knows: worker, host, or what they failed of. Every job is read, page by page."""
+"""Jobs counted by values that the queue has no counters for: worker, host, error. It reads every job, page by page."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from longshore.job import Job, State
 from longshore.queue import Queue, Selection, each_job
 
 KEPT = 10_000
-"""Names that are counted for themselves; past these, others are counted as `OTHERS`, so that memory stays bounded."""
+"""Names with a count of their own; further names are counted as `OTHERS`, so that memory stays bounded."""
 OTHERS = "(others)"
-_TOLD_EVERY = 5000
+_PROGRESS_EVERY = 5000
 
 
 class By(StrEnum):
-    """What jobs may be counted by."""
+    """A value by which jobs are counted."""
 
     KIND = "kind"
     PARTITION = "partition"
@@ -27,7 +27,7 @@ class By(StrEnum):
 
 
 class Part(msgspec.Struct, kw_only=True):
-    """The jobs of one name."""
+    """The counts of the jobs that share one value."""
 
     name: str
     pending: int = 0
@@ -36,10 +36,11 @@ class Part(msgspec.Struct, kw_only=True):
     failed: int = 0
     cancelled: int = 0
     timed: int = 0
-    """Jobs of which it is known how long the last attempt took, and how long these took in all."""
+    """Jobs whose last attempt has a known duration."""
     seconds: float = 0.0
+    """Sum of these durations."""
     example: str = ""
-    """The message of one failure; only where jobs are counted by error."""
+    """The message of one failure; only set if jobs are counted by error."""
 
     @property
     def total(self) -> int:
@@ -47,19 +48,22 @@ class Part(msgspec.Struct, kw_only=True):
 
 
 _STATES = {
-    # Nobody has a job that is pending. One that is completed has no failure any more.
+    # A pending job has no worker. A completed job has no failure any more.
     By.WORKER: frozenset({State.CLAIMED, State.COMPLETED, State.FAILED}),
     By.ERROR: frozenset({State.PENDING, State.CLAIMED, State.FAILED, State.CANCELLED}),
 }
 
 
 async def breakdown(queue: Queue, run: str | None, by: By, read: Callable[[int], None]) -> list[Part]:
-    """The jobs of a run, or of all, by what `by` says; the most numerous first. `read` is told how many were read."""
+    """Return the counts of the jobs of a run, or of all runs, by `by`; the largest first.
+
+    `read` is called now and then with the number of jobs read so far.
+    """
     parts: dict[str, Part] = {}
     number = 0
     async for job in each_job(queue, Selection(run=run, states=_STATES.get(by))):
         number += 1
-        if number % _TOLD_EVERY == 0:
+        if number % _PROGRESS_EVERY == 0:
             read(number)
         name = _name(job, by)
         if name is None:

@@ -1,21 +1,21 @@
-"""How fast a run goes, and how long it will take at that pace."""
+"""The current rate of a run in jobs per second, and the time that the remaining jobs take at that rate."""
 
 from __future__ import annotations
 
 from collections import deque
 
 WINDOW = 30.0
-"""Seconds looked back: long enough to be steady, short enough to notice a slow-down."""
+"""Seconds over which the rate is measured: long enough to be steady, short enough to notice a slow-down."""
 
 
 def least_seconds(jobs: int, mean: float, *, workers: int, concurrency: int, pause: float) -> float:
-    """How long so many jobs take at least that take `mean` seconds each: never less than one of them.
+    """Return the shortest time for `jobs` jobs of `mean` seconds each; never less than `mean`.
 
-    `pause` is what a worker waits between the beginnings of two jobs.
+    `pause` is the time in seconds that a worker waits between the starts of two jobs.
     """
-    # Between two pauses one job begins; without them as many are under way as may be.
-    a_job = max(mean / concurrency, pause)
-    return max(jobs * a_job / workers, mean)
+    # A worker starts at most one job per pause, and has at most `concurrency` jobs in flight.
+    seconds_per_job = max(mean / concurrency, pause)
+    return max(jobs * seconds_per_job / workers, mean)
 
 
 def seconds_left(remaining: int, per_second: float) -> float | None:
@@ -31,28 +31,28 @@ class CurrentRate:
         self._not_before = 0.0
 
     def wait_until(self, instant: float) -> None:
-        """Nothing more will be done before this time."""
+        """Set the time before which no further job can finish."""
         self._not_before = instant
 
     def note(self, now: float, done: int) -> None:
-        """So many jobs are done at this time."""
+        """Record that `done` jobs are finished at the time `now`."""
         self._seen.append((now, done))
-        # One entry older than the window is kept: the pace is measured from it.
+        # Keep one sample older than the window: the rate is measured from it.
         while len(self._seen) > 2 and self._seen[1][0] <= now - WINDOW:
             self._seen.popleft()
 
     @property
     def per_second(self) -> float:
-        """Jobs a second over the last half minute; 0 before anything is known."""
+        """Jobs per second over the last half minute; 0 before anything is known."""
         if len(self._seen) < 2:
             return 0.0
         (start, before), (end, after) = self._seen[0], self._seen[-1]
         return max(after - before, 0) / (end - start) if end > start else 0.0
 
     def seconds_left(self, remaining: int) -> float | None:
-        """How long the rest takes at this pace; None where that cannot be said."""
+        """Return how long the remaining jobs take at this rate; None if that is not known."""
         waits = self._not_before - self._seen[-1][0] if self._seen else 0.0
         if waits > 0:
-            # How fast it went before says nothing about a rest that waits.
+            # The rate so far says nothing about remaining jobs that must wait.
             return waits
         return seconds_left(remaining, self.per_second)

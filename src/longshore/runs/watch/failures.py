@@ -1,4 +1,4 @@
-"""What went wrong in a run, sorted by what it was: a few lines instead of a thousand."""
+"""The failures of a run in groups: a few lines instead of a thousand."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from longshore.url import mask_url
 
 EXAMPLES = 3
 SUBJECT, VALUE = 60, 24
-"""Characters of a payload that are shown, and of each value in it."""
+"""Largest number of characters shown of a payload, and of each value in it."""
 KEPT_GROUPS = 50
 """Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
-_UNKNOWN = Failure(WorkerError.error_type, "it is not known why")
+_UNKNOWN = Failure(WorkerError.error_type, "the cause is not known")
 
 
 @dataclass
 class FailureGroup:
-    """Failures of one name."""
+    """The failures that share one name."""
 
     name: tuple[str, ...]
-    """What they have in common: the type, the exception without its module, and perhaps more."""
+    """The type, the exception without its module, and perhaps more."""
     count: int = 0
     examples: list[Job] = field(default_factory=list)
 
     @property
     def error_type(self) -> str:
-        """Their type."""
+        """The error type of the group."""
         return self.name[0]
 
     @property
     def exception(self) -> str:
-        """Their exception; empty if there is none, or if they were too different to be told apart by it."""
+        """The exception of the group; empty if there is none, or if the group holds failures past the bound."""
         return self.name[1]
 
 
@@ -45,7 +45,7 @@ class FailureGroups:
     """Counts the failures of jobs by name. Bounded: past `most` groups, further names lose their last part."""
 
     def __init__(self, most: int, examples: int, name: Callable[[Failure], tuple[str, ...]]) -> None:
-        """`examples` is how many jobs of each group are kept."""
+        """Keep up to `examples` jobs of each group."""
         self._groups: dict[tuple[str, ...], FailureGroup] = {}
         self._most = most
         self._examples = examples
@@ -63,17 +63,17 @@ class FailureGroups:
 
     @property
     def groups(self) -> list[FailureGroup]:
-        """All of them, in the order in which they were first seen."""
+        """All groups, in the order in which they were first seen."""
         return list(self._groups.values())
 
 
 def failure_of(job: Job) -> Failure:
-    """Return the last failure of a failed job; one that has none is of a kind of its own."""
+    """Return the last failure of a failed job; a placeholder if the job has none."""
     return job.failure or _UNKNOWN
 
 
 async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
-    """The failed jobs of a run, grouped by type and exception; the most frequent first."""
+    """Return the failed jobs of a run, grouped by type and exception; the largest group first."""
     groups = FailureGroups(KEPT_GROUPS, EXAMPLES, lambda failure: (failure.error_type, failure.exception_name))
     async for job in each_job(queue, Selection(run=run, states=frozenset({State.FAILED}))):
         groups.add(job)
@@ -81,7 +81,7 @@ async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
 
 
 def subject(job: Job) -> str:
-    """What a job is about, for a person: its URL if it has one, else its key if somebody chose it, and its fields."""
+    """Return a job's URL, or else its key (unless it is derived from the payload) and its fields, for people."""
     url = job.payload.get("url")
     if isinstance(url, str):
         return url
@@ -89,18 +89,18 @@ def subject(job: Job) -> str:
     return _cut(" ".join([*chosen, *_fields(job)]) or "{}", SUBJECT)
 
 
-def complaint(job: Job, failure: Failure) -> str:
-    """What a failure says, without the URL that the job is about anyway: `answered 404 Not Found`."""
+def short_message(job: Job, failure: Failure) -> str:
+    """Return the failure's message without the job's URL in front: `answered 404 Not Found`."""
     about = mask_url(subject(job))
-    for joint in (" ", ": "):
-        if failure.message.startswith(about + joint):
-            return failure.message[len(about + joint) :]
+    for separator in (" ", ": "):
+        if failure.message.startswith(about + separator):
+            return failure.message[len(about + separator) :]
     return failure.message
 
 
 def _fields(job: Job) -> Iterator[str]:
     for name, value in itertools.islice(job.payload.items(), SUBJECT):
-        # Cut one by one, so that a long text does not hide what stands behind it.
+        # Shorten each value, so that a long one does not hide those behind it.
         text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         short = _cut(" ".join(text.split()), VALUE)
         yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"

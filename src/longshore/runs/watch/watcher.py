@@ -1,4 +1,4 @@
-"""Watching a run from anywhere until it ends: nothing is changed, and it goes on whether anyone watches or not."""
+"""Watch a run until it ends, from any machine. Watching only reads: the run does not depend on it."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from longshore.runs.estimate.job_samples import (
     with_recent,
 )
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan, spans_of
-from longshore.runs.watch.active_workers import ActiveWorkers, active_workers, untaken
+from longshore.runs.watch.active_workers import ActiveWorkers, active_workers, kinds_without_worker
 from longshore.system.first_of import first_of
 
 if TYPE_CHECKING:
     from longshore.pacing.host_rate import HostRate
 
 LOOK_EVERY, LONGEST = 1.0, 15.0
-"""Seconds between two looks: on a queue that answers at once, and on one that takes its time."""
+"""Seconds between two looks: on a fast queue, and at most on a slow one."""
 _SHARE = 10
-"""Looking takes this part of the time at most, so that a watcher is no burden to those who work."""
-_DEEP_SHARE, _DEEP_EVERY = 20, 2.0
-"""The same for reading jobs, which is done every so many seconds at most."""
+"""After a look, wait this many times as long as it took, so that watching does not slow the workers down."""
+_SAMPLE_SHARE, _SAMPLE_EVERY = 20, 2.0
+"""The same for reading samples of jobs, and the shortest time in seconds between two such readings."""
 _PAGES, _PATIENCE = 5, 0.5
-"""Pages of pending jobs read at a time, and seconds after which it is enough of them."""
+"""Pages of pending jobs read at a time, and the seconds after which no further page is read."""
 
 _NO_NOTES = "pace"
-"""A shelf of which no note is asked for: what counts is the time in the answer."""
+"""A namespace from which no entry is requested: only the time in the reply is used."""
 
 
 class WaitEnd(StrEnum):
@@ -52,47 +52,47 @@ class WaitEnd(StrEnum):
 
     COMPLETED = "completed"
     FAILED = "failed"
-    """All are finished and some failed."""
+    """All jobs are finished and some failed."""
     CANCELLED = "cancelled"
-    """All are finished, none failed, and some were cancelled."""
+    """All jobs are finished, none failed, and some were cancelled."""
     GONE = "gone"
-    """Its jobs have been pruned since the last look: how it ended, nobody can say any more."""
+    """The jobs have been pruned since the last look, so it is not known how the run ended."""
     TIMEOUT = "timeout"
     DETACHED = "detached"
-    """Whoever watched left."""
+    """The person stopped watching."""
 
 
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands at one moment."""
+    """The state of a run at one moment."""
 
     at: float
     """Monotonic seconds."""
     took: float
-    """Seconds that the queue needed for its counts."""
+    """Seconds that the queue needed to return its counts."""
     lanes: tuple[Count, ...]
-    """By kind and partition."""
+    """Counts by kind and partition."""
     count: Count
-    """Their sum."""
-    hands: ActiveWorkers
+    """The sum of `lanes`."""
+    active: ActiveWorkers
     evidence: Evidence
     per_second: float
-    """Jobs finished a second, lately."""
+    """Jobs finished per second over the last half minute."""
     failing: tuple[tuple[str, int], ...] = ()
-    """What jobs failed of, the most frequent first: of all, or the first few hundred."""
+    """Errors of failed jobs with their counts, the most frequent first: of all, or of the first few hundred jobs."""
 
     @property
     def estimate(self) -> Estimate:
-        """When it will be done. Worked out when asked for: it costs some tens of milliseconds."""
+        """When the run will be done. Computed on each access, which takes tens of milliseconds."""
         return estimate(self.evidence)
 
     @property
     def unattended(self) -> bool:
-        """Whether work is left and nobody seems to be at it."""
+        """Whether jobs are left and no worker seems to work on them."""
         return unattended(self.evidence)
 
 
 class RunWatcher:
-    """Looks at one run again and again, and learns how fast it goes."""
+    """Takes snapshots of one run, and measures its throughput from one to the next."""
 
     def __init__(self, queue: Queue, run: str, clock: Clock) -> None:
         self._queue = queue
@@ -105,24 +105,24 @@ class RunWatcher:
         self._failed = 0
         self._loads: dict[str, HostLoad] = {}
         self._first_seen: dict[UnderWay, float] = {}
-        self._claimed_at = self._deep_at = float("-inf")
+        self._claimed_at = self._samples_at = float("-inf")
 
     async def look(self) -> RunSnapshot:
-        """How it stands now. `NotFoundError` where the queue has no such run, or has it no more."""
+        """Return a snapshot. Raise `NotFoundError` if the queue does not have the run, or no longer has it."""
         began = self._clock.monotonic()
         lanes, at = await self._counts(), self._clock.monotonic()
         now, count = await self._medium_time(), totals(lanes)
         if count.claimed and at >= self._claimed_at:
-            await self._look_at_claimed(at)
-        if at >= self._deep_at:
-            await self._look_deep(count, now)
-        return await self._seen(lanes, at, now, at - began)
+            await self._read_claimed(at)
+        if at >= self._samples_at:
+            await self._read_samples(count, now)
+        return await self._snapshot(lanes, at, now, at - began)
 
     async def glance(self) -> RunSnapshot:
-        """The same from the counters and one page of jobs: at once, and less sure of the time left."""
+        """Return a snapshot from the counters and one page of jobs: fast, with a less certain estimate."""
         lanes, at = await self._counts(), self._clock.monotonic()
         self._timings = await timings(self._queue, self._run, pages=1)
-        return await self._seen(lanes, at, await self._medium_time(), 0.0)
+        return await self._snapshot(lanes, at, await self._medium_time(), 0.0)
 
     async def _counts(self) -> list[Count]:
         lanes = await self._queue.stats(self._run)
@@ -130,26 +130,26 @@ class RunWatcher:
             return lanes
         raise NotFoundError(f"There is no run '{self._run}'. If there was one, its jobs have been pruned.")
 
-    async def _seen(self, lanes: list[Count], at: float, now: float, took: float) -> RunSnapshot:
+    async def _snapshot(self, lanes: list[Count], at: float, now: float, took: float) -> RunSnapshot:
         count = totals(lanes)
-        hands = await active_workers(self._queue, self._run, claimed=count.claimed)
+        active = await active_workers(self._queue, self._run, claimed=count.claimed)
         finished = count.completed + count.failed
         if self._throughput is None:
             self._throughput = Throughput(self._before(finished, now))
-        self._throughput.note(at, finished, hands.slots or hands.workers)
+        self._throughput.note(at, finished, active.slots or active.workers)
         return RunSnapshot(
             at=at,
             took=took,
             lanes=tuple(lanes),
             count=count,
-            hands=hands,
-            evidence=self._evidence(lanes, hands, self._throughput, at, now),
+            active=active,
+            evidence=self._evidence(lanes, active, self._throughput, at, now),
             per_second=self._throughput.per_second,
             failing=tuple(self._failing.most_common()),
         )
 
     async def survey(self, seconds: float) -> None:
-        """Read what is pending through, for so many seconds at most: the next look knows the hosts the better."""
+        """Read pending jobs for up to `seconds` seconds, so that the next look knows more about their hosts."""
         until = self._clock.monotonic() + seconds
         while not self._survey.through and self._clock.monotonic() < until:
             await self._survey.read(await self._medium_time())
@@ -159,7 +159,7 @@ class RunWatcher:
         return self._clock.now() if state is None else (await state.read_entries(_NO_NOTES, frozenset())).now
 
     def _before(self, finished: int, now: float) -> list[ThroughputSpan]:
-        """What the jobs that are finished already tell about the time before the first look."""
+        """Return the throughput before the first look, from the jobs that were finished by then."""
         known = self._timings
         if known.began is None or now <= known.began:
             return []
@@ -167,36 +167,36 @@ class RunWatcher:
             return spans_of(known.settled, known.began, now)
         return [ThroughputSpan(now - known.began, finished)]
 
-    async def _look_at_claimed(self, at: float) -> None:
+    async def _read_claimed(self, at: float) -> None:
         now = await under_way(self._queue, self._run)
         self._first_seen = {each: self._first_seen.get(each, at) for each in now}
         ended = self._clock.monotonic()
-        self._claimed_at = ended + _DEEP_SHARE * (ended - at)
+        self._claimed_at = ended + _SAMPLE_SHARE * (ended - at)
 
-    async def _look_deep(self, count: Count, now: float) -> None:
+    async def _read_samples(self, count: Count, now: float) -> None:
         began = self._clock.monotonic()
         self._timings = await timings(self._queue, self._run)
         if not self._timings.all_of_them and self._first_seen:
             oldest = next(iter(self._first_seen)).job_id
             self._timings = await with_recent(self._queue, self._run, self._timings, oldest)
         if count.pending:
-            await self._read_on(now)
+            await self._read_pending(now)
             self._loads = await self._host_loads(now)
         if count.failed != self._failed:
             self._failing, self._failed = await failing(self._queue, self._run), count.failed
         ended = self._clock.monotonic()
-        self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
+        self._samples_at = ended + max(_SAMPLE_SHARE * (ended - began), _SAMPLE_EVERY)
 
-    async def _read_on(self, now: float) -> None:
-        """Some pages of what is pending; one where that takes its time."""
+    async def _read_pending(self, now: float) -> None:
+        """Read some pages of pending jobs; only one if the queue is slow."""
         began = self._clock.monotonic()
         for _ in range(_PAGES):
             if await self._survey.read(now) or self._clock.monotonic() - began > _PATIENCE:
                 return
 
     async def _host_loads(self, now: float) -> dict[str, HostLoad]:
-        """The hosts with the most work whose rate is known and holds requests back; their jobs are filled in later."""
-        # Half of what `status` would import, and a glance has no use for it.
+        """Return the busiest hosts whose known rate limits the run; `jobs` is filled in later."""
+        # Imported here because it would double the import time of `status`, and `glance` does not need it.
         from longshore.pacing.choose_store import rate_store_for
 
         loads = {}
@@ -212,7 +212,7 @@ class RunWatcher:
         return loads
 
     def _evidence(
-        self, lanes: list[Count], hands: ActiveWorkers, throughput: Throughput, at: float, now: float
+        self, lanes: list[Count], active: ActiveWorkers, throughput: Throughput, at: float, now: float
     ) -> Evidence:
         count, waiting = totals(lanes), self._survey.found
         each = count.pending / waiting.read if waiting.read else 0.0
@@ -233,13 +233,13 @@ class RunWatcher:
             going=throughput.going,
             seconds=known.seconds,
             ages=tuple(at - seen for seen in self._first_seen.values())[: count.claimed] if count.claimed else (),
-            workers=hands.workers,
-            slots=hands.slots,
+            workers=active.workers,
+            slots=active.slots,
             retried=failures / max(failures + finished, 1),
             delayed=waiting.delayed * each if waits else 0.0,
             waits=waits,
             hosts=tuple(loads),
-            untaken=untaken(hands, lanes),
+            untaken=kinds_without_worker(active, lanes),
         )
 
 
@@ -252,10 +252,10 @@ async def wait_for(
     timeout: timedelta | None = None,
     leave: asyncio.Event | None = None,
 ) -> tuple[WaitEnd, RunSnapshot]:
-    """Look until the run has ended, the time is over, or somebody wants to leave; and how it stood at the last look.
+    """Look until the run has ended, `timeout` is over or `leave` is set. Return why it ended, and the last snapshot.
 
-    A queue that does not answer for a while is waited for, once it has answered the first time. `NotFoundError` where
-    the run was not there at the first look.
+    Once the queue has answered, wait for it if it becomes unavailable. Raise `NotFoundError` if the run was not there
+    at the first look.
     """
     until = float("inf") if timeout is None else clock.monotonic() + timeout.total_seconds()
     leave = leave or asyncio.Event()
@@ -291,14 +291,14 @@ async def wait_for(
 
 
 def how_it_ended(count: Count) -> WaitEnd:
-    """How a run ended whose jobs are all finished and stand so."""
+    """Return how a run ended whose jobs are all finished."""
     if count.failed:
         return WaitEnd.FAILED
     return WaitEnd.CANCELLED if count.cancelled else WaitEnd.COMPLETED
 
 
-def _binding_rate(standing: HostRate) -> float:
-    """How many requests a second the host lets through; 0 where that holds nobody back, or is still being learned."""
-    if standing.crawl_delay:
-        return min(1 / standing.crawl_delay, standing.rate)
-    return standing.rate if standing.pressed and standing.ceiling else 0.0
+def _binding_rate(host: HostRate) -> float:
+    """Return the requests per second that the host allows; 0 if it does not limit us, or the limit is not known yet."""
+    if host.crawl_delay:
+        return min(1 / host.crawl_delay, host.rate)
+    return host.rate if host.pressed and host.ceiling else 0.0

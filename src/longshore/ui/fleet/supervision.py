@@ -207,7 +207,7 @@ class Supervision:
             return
         look, now = await self._watch.look(), self.clock.monotonic()
         self.board.counted(look.count)
-        self._notice(notices(self._watch.held, look.evidence.hosts))
+        self._notice(notices(self._watch.blockers, look.evidence.hosts))
         if now - self._estimated >= ESTIMATE_EVERY:
             self._estimated, self.board.estimate = now, look.estimate
 

@@ -15,7 +15,7 @@ from longshore.fleet.supervise.supervisor import WorkerExit, how_it_ended
 from longshore.queue import Count, Queue
 from longshore.runs.export.results import DEFAULT_OUT, Delivered
 from longshore.runs.local.campaign import Campaign, Conducted
-from longshore.runs.records.run_records import kept_records
+from longshore.runs.records.run_records import run_records
 from longshore.runs.submit.submission import Submission
 from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
 from longshore.scrape.capture.failure_bundles import bundles_of
@@ -128,7 +128,7 @@ class Summary:
                 command = f"{program()} records {run}{queue_flag(settings)}"
                 return [f"  records  {escape(str(folder))} ([cyan]{escape(command)}[/cyan] counts them)"]
         try:
-            tally = await kept_records(settings, queue, run).tally()
+            tally = await run_records(settings, queue, run).tally()
         except (LongshoreError, OSError) as error:
             # The run is over, and its records are where they are: that they cannot be counted now undoes nothing.
             return [f"  records  could not be counted: {escape(one_line(str(error), 160))}"]

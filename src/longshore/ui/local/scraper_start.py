@@ -24,17 +24,17 @@ from longshore.runs.export.results import DEFAULT_OUT
 from longshore.runs.local.choose_handler import choose_handler
 from longshore.runs.local.defaults import HOME
 from longshore.runs.open_queue import check_shared, open_or_create
-from longshore.runs.scrapers.checkpoint import Checkpoint
 from longshore.runs.scrapers.registry import Scraper
+from longshore.runs.scrapers.resume import ScraperCheckpoints
 from longshore.runs.scrapers.start import (
-    Entered,
     Finished,
     Prepared,
     Queued,
     Start,
-    enter,
+    SubmittedStart,
     prepare,
     settings_for,
+    submit_start,
     worker_command,
     worker_variables,
 )
@@ -75,8 +75,8 @@ async def start_scraper(
     export_dotenv()
     file = Path(scraper.handler)
     handler = choose_handler(load_handlers(file), scraper.kind, file)
-    checkpoint = Checkpoint(HOME / "scrapers", scraper.name, settings.queue)
-    start = Start(scraper, handler, checkpoint, source, run, resume, limits)
+    checkpoints = ScraperCheckpoints(HOME / "scrapers", scraper.name, settings.queue)
+    start = Start(scraper, handler, checkpoints, source, run, resume, limits)
     if scraper.distributed:
         return await _distributed(start, settings)
     check_out(DEFAULT_OUT if out is None else out)
@@ -114,7 +114,7 @@ async def _single(start: Start, settings: Settings, out: str | None) -> Finished
         )
         worked = await work_through(queue, local, clock)
         if worked.delivered is not None:
-            start.checkpoint.forget(done.run_id)
+            start.checkpoints.remove(done.run_id)
         count = worked.count
         over = "failed" if count.failed else "completed"
         return Finished(
@@ -131,7 +131,7 @@ async def _single(start: Start, settings: Settings, out: str | None) -> Finished
 
 
 @asynccontextmanager
-async def _entered(start: Start, settings: Settings) -> AsyncIterator[tuple[Queue, Entered]]:
+async def _entered(start: Start, settings: Settings) -> AsyncIterator[tuple[Queue, SubmittedStart]]:
     """Yield the queue after the jobs of the start were submitted to it."""
     prepared = prepare(start)
     if prepared.left is not None:
@@ -139,7 +139,7 @@ async def _entered(start: Start, settings: Settings) -> AsyncIterator[tuple[Queu
         note(f"Run {prepared.left} of {name} was not finished; --resume --run {prepared.left} goes on with it.")
     async with open_or_create(settings) as queue:
         with _submission_shown(prepared) as progress:
-            entered = await enter(queue, prepared, SystemClock(), progress=progress)
+            entered = await submit_start(queue, prepared, SystemClock(), progress=progress)
         yield queue, entered
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from longshore.queue import Count, Queue
     from longshore.runs.transfer.copy_jobs import Progress
     from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms
-    from longshore.runs.transfer.offline_merge import Merge
+    from longshore.runs.transfer.offline_merge import MergeResult
     from longshore.settings import Settings
 
 DEFAULT_HOLD = "24h"
@@ -200,7 +200,7 @@ async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: b
 
     from longshore.runs.open_queue import counts_of, open_existing, open_or_create
     from longshore.runs.transfer.copy_jobs import taking_over
-    from longshore.runs.transfer.offline_checkout import CheckoutFile, make_ready, take_away
+    from longshore.runs.transfer.offline_checkout import CheckoutFile, check_out, prepare_checkout
     from longshore.ui.output import write
     from longshore.ui.words import counted, moment
 
@@ -214,14 +214,14 @@ async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: b
         if terms.run is not None:
             await counts_of(source, terms.run, here)
         if sheet is None and sheet_path.exists():
-            CheckoutFile.refuse_another(sheet_path)
+            CheckoutFile.refuse_existing(sheet_path)
         async with open_or_create(there) as bundle:
             taking_over(bundle)
             if sheet is None:
-                await make_ready(bundle)
-                sheet = CheckoutFile.begin(sheet_path, here.queue, terms)
+                await prepare_checkout(bundle)
+                sheet = CheckoutFile.create(sheet_path, here.queue, terms)
             with _progress("Taking away", terms.limit, _RESUME) as progress:
-                taken = await take_away(source, bundle, sheet, progress=progress)
+                taken = await check_out(source, bundle, sheet, progress=progress)
     if not taken:
         write(f"There is nothing to claim in {_shown(here)} now: {_shown(there)} is empty.")
         return 0
@@ -252,14 +252,14 @@ async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
     sheet = CheckoutFile.read(sheet_path)
     # The queue the jobs are from is there, or it is not the one.
     async with open_existing(here) as bundle, open_existing(there) as source:
-        with _progress("Merging", len(sheet.loans), _GO_ON) as progress:
+        with _progress("Merging", len(sheet.jobs), _GO_ON) as progress:
             taking_over(source)
             done = await merge(bundle, source, sheet, SystemClock(), progress=progress)
     _write_merge(done, there)
     return LEFT_SOME if done.busy else 0
 
 
-def _write_merge(done: Merge, there: Settings) -> None:
+def _write_merge(done: MergeResult, there: Settings) -> None:
     from longshore.ui.output import write
     from longshore.ui.words import counted
 
@@ -268,19 +268,19 @@ def _write_merge(done: Merge, there: Settings) -> None:
         for number, name in (
             (done.completed, "completed"),
             (done.failed, "failed"),
-            (done.again, "to be tried again"),
-            (done.returned, "given back"),
+            (done.retried, "to be tried again"),
+            (done.released, "given back"),
         )
         if number
     ]
-    if done.born:
-        parts.append(f"{counted(done.born, 'new job')}")
+    if done.created:
+        parts.append(f"{counted(done.created, 'new job')}")
     if parts:
         write(f"Merged into {_shown(there)}: {', '.join(parts)}.")
     elif not done.refused:
         write(f"Nothing to merge into {_shown(there)}.")
-    if done.before:
-        write(f"{_are(done.before, 'was', 'were')} merged before.")
+    if done.merged_before:
+        write(f"{_are(done.merged_before, 'was', 'were')} merged before.")
     if done.refused:
         write(
             f"{_are(done.refused, 'was', 'were')} done by somebody else meanwhile, or taken back because the time was "

@@ -19,10 +19,10 @@ async def _release(queue: Queue, chosen: Selection) -> int:
     from longshore.ui.words import counted
 
     done = await give_back(queue, chosen)
-    if done.anew:
+    if done.restarted:
         note(
-            f"Of those, {counted(done.anew, 'job')} had to be given all attempts again: who held them is not on the "
-            "roll of workers."
+            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: who held them is not "
+            "on the roll of workers."
         )
     if done.moving:
         note(f"{counted(done.moving, 'job')} stay where they are: `longshore copy --move` is taking them elsewhere.")

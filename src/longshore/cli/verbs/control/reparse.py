@@ -15,7 +15,7 @@ from longshore.cli.options import meaning
 
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
-    from longshore.runs.records.reparse import Reparsed
+    from longshore.runs.records.reparse import ReparseResult
     from longshore.scrape.records import RecordSink
     from longshore.settings import Settings
 
@@ -57,7 +57,7 @@ def reparse(
     return 1 if done.still_failing or done.left_alone else 0
 
 
-async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> Reparsed:
+async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> ReparseResult:
     from longshore.errors import NotFoundError
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.reparse import reparse as reparse_run
@@ -93,7 +93,7 @@ async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
     return SegmentSink(RecordWriter(kept, worker)), SegmentSink(RecordWriter(kept, worker, revision=revision))
 
 
-def _print(done: Reparsed) -> None:
+def _print(done: ReparseResult) -> None:
     from longshore.ui.output import write
     from longshore.ui.words import counted, one_line
 

@@ -63,7 +63,7 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
             await watch.survey(_SURVEYED)
             await clock.sleep(max(_WATCHED - (clock.monotonic() - began), 0.0))
             look = await watch.look()
-        return look, watch.held
+        return look, watch.blockers
 
 
 def _said(look: RunSnapshot, found: Estimate) -> list[str]:

@@ -78,7 +78,7 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
 
 
 async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
-    from longshore.runs.watch.failures import complaint, subject
+    from longshore.runs.watch.failures import short_message, subject
     from longshore.ui.counts import NO_RUN
     from longshore.ui.output import note, write
     from longshore.ui.tables import write_table
@@ -91,7 +91,7 @@ async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
             more = True
             break
         failed = job.failure
-        failure = one_line(f"{failed.error_type}: {complaint(job, failed)}", 100) if failed else ""
+        failure = one_line(f"{failed.error_type}: {short_message(job, failed)}", 100) if failed else ""
         tries = f"{job.attempts}/{job.max_attempts}"
         rows.append((job.id, job.run or NO_RUN, job.kind, job.state.value, tries, one_line(subject(job), 60), failure))
     if not rows:

@@ -50,8 +50,8 @@ def records(
 
 async def _count(settings: Settings, run: str) -> RecordCounts:
     from longshore.runs.open_queue import counts_of, open_existing
-    from longshore.runs.records.run_records import kept_records
+    from longshore.runs.records.run_records import run_records
 
     async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
-        return await kept_records(settings, queue, run).tally()
+        return await run_records(settings, queue, run).tally()

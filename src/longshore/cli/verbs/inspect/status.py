@@ -138,7 +138,7 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
 
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
-        return _Seen(counts, claims, rejects, hands, watch.held, look)
+        return _Seen(counts, claims, rejects, hands, watch.blockers, look)
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:

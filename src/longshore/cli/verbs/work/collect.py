@@ -16,7 +16,7 @@ from longshore.errors import UsageError
 if TYPE_CHECKING:
     from longshore.errors import QueueUnavailableError
     from longshore.extensions.archive import Month
-    from longshore.runs.collect.collector import ArchiveBounds, Collector, Passed
+    from longshore.runs.collect.collector import ArchiveBounds, Collector, PassResult
     from longshore.settings import Settings
 
 
@@ -72,11 +72,11 @@ class _View:
     def __init__(self) -> None:
         self.collectors: list[Collector] = []
         self.months: list[Month] | None = None
-        self._last: dict[str, Passed] = {}
+        self._last: dict[str, PassResult] = {}
         self._new: dict[str, int] = {}
         self._packed = 0
 
-    def passed(self, passed: Sequence[Passed], packed: int) -> None:
+    def passed(self, passed: Sequence[PassResult], packed: int) -> None:
         from longshore.ui.output import note
 
         follows = bool(self._last)
@@ -132,7 +132,7 @@ async def _collect(
     from longshore.clock import SystemClock
     from longshore.extensions.archive import Archives
     from longshore.extensions.find import find
-    from longshore.runs.collect.collected_file import Collected
+    from longshore.runs.collect.collected_file import CollectedFile
     from longshore.runs.collect.collector import Archivist, Collector, collect_once, follow
     from longshore.runs.open_queue import counts_of, open_existing
 
@@ -143,7 +143,7 @@ async def _collect(
         archive = find(queue, Archives)
         archivist = None if archive is None else Archivist(queue, archive, runs, bounds, clock)
         with ExitStack() as opened:
-            view.collectors = [Collector(queue, run, opened.enter_context(Collected(into, run))) for run in runs]
+            view.collectors = [Collector(queue, run, opened.enter_context(CollectedFile(into, run))) for run in runs]
             if follows:
                 await follow(view.collectors, archivist, view, clock=clock, every=settings.poll)
             else:

@@ -13,7 +13,7 @@ from longshore.cli.verb import Verb
 
 if TYPE_CHECKING:
     from longshore.queue import Count
-    from longshore.runs.export import Exported, ExportFormat, ExportRequest
+    from longshore.runs.export import Exported, ExportFormat, ExportOrder
     from longshore.settings import Settings
 
 _RECORDS = "--records"
@@ -79,13 +79,13 @@ def export(
     A file is there whole or not at all. jsonl has a line for each completed job: run, kind, key, payload, result. The
     others are tables with a column for each field of payload and result; sqlite has a table for each kind of record.
     """
-    from longshore.runs.export import ExportRequest, format_of
+    from longshore.runs.export import ExportOrder, format_of
     from longshore.settings import resolve
     from longshore.ui.output import note
     from longshore.ui.words import counted
 
     settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
-    order = ExportRequest.NAME if in_order else ExportRequest.AGE
+    order = ExportOrder.NAME if in_order else ExportOrder.AGE
     chosen = format_of(out, format_)
     noun = "result" if records is None else "record"
     exported, count = asyncio.run(_export(settings, run, out, chosen, order, records))
@@ -100,18 +100,18 @@ def export(
 
 
 async def _export(
-    settings: Settings, run: str, out: str, format_: ExportFormat, order: ExportRequest, records: str | None
+    settings: Settings, run: str, out: str, format_: ExportFormat, order: ExportOrder, records: str | None
 ) -> tuple[Exported, Count]:
     from longshore.queue import totals
     from longshore.runs.export import RecordRows, ResultRows, Rows, export
     from longshore.runs.open_queue import counts_of, open_existing
-    from longshore.runs.records.run_records import kept_records
+    from longshore.runs.records.run_records import run_records
     from longshore.ui.progress import counting
 
     async with open_existing(settings) as queue:
         count = totals(await counts_of(queue, run, settings))
         rows: Rows = ResultRows(queue, run)
         if records is not None:
-            rows = RecordRows(run, kept_records(settings, queue, run), records or None)
+            rows = RecordRows(run, run_records(settings, queue, run), records or None)
         with counting(lambda read: f"Reading {run}: {read:,}") as progress:
             return await export(rows, out, format_, order, progress=progress), count

@@ -14,7 +14,7 @@ from longshore.errors import InputFileError
 if TYPE_CHECKING:
     from longshore.handlers.handler import Handler
     from longshore.runs.control.growth_limits import GrowthLimits
-    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.scrapers.resume import CommandCheckpoint
     from longshore.runs.sources import Source
     from longshore.settings import Settings
 
@@ -72,7 +72,7 @@ def run(
     from longshore.runs.local.defaults import HOME
     from longshore.runs.local.growth import growth_limits
     from longshore.runs.open_queue import check_shared
-    from longshore.runs.scrapers.resume import Bookmark
+    from longshore.runs.scrapers.resume import CommandCheckpoint
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.progress import submitting
@@ -98,7 +98,7 @@ def run(
     handler = choose_handler(load_handlers(file), kind, file)
     with submitting(source):
         check_file(source)
-    bookmark = Bookmark(
+    checkpoint = CommandCheckpoint(
         folder=HOME / "runs",
         queue=settings.queue,
         handler_file=str(file.resolve()),
@@ -106,7 +106,7 @@ def run(
         kind=handler.kind,
     )
     limits = growth_limits(max_depth, max_jobs)
-    return asyncio.run(_run(settings, file, handler, source, out, run_id, bookmark, limits))
+    return asyncio.run(_run(settings, file, handler, source, out, run_id, checkpoint, limits))
 
 
 async def _run(
@@ -116,7 +116,7 @@ async def _run(
     source: Source,
     out: str | None,
     run_id: str | None,
-    bookmark: Bookmark,
+    checkpoint: CommandCheckpoint,
     limits: GrowthLimits | None,
 ) -> int:
     from longshore.clock import SystemClock
@@ -132,10 +132,10 @@ async def _run(
     # Before anything is submitted: a check that cannot be made is refused.
     Egress.of(settings)
     async with open_or_create(settings) as queue:
-        unfinished = None if run_id else bookmark.recall()
+        unfinished = None if run_id else checkpoint.load()
         run = run_id or unfinished or await new_run_id(queue, clock)
         if run_id is None and unfinished is None:
-            bookmark.note(run)
+            checkpoint.save(run)
         if limits is not None:
             from longshore.runs.control.growth_limits import set_limits
 
@@ -148,10 +148,10 @@ async def _run(
         except InputFileError:
             # A pipe that held nothing usable: there is no run to go on with.
             if not await queue.stats(run):
-                bookmark.forget(run)
+                checkpoint.remove(run)
             raise
         local = LocalRun(settings, file, out, submission, began, resumed=unfinished is not None)
         worked = await work_through(queue, local, clock)
         if worked.delivered is not None:
-            bookmark.forget(run)
+            checkpoint.remove(run)
         return worked.exit_code

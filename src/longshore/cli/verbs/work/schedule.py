@@ -206,9 +206,9 @@ async def _carry_out(settings: Settings, name: str | None, made: Schedule | None
 async def _start(queue: Any, name: str) -> Any:
     from longshore.clock import SystemClock
     from longshore.lease import WorkerId
-    from longshore.runs.schedules.trigger import Triggering
+    from longshore.runs.schedules.trigger import ScheduleTrigger
 
-    return await Triggering(queue, SystemClock(), WorkerId.new().incarnation).start_now(name)
+    return await ScheduleTrigger(queue, SystemClock(), WorkerId.new().incarnation).start_now(name)
 
 
 def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:

@@ -104,7 +104,7 @@ async def _watched(
         around.enter_context(stop_signals(leave.set))
 
         def show(look: RunSnapshot) -> None:
-            view.show(look, watch.held)
+            view.show(look, watch.blockers)
             if recorder is not None:
                 recorder.note(look)
 

@@ -96,7 +96,7 @@ def work(
     from longshore.observe.logs import configure
     from longshore.runs.local.choose_handler import check_kinds
     from longshore.runs.open_queue import check_shared
-    from longshore.runs.schedules.trigger import Triggering
+    from longshore.runs.schedules.trigger import ScheduleTrigger
     from longshore.settings import export_dotenv, export_profile, resolve
     from longshore.system.machine import machine_name
     from longshore.worker import WorkerConfig
@@ -176,7 +176,7 @@ def work(
     )
     # Jobs come and go by the hundred, and none of them in a cycle: to look for cycles every few pages is in vain.
     gc.set_threshold(_OBJECTS_UNTIL_A_LOOK)
-    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=Triggering)
+    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=ScheduleTrigger)
     return run_and_exit(working if reports is None else _with_goodbye(working, reports))
 
 
