@@ -88,8 +88,8 @@ max_delay_seconds = 20
 
 A worker stops after `max_work` jobs; `longshore run` finishes its run with any profile. With `vpn`, a worker works only
 while the egress checks pass. `database` is for handlers: Longshore itself writes to no database of yours, and only
-passes the value on. A worker sets `LONGSHORE_DATABASE` to `true` or `false`, and `LONGSHORE_PROFILE` to the profile, in the
-environment of its handlers.
+passes the value on. A worker sets `LONGSHORE_DATABASE` to `true` or `false`, and `LONGSHORE_PROFILE` to the profile,
+in the environment of its handlers.
 
 ## Changes while a worker runs
 
@@ -109,8 +109,8 @@ line and from the worker's environment keep their precedence.
 ## Names
 
 If two variables name different queues (for example `LONGSHORE_QUEUE` and `QUEUE_DIR`), the command fails and names
-both; `--queue` overrides them. `QUEUE_DIR` is a folder and becomes `dir://folder`; `GITHUB_REPO_URL` is any git remote and
-becomes `git+https://…`, `git+ssh://…` or `git+file://…`; `TASKMANAGER_API_URL` is used unchanged.
+both; `--queue` overrides them. `QUEUE_DIR` is a folder and becomes `dir://folder`; `GITHUB_REPO_URL` is any git remote
+and becomes `git+https://…`, `git+ssh://…` or `git+file://…`; `TASKMANAGER_API_URL` is used unchanged.
 
 A variable that begins with `LONGSHORE_` and is not a setting causes a warning that suggests the most similar name. Many
 programs use `DEBUG`: a value other than true or false is ignored.
