@@ -149,7 +149,7 @@ def run_handler(
 
 
 def _without_loop(function: Callable[[], Outcome]) -> Outcome:
-    """Call `function` where no event loop runs, as a worker does: here, or for an async test in another thread."""
+    """Call `function` without a running event loop, as a worker does: here, or for an async test in another thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -62,7 +62,7 @@ new_jobs = st.builds(
     partition=st.sampled_from(PARTITIONS),
     # Of one host, because turns of several hosts may begin at any of them.
     host=st.just("x.test"),
-    # Long past, or so far in the future that only a retry makes the job ready.
+    # Long past, or in a far future, so that only a retry makes the job ready.
     not_before=_rarely(st.sampled_from([1.0, 9e9])),
     max_attempts=st.integers(1, 3),
 )
@@ -112,7 +112,7 @@ infos = st.builds(WorkerInfo, slots=_rarely(st.integers(0, 3)), busy=_rarely(st.
 
 @st.composite
 def carried(draw: st.DrawFn) -> Carried:
-    """Return a job as another queue may have left it, settled so long ago that all clocks agree."""
+    """Return a job as another queue may have left it, settled years ago, so that all clocks agree."""
     new, state = draw(new_jobs), draw(st.sampled_from(list(State)))
     failed = draw(st.lists(failures, max_size=2))
     epoch = len(failed) + draw(st.integers(0, 2)) + (state in {State.CLAIMED, State.COMPLETED})

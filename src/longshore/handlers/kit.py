@@ -86,9 +86,9 @@ class Kit:
         self.handler = handler
         self.ends_at = ends_at
         self.emission: Emission | None = None
-        """The records emitted so far; None before the first one."""
+        """The emitted records; None before the first one."""
         self.trail: Trail | None = None
-        """The requests and responses so far; None before the first use of a tool that records them."""
+        """The requests and responses of this attempt; None before the first use of a tool that records them."""
 
     @property
     def log(self) -> FilteringBoundLogger:

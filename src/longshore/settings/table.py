@@ -225,7 +225,7 @@ class Settings:
     )
     browser_blocked: str | None = _setting(
         None,
-        "What `kit.browser` must not load, comma-separated: image, media, font, stylesheet, script, xhr, fetch.",
+        "Resources not loaded by `kit.browser`, comma-separated: image, media, font, stylesheet, script, xhr, fetch.",
     )
     tor: bool = _setting(False, "Send all requests through Tor; each worker starts its own Tor.")
     tor_config: str | None = _setting(None, "A file with Tor's own configuration: bridges, the country of the exit.")

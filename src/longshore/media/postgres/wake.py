@@ -91,7 +91,7 @@ class NotificationListener:
         self._interval = SHORTEST_SLEEP
 
     def clear(self) -> None:
-        """Forget the notifications received so far; call it just before reading the tables."""
+        """Forget the received notifications; call it just before reading the tables."""
         self._notified.clear()
         self._named.clear()
 
