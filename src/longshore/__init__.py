@@ -17,6 +17,7 @@ from longshore.errors import (
     ValidationError,
     WorkerError,
 )
+from longshore.renamed import install as install_renamed_modules
 
 # Not imported lazily: the module of the same name would replace the function.
 from longshore.retry import retry
@@ -66,6 +67,8 @@ __all__ = [
     "stats",
     "stop_condition",
 ]
+
+install_renamed_modules()
 
 if not TYPE_CHECKING:  # type checkers must see each name
     __getattr__ = lazy_exports(

@@ -1,4 +1,4 @@
-"""Old names of modules that the documentation once showed. They can still be imported, with a warning that names the new one.
+"""Old names of documented modules. They can still be imported, with a warning that names the new module.
 
 An import that finds no module of that name comes here last, so the table costs nothing until an old name is used.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 
 class _NewName(NamedTuple):
@@ -39,22 +40,24 @@ RENAMED: Mapping[str, _NewName] = {
 }
 
 
-class _RenamedModules(MetaPathFinder, Loader):
-    """Finds a module by its old name and fills it with the contents of the new one."""
+class _RenamedModules:
+    """A finder and loader, as in `sys.meta_path`: a module with an old name gets the contents of the new one."""
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return a spec if `fullname` is an old name."""
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+        """Return a spec if `name` is an old name."""
         del path, target
-        return ModuleSpec(fullname, self) if fullname in RENAMED else None
+        if name not in RENAMED:
+            return None
+        from importlib.machinery import ModuleSpec
+
+        return ModuleSpec(name, self)  # type: ignore[arg-type]  # it has what a loader needs
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Leave it to Python: an ordinary module."""
+        """Return None: Python makes an ordinary module."""
         del spec
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module every name of the new one, and the old names of what was renamed."""
+        """Give the module every name of the new one, and the old names of classes that were renamed."""
         new = RENAMED[module.__name__]
         warnings.warn(f"{module.__name__} is now {new.module}: import it from there.", DeprecationWarning, stacklevel=2)
         found = importlib.import_module(new.module)

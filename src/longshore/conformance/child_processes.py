@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class ChildProcess:
+class SuiteProcess:
     """A running child process, and the lines it has written."""
 
     def __init__(self, process: Process) -> None:
@@ -45,15 +45,15 @@ class ChildProcess:
 
 
 @asynccontextmanager
-async def children(module: str, *argument_lists: tuple[str, ...]) -> AsyncIterator[list[ChildProcess]]:
+async def children(module: str, *argument_lists: tuple[str, ...]) -> AsyncIterator[list[SuiteProcess]]:
     """Start one child process of `module` per list of arguments; all are killed at the end of the block."""
-    started: list[ChildProcess] = []
+    started: list[SuiteProcess] = []
     try:
         for arguments in argument_lists:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", f"longshore.conformance.{module}", *arguments, stdout=PIPE, limit=2**20
             )
-            started.append(ChildProcess(process))
+            started.append(SuiteProcess(process))
         yield started
     finally:
         for child in started:

@@ -57,7 +57,7 @@ class SyncFetcher(Protocol):
         """As `AsyncFetcher.request`."""
 
 
-class ProxyTurn(TakenProxy, Protocol):
+class HandlerProxy(TakenProxy, Protocol):
     """The use of one proxy for one request."""
 
     @property
@@ -70,7 +70,7 @@ class SyncProxies(Protocol):
 
     def turn(
         self, host: str, *, session: str = "", within: timedelta | None = None
-    ) -> AbstractContextManager[ProxyTurn]:
+    ) -> AbstractContextManager[HandlerProxy]:
         """As `ProxyPool.turn`: `with kit.proxies.turn(host) as turn`."""
 
 

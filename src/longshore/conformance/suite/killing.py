@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from longshore.conformance.child_processes import ChildProcess, children
+from longshore.conformance.child_processes import SuiteProcess, children
 from longshore.conformance.killed_process import BATCH, batch, carried, follow_ons
 from longshore.conformance.scene import assert_adds_up
 from longshore.conformance.suite.comparison import LONG
@@ -43,7 +43,7 @@ async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
     """Let the processes work, kill each at a random moment, and return the lines they printed."""
     randomness = random.Random(f"{operation} {seed}")
 
-    async def kill(process: ChildProcess, answers: int, seconds: float) -> list[str]:
+    async def kill(process: SuiteProcess, answers: int, seconds: float) -> list[str]:
         for _ in range(answers):
             assert await process.line() is not None, "the process ended before it was killed"
         # Not a wait for an event: the kill must hit any moment of a call, not only the moment after it returned.

@@ -132,3 +132,7 @@ async def _settled(queue: Queue, attempts: Sequence[Undecided]) -> list[Undecide
     # Compare names too: the records may belong to another queue, where the same id means another job.
     settled = {Undecided(job.run, job.kind, job.key, job.id, job.epoch) for job in completed}
     return [attempt for attempt in attempts if attempt in settled]
+
+
+surveyed = decided_records
+"""Its former name, which the documentation showed."""
