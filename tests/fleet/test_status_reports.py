@@ -16,11 +16,11 @@ from longshore.worker.status.worker_status import WorkerStatus, worker_status
 TELLING = """
 import os, sys
 from longshore.fleet.supervise.status_reports import Reports
-from longshore.worker.status.worker_status import Standing
+from longshore.worker.status.worker_status import WorkerStatus
 tell = Reports()
 print("a print of a handler", flush=True)
 os.write(1, b"a print of C code\\n")
-tell(Standing(completed=3, job="https://a.org/"))
+tell(WorkerStatus(completed=3, job="https://a.org/"))
 """
 
 
@@ -31,7 +31,7 @@ def test_reports_arrive_and_what_is_printed_goes_to_the_log() -> None:
 
 
 def test_a_supervisor_that_is_gone_does_not_trouble_the_worker() -> None:
-    code = TELLING + "\nfor _ in range(100000): tell(Standing())\nprint('alive')"
+    code = TELLING + "\nfor _ in range(100000): tell(WorkerStatus())\nprint('alive')"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -41,7 +41,7 @@ def test_a_supervisor_that_is_gone_does_not_trouble_the_worker() -> None:
 
 
 def test_a_supervisor_that_does_not_listen_does_not_hold_the_worker_up() -> None:
-    code = TELLING + "\nfor _ in range(100000): tell(Standing())\nprint('alive')"
+    code = TELLING + "\nfor _ in range(100000): tell(WorkerStatus())\nprint('alive')"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -50,7 +50,7 @@ def test_a_supervisor_that_does_not_listen_does_not_hold_the_worker_up() -> None
 
 
 def test_the_goodbye_waits_for_a_supervisor_that_is_too_busy_to_listen() -> None:
-    code = TELLING + "\nfor _ in range(100000): tell(Standing())\nprint('alive', flush=True)\ntell.goodbye()"
+    code = TELLING + "\nfor _ in range(100000): tell(WorkerStatus())\nprint('alive', flush=True)\ntell.goodbye()"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
