@@ -30,6 +30,21 @@ async def test_each_signal_is_told_and_counted(platform: str) -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+async def test_workers_of_one_process_that_end_in_any_order_leave_no_handler_behind() -> None:
+    told: asyncio.Queue[int] = asyncio.Queue()
+    before = signal.getsignal(signal.SIGTERM)
+    first, second = Signals(lambda *_: None), Signals(lambda _, count: told.put_nowait(count))
+    first.__enter__()
+    second.__enter__()
+    last = signal.getsignal(signal.SIGTERM)
+    first.__exit__(None, None, None)
+    assert signal.getsignal(signal.SIGTERM) == last
+    signal.raise_signal(signal.SIGTERM)
+    assert await told.get() == 1
+    second.__exit__(None, None, None)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 async def test_ctrl_break_stops_a_worker_on_windows(windows: None) -> None:
     told: asyncio.Queue[int] = asyncio.Queue()
     with Signals(lambda _, count: told.put_nowait(count)):

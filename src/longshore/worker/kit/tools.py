@@ -40,7 +40,7 @@ log = structlog.get_logger()
 
 _POST_SECONDS = 2.0
 
-_decode_emitted = msgspec.json.Decoder(Emitted).decode
+_decode_emitted = msgspec.json.Decoder(Emitted | None).decode
 
 
 class WorkerTools(AttemptTools):
@@ -158,8 +158,8 @@ class WorkerTools(AttemptTools):
 
     def take_encoded(self, job: Job, records: msgspec.Raw) -> None:
         """Take the records of an attempt in a child process, as JSON."""
-        if records != b"null":
-            self.records.take(job, _decode_emitted(records))
+        if (emitted := _decode_emitted(records)) is not None:
+            self.records.take(job, emitted)
 
     async def close(self) -> None:
         """Close all tools. If the last records cannot be marked, that is logged, not raised."""

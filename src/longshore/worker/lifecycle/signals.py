@@ -30,6 +30,7 @@ class Signals:
         self._context = contextvars.copy_context()
         self._loop = asyncio.get_running_loop()
         self._before: dict[int, Any] = {}
+        self._exited = False
         self._count = 0
         self._arrived = 0
         self._pipe: tuple[int, int] | None = None
@@ -47,8 +48,11 @@ class Signals:
         if self._pipe is not None:
             close_wakeup_pipe(self._pipe)
             self._pipe = None
-        for caught, before in self._before.items():
-            signal.signal(caught, before)
+        self._exited = True
+        for caught in self._before:
+            # Workers in one process may end in any order: leave the handler of one that started later.
+            if signal.getsignal(caught) == self._caught:
+                signal.signal(caught, self._handler_before(caught))
 
     def received(self) -> int:
         """Return how many signals have come. For one thread at a time, which need not be the main one."""
@@ -56,6 +60,12 @@ class Signals:
             with contextlib.suppress(BlockingIOError):
                 self._arrived += sum(number in self._before for number in os.read(self._pipe[0], 64))
         return max(self._count, self._arrived)
+
+    def _handler_before(self, number: int) -> Any:
+        """Return the handler to restore: the one before, and not that of a worker that has ended meanwhile."""
+        before = self._before[number]
+        owner = getattr(before, "__self__", None)
+        return owner._handler_before(number) if isinstance(owner, Signals) and owner._exited else before
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
