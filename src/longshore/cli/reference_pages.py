@@ -2,7 +2,7 @@
 
     python -m longshore.cli.reference_pages
 
-writes them anew, from the command line, the table of settings and the table of transitions themselves.
+writes them again, from the command line, the table of settings and the table of transitions themselves.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ _DEFAULT = re.compile(r"\[default: ([^]]*)\]")
 
 
 def dotenv_example() -> str:
-    """A `.env` in which every setting is explained and none is set."""
-    lines = ["# Settings of Longshore. Copy this file to .env and take the # away from what you want to change.", ""]
+    """Return a `.env` in which every setting is explained and none is set."""
+    lines = [
+        "# Settings of Longshore. Copy this file to .env and remove the # before each setting that you want to change.",
+        "",
+    ]
     for setting in TABLE.values():
         also = f" Also read: {', '.join(setting.aliases)}." if setting.aliases else ""
         default = show(setting.default) or ""
@@ -30,7 +33,7 @@ def dotenv_example() -> str:
 
 
 def settings_page() -> str:
-    """docs/settings.md."""
+    """Return the text of docs/settings.md."""
     rows = "\n".join(_settings_row(setting) for setting in TABLE.values())
     return f"""# Settings
 
@@ -38,14 +41,14 @@ def settings_page() -> str:
 
 Each setting can be given in the environment, in a `.env` file, in `longshore.toml` or by a profile, and most of them on
 the command line too. The command line wins over the environment, that over `longshore.toml`, that over the profile, and
-any of them over the default. `.env` and `longshore.toml` are looked for in the current folder. A variable that is
-really set wins over the same one in `.env`; set to nothing, it switches that one off.
+any of them over the default. `.env` and `longshore.toml` are looked for in the current folder. A variable of the
+environment wins over the same one in `.env`; an empty one switches that off.
 
 ```sh
 LONGSHORE_LEASE_SECONDS=60 longshore config
 ```
 
-shows every setting, its value, and where it came from. Passwords are masked. `--help` of each command says the same
+shows every setting, its value, and where it came from. Passwords are masked. `--help` of each command shows the same
 for its own options.
 
 | setting | environment | default | takes | meaning |
@@ -62,7 +65,7 @@ lease_seconds = 60
 
 ## Profiles
 
-A profile is a set of settings under one name, for a try, for a test, and for the real thing. `--profile` chooses it
+A profile is a set of settings under one name: for development, for tests, for production. `--profile` chooses it
 (`--environment` is the same), or `LONGSHORE_PROFILE`, or `ENVIRONMENT`; without any it is `production`.
 
 | profile | {" | ".join(f"`{name}`" for name in _profiled())} |
@@ -74,7 +77,7 @@ longshore config --profile development
 ```
 
 shows what comes from the profile; each of its settings can still be set by itself. Profiles of your own, and changes to
-these three, stand in `longshore.toml`. There, what is said of one profile wins over what is said of all:
+these three, are written in `longshore.toml`. There, the settings of one profile win over those of all:
 
 ```toml
 [longshore]
@@ -86,25 +89,25 @@ min_delay_seconds = 8
 max_delay_seconds = 20
 ```
 
-A worker ends after `max_work` jobs; `longshore run` works its run off to the end, whatever the profile. `vpn` makes the
-egress checks a condition for work. `database` is for handlers: Longshore writes to no database of yours, and does
-nothing with it but tell them. A worker sets `LONGSHORE_DATABASE` to `true` or `false`, and `LONGSHORE_PROFILE` to the
+A worker ends after `max_work` jobs; `longshore run` works until the run is finished, whatever the profile. `vpn` makes
+the egress checks a condition for work. `database` is for handlers: Longshore writes to no database of yours, and only
+passes the value on to them. A worker sets `LONGSHORE_DATABASE` to `true` or `false`, and `LONGSHORE_PROFILE` to the
 profile, in the environment of its handlers.
 
 ## Changes while a worker runs
 
 {_live_names()} can be changed without a restart.
-A worker reads `.env` and `longshore.toml` again within two seconds of a change, or at once on SIGHUP, and its log says
-what has changed:
+A worker reads `.env` and `longshore.toml` again within two seconds of a change, or at once on SIGHUP, and its log names
+each change:
 
 ```text
 Settings changed: max_delay_seconds 20 → 5 (.env)
 ```
 
-A pause counts from the last time a job of the worker began or ended; where `concurrency` is 1, from the end of one to
-the beginning of the next. Where fewer jobs are to run at once, those under way are finished first. Of any other setting
-the log says that it needs a restart, and a file with a value that cannot be used changes nothing. What the command line
-says, and what is really set in the worker's environment, stays on top.
+A pause counts from the last time a job of the worker began or ended; if `concurrency` is 1, from the end of one to
+the beginning of the next. If `concurrency` becomes lower, the jobs in flight are finished first. For any other setting
+the log says that it needs a restart, and a file with an invalid value changes nothing. Options of the command line and
+variables of the worker's environment still win.
 
 ## Names
 
@@ -112,8 +115,8 @@ Two variables that name the queue differently at once (`LONGSHORE_QUEUE` and `QU
 both; `--queue` decides between them. `QUEUE_DIR` is a folder and becomes `dir://folder`; `GITHUB_REPO_URL` is any git
 remote and becomes `git+https://…`, `git+ssh://…` or `git+file://…`; `TASKMANAGER_API_URL` is taken as it is.
 
-A variable that begins with `LONGSHORE_` and is no setting gets a warning with the nearest name there is. `DEBUG`
-belongs to many programs: a value other than true or false is taken as meant for another of them.
+A variable that begins with `LONGSHORE_` and is no setting gets a warning with the most similar setting. Many programs
+use `DEBUG`: a value other than true or false is taken as meant for another program.
 
 The variables of `.env` that are no settings are put into the environment of the workers, so that a handler finds its
 API key there.
@@ -121,7 +124,7 @@ API key there.
 
 
 def _profiled() -> list[str]:
-    """The settings in which the profiles differ."""
+    """Return the settings in which the profiles differ."""
     return [name for name in TABLE if any(name in profile for profile in BUILT_IN.values())]
 
 
@@ -138,7 +141,7 @@ def _live_names() -> str:
 
 
 def states_page() -> str:
-    """docs/states.md."""
+    """Return the text of docs/states.md."""
     arrows = "\n".join(f"    {before} --> {after}: {cause}" for (before, after), cause in TRANSITIONS.items())
     rows = "\n".join(f"| {before} | {after} | {cause} |" for (before, after), cause in TRANSITIONS.items())
     return f"""# The states of a job
@@ -166,7 +169,7 @@ def _settings_row(setting: Setting) -> str:
 
 
 def cli_page() -> str:
-    """docs/cli.md."""
+    """Return the text of docs/cli.md."""
     from longshore.cli.app import command
 
     verbs = command().commands
@@ -175,7 +178,7 @@ def cli_page() -> str:
 
 <!-- Generated by `python -m longshore.cli.reference_pages`; a test checks that it is current. -->
 
-One command, `longshore`; where scripts are not on the path, `python -m longshore` is the same.
+There is one command, `longshore`; if it is not on the path, `python -m longshore` is the same.
 
 | exit code | meaning |
 |---|---|
@@ -184,14 +187,14 @@ One command, `longshore`; where scripts are not on the path, `python -m longshor
 | 2 | the command cannot be carried out as given |
 | 3 | `work`: an async handler blocked the event loop past its timeout, and the worker had to leave |
 | 130 | interrupted |
-| 141 | nobody reads the output any more |
+| 141 | the reader of the output is gone |
 
-Errors are one message on standard error, which names the cause and the fix; `--debug` adds where it came from. Progress
-goes to standard error too, so that standard output holds nothing but what was asked for.
+Errors are one message on standard error, which names the cause and the fix; `--debug` adds the traceback. Progress
+goes to standard error too, so that standard output holds nothing but the result.
 
 ## Files of jobs
 
-A URL file has one URL a line; blank lines and lines that start with `#` are passed over. The payload of such a job is
+A URL file has one URL a line; blank lines and lines that start with `#` are skipped. The payload of such a job is
 `{{"url": …}}`. In a JSONL file a line is an object: the payload itself, or
 
 ```json
@@ -199,7 +202,7 @@ A URL file has one URL a line; blank lines and lines that start with `#` are pas
 ```
 
 with any of the four beside `payload`, and nothing else: an unknown field there is refused, for it may be a typing
-error. `not_before` is an ISO time (UTC where it names no zone) or seconds since 1970. Files are read line by line,
+error. `not_before` is an ISO time (UTC if it names no zone) or seconds since 1970. Files are read line by line,
 whatever their size; `-` is standard input. A malformed line is named by its number, and nothing of the file is
 submitted; with standard input, which cannot be read twice, the message says how much was. A file without a single job
 is refused.
@@ -252,7 +255,7 @@ def main() -> None:
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by its path in the project."""
+    """Return every generated page by its path in the project."""
     return {
         "docs/cli.md": cli_page(),
         "docs/settings.md": settings_page(),

@@ -14,7 +14,7 @@ _WIDEST = 100
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """What the checks found, for people: marks and colour on a terminal, plain lines in a pipe; then the sum."""
+    """Print the findings, with marks and colour on a terminal and plain lines in a pipe; then a summary."""
     from longshore.ui.output import write
 
     if sys.stdout.isatty():

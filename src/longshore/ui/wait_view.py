@@ -1,4 +1,4 @@
-"""A run that is watched: some lines that change in place on a terminal, a line now and then in a pipe."""
+"""The view of `longshore wait`: lines that change in place on a terminal, a line every few seconds in a pipe."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ _HINT = "Ctrl-C stops watching; the run goes on."
 
 
 class WaitView(AbstractContextManager["WaitView"], Protocol):
-    """Shows a run that is watched."""
+    """A view of a run that is watched."""
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
-        """The run stands so, and this holds it up."""
+        """Show the state of the run, and what blocks it."""
 
     def say(self, text: str) -> None:
-        """A sentence, without disturbing the rest."""
+        """Write a sentence without disturbing the rest."""
 
 
 def wait_view(to: Console, title: str) -> WaitView:
-    """The picture, or the lines."""
+    """Return the picture for a terminal, the lines for a pipe."""
     return _Picture(to, title) if can_redraw(to) else _Lines(to)
 
 
 def progress_line(look: RunSnapshot, found: Estimate) -> str:
-    """How far it is, in one line."""
+    """Return the progress in one line."""
     count = look.count
     facts = [
         f"{count.total - count.remaining:,} of {count.total:,} done",
         _speed(look),
         _left(look, found),
         failing(look),
-        _hands(look),
+        _workers(look),
     ]
     return ", ".join(fact for fact in facts if fact)
 
 
 def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, width: int) -> RenderableType:
-    """The whole view, for a screen of that width."""
+    """Return the whole view for a screen of this width."""
     count = look.count
     done = count.total - count.remaining
     right = f"{done:,}/{count.total:,}  {100 * done // max(count.total, 1)} %"
@@ -67,14 +67,14 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
         ProgressBar(total=max(count.total, 1), completed=done, width=max(width - len(name) - len(right) - 6, 8)),
         Text(right, style="bold"),
     )
-    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _hands(look)) if fact))]
+    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _workers(look)) if fact))]
     if count.remaining and (binds := binding_words(found)):
         lines.append(Text(f"what binds: {binds}", style="dim"))
     if count.failed:
         lines.append(Text(failing(look), style="red"))
     lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts).values()]
     if look.unattended:
-        lines.append(Text(nobody(look), style="yellow"))
+        lines.append(Text(no_workers(look), style="yellow"))
     lines.append(Text(_HINT, style="dim"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
@@ -82,7 +82,7 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
 
 
 def failing(look: RunSnapshot) -> str:
-    """How many failed, of which kinds of jobs, and what of; nothing where none did."""
+    """Return how many jobs failed, with their kinds and errors; empty if none did."""
     if not look.count.failed:
         return ""
     kinds: Counter[str] = Counter()
@@ -95,14 +95,14 @@ def failing(look: RunSnapshot) -> str:
     return f"{look.count.failed:,} failed{of}"
 
 
-def nobody(look: RunSnapshot) -> str:
-    """That nobody seems to be at work."""
+def no_workers(look: RunSnapshot) -> str:
+    """Return the warning that no worker seems to be at work."""
     if look.count.claimed:
         return (
-            f"Nobody is known to be at work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
+            f"No worker is known to work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
             "by workers that may be gone. To start one: longshore work FILE"
         )
-    return "Nobody is at work on it. To start a worker: longshore work FILE"
+    return "No worker works on it. To start one: longshore work FILE"
 
 
 def _speed(look: RunSnapshot) -> str:
@@ -115,7 +115,7 @@ def _left(look: RunSnapshot, found: Estimate) -> str:
     return time_left(found) or f"time left not known yet: {printable(found.unknown)}"
 
 
-def _hands(look: RunSnapshot) -> str:
+def _workers(look: RunSnapshot) -> str:
     hands = look.hands
     if not hands.workers:
         return ""
@@ -141,7 +141,7 @@ class _Lines(PipedLines):
         if look.count.remaining:
             self.say_when_due(lambda: progress_line(look, look.estimate))
         self.say_new(notices(held, look.evidence.hosts))
-        # Once, and not for a worker that was between two jobs when it was looked at.
+        # Once, and only after two reads: a worker may have been between two jobs at the first.
         self._unattended = self._unattended + 1 if look.unattended else 0
         if self._unattended == 2:
-            self.say(nobody(look))
+            self.say(no_workers(look))

@@ -1,4 +1,4 @@
-"""`longshore pause` and `longshore resume`: nothing of a run begins, until it may go on."""
+"""`longshore pause` and `longshore resume`: no job of a paused run begins until it is resumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 _Run = Annotated[str | None, typer.Argument(metavar="RUN", help="The run.", show_default=False)]
-_All = Annotated[bool, typer.Option("--all", metavar="", help="Everything in the queue, whatever comes.")]
+_All = Annotated[
+    bool, typer.Option("--all", metavar="", help="Everything in the queue, and everything submitted later.")
+]
 
 
 def pause(
@@ -24,10 +26,10 @@ def pause(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Let no worker begin anything of a run; without a run, say what is paused.
+    """Pause a run: no worker begins a job of it. Without a run, list what is paused.
 
-    What workers have in hand they finish; they follow within seconds, on a queue in a repository or a folder within
-    half a minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
+    Workers finish the jobs they hold. They follow within seconds, on a queue in a repository or a folder within half a
+    minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
     """
     from longshore.settings import resolve
     from longshore.ui.output import write, write_json
@@ -49,7 +51,7 @@ def pause(
 def resume(
     run: _Run = None, everything: _All = False, queue: options.Queue = None, debug: options.Debug = None
 ) -> None:
-    """Let a run that is paused go on; with --all, what `longshore pause --all` has paused."""
+    """Resume a paused run; with --all, undo `longshore pause --all`."""
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
@@ -70,7 +72,7 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
     from longshore.ui.output import write
 
     async with open_existing(settings) as queue:
-        # A run that is gone may still be let go.
+        # The pause of a run that no longer exists can still be removed.
         if run != EVERYTHING and (pausing or run not in await paused(queue)):
             await counts_of(queue, run, settings)
         changed = await (pause if pausing else resume)(queue, run)

@@ -1,4 +1,4 @@
-"""`longshore scrapers`: which scrapers there are."""
+"""`longshore scrapers`: list the scrapers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
-    """Which scrapers longshore.toml names, how each is started, and where its jobs come from.
+    """List the scrapers of longshore.toml, how each is started, and where its jobs come from.
 
-    A registry that is wrong is refused with everything that is wrong with it.
+    If the registry has errors, the command names all of them.
     """
     from longshore.runs.scrapers.registry import load_scrapers
     from longshore.settings import TOML, resolve

@@ -1,4 +1,4 @@
-"""`longshore status`: how far the runs are."""
+"""`longshore status`: show the progress of the runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 _ROWS = 100
-"""Rows of a breakdown that a person is shown."""
+"""The most rows of a breakdown that are shown as a table."""
 
 
 def status(
@@ -38,15 +38,15 @@ def status(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """How far each run is; with RUN, how far its kinds and partitions are, and when it will be done.
+    """Show the progress of each run; with RUN, of its kinds and partitions, and when it will be done.
 
-    Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
-    completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
-    where the queue counts it. Utilisation: the share of the workers' slots that is busy, where all of them say it. Set
-    aside: files in the place of jobs that were damaged or did not belong, where there are any.
+    Completion rate: the share of jobs that are finished. Success rate: the share of completed jobs among those that
+    completed or failed. Claim success rate: the share of claims in the whole queue that no other worker won, if the
+    queue counts it. Utilisation: the share of the workers' slots that are busy, if all workers report it. Set aside:
+    the number of damaged or foreign files in the place of jobs, if there are any.
 
-    All of it comes from counters and takes no time, however many jobs there are. --by worker, host and error read every
-    job.
+    All of this comes from counters and takes no time, however many jobs there are. --by worker, host and error read
+    every job.
     """
     from longshore.settings import resolve
     from longshore.ui.counts import count_json
@@ -69,7 +69,7 @@ def status(
 
 
 def _by(text: str) -> By | None:
-    """What a breakdown that reads jobs is by; None where counters know it. `UsageError` for anything else."""
+    """Return the breakdown that reads jobs; None if counters have it. Raise `UsageError` for anything else."""
     from longshore.errors import UsageError
     from longshore.runs.watch.breakdown import By
 
@@ -79,7 +79,7 @@ def _by(text: str) -> By | None:
 
 
 class _Seen:
-    """What the queue was asked."""
+    """The answers of the queue."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Seen:
 
 
 async def _look(settings: Settings, run: str | None) -> _Seen:
-    """The counts; and what else there is to say, where the queue knows it."""
+    """Return the counts, and whatever else the queue can tell."""
     from longshore.clock import SystemClock
     from longshore.queue import totals
     from longshore.runs.open_queue import counts_of, open_existing
@@ -139,7 +139,7 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
-    """The counts, added up to what is asked for."""
+    """Return the counts, added up by run or by the wanted field."""
     import msgspec
 
     from longshore.queue import totals
@@ -239,7 +239,7 @@ def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, An
 
 
 def _now(label: str, workers: list[PresentWorker]) -> str:
-    """What a worker does now, going by the roll."""
+    """Return what a worker does now, according to the worker registry."""
     from longshore.runs.watch.active_workers import number_said
 
     for each in workers:
@@ -257,7 +257,7 @@ def _show_rejects(rejects: RejectedFiles | None) -> None:
 
 
 def _percent(rate: float) -> str:
-    # Rounded down, 100 % means all; but 0.29 of a hundred is 28.999… to a computer.
+    # Rounded down, so that 100 % means all; the addend corrects floats such as 28.999….
     return f"{floor(100 * rate + 1e-9)}%"
 
 
