@@ -34,7 +34,7 @@ class HostNews:
         self._told: dict[str, float] = {}
 
     async def look(self, count: Count) -> float | None:
-        """Return the monotonic time at which the first host opens; None unless all pending jobs wait for closed ones."""
+        """Return the monotonic time when the first host opens; None unless all pending jobs wait for closed hosts."""
         now = self._clock.monotonic()
         if now < self._look_at or count.claimed or not count.pending:
             return None

@@ -26,7 +26,8 @@ def records(
 ) -> None:
     """Count the records of RUN by kind, and its rejected records by reason.
 
-    Only records of completed jobs are counted; the run may still be going on. `longshore export RUN --records` writes them.
+    Only records of completed jobs are counted; the run may still be going on. `longshore export RUN --records` writes
+    them.
     """
     from longshore.settings import resolve
     from longshore.ui.output import write, write_json
