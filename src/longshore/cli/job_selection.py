@@ -95,8 +95,8 @@ async def nothing_to(queue: Queue, chosen: Selection, verb: str) -> str:
     if any(job.state in (chosen.states or State) for job in there):
         # The state is right; another condition does not hold.
         return f"No such jobs: nothing to {verb}."
-    said = ", ".join(f"job {job.id} is {job.state}" for job in there[:5]) + (", …" if len(there) > 5 else "")
-    return f"{said.capitalize()}: nothing to {verb}."
+    states = ", ".join(f"job {job.id} is {job.state}" for job in there[:5]) + (", …" if len(there) > 5 else "")
+    return f"{states.capitalize()}: nothing to {verb}."
 
 
 def agreed(number: int, chosen: Selection, verb: str, *, yes: bool) -> bool:

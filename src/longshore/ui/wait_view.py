@@ -21,7 +21,7 @@ from longshore.ui.words import counted, printable, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
-_SORTS = 3
+_GROUPS = 3
 _HINT = "Ctrl-C stops watching; the run goes on."
 
 
@@ -89,9 +89,9 @@ def failing(look: RunSnapshot) -> str:
     for lane in look.lanes:
         kinds[lane.kind] += lane.failed
     several = len({lane.kind for lane in look.lanes}) > 1
-    said = [f"{kind} {number:,}" for kind, number in kinds.most_common(_SORTS) if number] if several else []
-    said += [f"{sort} {number:,}" for sort, number in look.failing[:_SORTS]]
-    of = f" ({printable('; '.join(said))})" if said else ""
+    parts = [f"{kind} {number:,}" for kind, number in kinds.most_common(_GROUPS) if number] if several else []
+    parts += [f"{sort} {number:,}" for sort, number in look.failing[:_GROUPS]]
+    of = f" ({printable('; '.join(parts))})" if parts else ""
     return f"{look.count.failed:,} failed{of}"
 
 
@@ -116,11 +116,11 @@ def _left(look: RunSnapshot, found: Estimate) -> str:
 
 
 def _workers(look: RunSnapshot) -> str:
-    hands = look.hands
-    if not hands.workers:
+    active = look.hands
+    if not active.workers:
         return ""
-    busy = f" ({hands.busy:,} of {hands.slots:,} busy)" if hands.busy is not None and hands.slots else ""
-    return counted(hands.workers, "worker") + busy
+    busy = f" ({active.busy:,} of {active.slots:,} busy)" if active.busy is not None and active.slots else ""
+    return counted(active.workers, "worker") + busy
 
 
 class _Picture(LivePicture):

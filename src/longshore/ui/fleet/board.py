@@ -117,8 +117,8 @@ class FleetBoard:
 
         Empty if there are none; None if no worker has reported.
         """
-        said = [report.proxies_rest for _, report in self._running()]
-        return printable(max(said, key=bool)) if said else None
+        reported = [report.proxies_rest for _, report in self._running()]
+        return printable(max(reported, key=bool)) if reported else None
 
     @property
     def goes_on(self) -> bool:

@@ -199,10 +199,10 @@ def _why(endings: list[WorkerExit]) -> list[str]:
     lines = []
     for ending in endings:
         if ending.done:
-            said = "stopped before the run was done (a stop condition of the handler file?)"
+            how = "stopped before the run was done (a stop condition of the handler file?)"
         else:
-            said = how_it_ended(ending.exit_code)
-        lines.append(f"  {ending.command.name} {said}; its log: {escape(str(ending.command.log))}")
+            how = how_it_ended(ending.exit_code)
+        lines.append(f"  {ending.command.name} {how}; its log: {escape(str(ending.command.log))}")
         if last := _last_line(ending):
             lines.append(f"      {escape(last)}")
     return lines

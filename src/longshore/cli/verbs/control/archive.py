@@ -49,7 +49,7 @@ def archive(
         write_json(_facts(packed, months))
         return
     if packed is not None:
-        write(_said(packed, chosen, older_than))
+        write(_result_words(packed, chosen, older_than))
     _show(months)
 
 
@@ -80,7 +80,7 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
         return packed, await queue.archived()
 
 
-def _said(packed: int, chosen: Selection, older_than: str) -> str:
+def _result_words(packed: int, chosen: Selection, older_than: str) -> str:
     from longshore.ui.words import counted
 
     if not packed and chosen.error is not None:

@@ -45,7 +45,7 @@ def pause(
     elif not found:
         write("Nothing is paused.")
     for name, since in () if json else found.items():
-        write(f"{_said(name)} is paused since {moment(since)}.")
+        write(f"{_subject(name)} is paused since {moment(since)}.")
 
 
 def resume(
@@ -78,11 +78,11 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
         changed = await (pause if pausing else resume)(queue, run)
         still = EVERYTHING in await paused(queue) and run != EVERYTHING
     if pausing:
-        write(f"{_said(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
+        write(f"{_subject(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
     elif still:
-        write(f"{_said(run)} itself is not paused, but everything is: longshore resume --all")
+        write(f"{_subject(run)} itself is not paused, but everything is: longshore resume --all")
     else:
-        write(f"{_said(run)} goes on." if changed else f"{_said(run)} was not paused.")
+        write(f"{_subject(run)} goes on." if changed else f"{_subject(run)} was not paused.")
 
 
 async def _paused(settings: Settings) -> dict[str, float]:
@@ -93,7 +93,7 @@ async def _paused(settings: Settings) -> dict[str, float]:
         return await paused(queue)
 
 
-def _said(run: str) -> str:
+def _subject(run: str) -> str:
     from longshore.runs.control.pause import EVERYTHING
 
     return "Everything" if run == EVERYTHING else f"Run {run}"

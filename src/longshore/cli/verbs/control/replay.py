@@ -87,10 +87,10 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
         ("bundle", bundle.name),
         ("job", f"{kept.job.kind} {subject(kept.job)}"),
         ("kept", f"{moment(kept.at)}, {counted(len(kept.exchanges), 'answer')}"),
-        ("then", _said(kept.failure.message, kept)),
+        ("then", _failure_words(kept.failure.message, kept)),
     ]
     if failure is not None:
-        facts.append(("now", _said(failure.message, attempt)))
+        facts.append(("now", _failure_words(failure.message, attempt)))
     elif isinstance(attempt.outcome, Snoozed):
         facts.append(("now", f"not now: again after {attempt.outcome.delay.total_seconds():g} s"))
     else:
@@ -115,7 +115,7 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
         write(f"{counted(kept.dropped, 'earlier answer')} did not fit into the bundle.")
 
 
-def _said(message: str, failed: FailureBundle | OfflineAttempt) -> str:
+def _failure_words(message: str, failed: FailureBundle | OfflineAttempt) -> str:
     from longshore.errors import short_name
 
     signature = failed.signature

@@ -44,7 +44,7 @@ def estimate(
     if json:
         write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found), **notices_json(held)})
         return
-    for line in (*_said(look, found), *notices(held, look.evidence.hosts).values()):
+    for line in (*_lines(look, found), *notices(held, look.evidence.hosts).values()):
         write(line)
 
 
@@ -66,7 +66,7 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
         return look, watch.held
 
 
-def _said(look: RunSnapshot, found: Estimate) -> list[str]:
+def _lines(look: RunSnapshot, found: Estimate) -> list[str]:
     import time
 
     from longshore.ui.estimate_words import binding_words

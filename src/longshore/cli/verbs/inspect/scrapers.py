@@ -21,7 +21,7 @@ def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
     from longshore.ui.tables import write_table
 
     resolve({"debug": debug})
-    found = [_said(scraper) for scraper in load_scrapers().values()]
+    found = [_described(scraper) for scraper in load_scrapers().values()]
     if json:
         write_json(found)
     elif not found:
@@ -32,7 +32,7 @@ def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
         write_table(columns, rows, cut=("source", "partitions"))
 
 
-def _said(scraper: Scraper) -> dict[str, Any]:
+def _described(scraper: Scraper) -> dict[str, Any]:
     from longshore.settings import show
 
     source = scraper.jobs

@@ -59,10 +59,10 @@ def status(
     seen = asyncio.run(_look(settings, run))
     parts = _parts(seen.counts, run, by)
     if json:
-        aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
+        set_aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
         listed = [count_json(count) for count in parts]
         under = f"{by}s" if by else "lanes" if run else "runs"
-        write_json({**({"run": run} if run else {}), **seen.kpis(), **aside, **seen.estimate_json(), under: listed})
+        write_json({**({"run": run} if run else {}), **seen.kpis(), **set_aside, **seen.estimate_json(), under: listed})
     else:
         _show(seen, parts, run, by, settings)
         _show_rejects(seen.rejects)
@@ -86,7 +86,7 @@ class _Seen:
         counts: list[Count],
         claims: float | None,
         rejects: RejectedFiles | None,
-        hands: ActiveWorkers,
+        active: ActiveWorkers,
         held: Blockers,
         look: RunSnapshot | None = None,
     ) -> None:
@@ -95,17 +95,17 @@ class _Seen:
 
         self.counts = counts
         self.rejects = rejects
-        self.hands = hands
+        self.active = active
         self.held = held
         self.hosts = () if look is None else look.evidence.hosts
         self.estimate = None if look is None else look.estimate
-        self.rates = rates(totals(counts), claims, hands.utilisation)
+        self.rates = rates(totals(counts), claims, active.utilisation)
 
     def kpis(self) -> dict[str, Any]:
         from longshore.queue import totals
         from longshore.ui.counts import numbers
 
-        workers = {} if self.hands.workers is None else {"workers": self.hands.workers}
+        workers = {} if self.active.workers is None else {"workers": self.active.workers}
         return {**numbers(totals(self.counts)), **self.rates, **workers}
 
     def estimate_json(self) -> dict[str, Any]:
@@ -128,14 +128,14 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claims = await cast("ClaimStats", queue).claim_success_rate() if queue.traits.counts_races else None
         rejects = await cast("KeepsRejected", queue).set_aside() if queue.traits.sets_aside else None
-        hands = await active_workers(queue, run, claimed=totals(counts).claimed)
+        active = await active_workers(queue, run, claimed=totals(counts).claimed)
         if not run or not totals(counts).remaining:
-            return _Seen(counts, claims, rejects, hands, await blockers_of(queue, run))
+            return _Seen(counts, claims, rejects, active, await blockers_of(queue, run))
         from longshore.runs.estimate.forecast import Forecast
 
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
-        return _Seen(counts, claims, rejects, hands, watch.held, look)
+        return _Seen(counts, claims, rejects, active, watch.held, look)
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
@@ -175,8 +175,8 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         right=(*COLUMNS, "done"),
         cut=("done",),
     )
-    if seen.hands.workers:
-        write(f"{counted(seen.hands.workers, 'worker')} at work")
+    if seen.active.workers:
+        write(f"{counted(seen.active.workers, 'worker')} at work")
     if (found := seen.estimate) is not None:
         write(estimate_line(found))
     for line in notices(seen.held, seen.hosts).values():

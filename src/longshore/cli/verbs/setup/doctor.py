@@ -74,9 +74,9 @@ def doctor(
     from longshore.fleet.partitions.assignment_table import listed_partitions
     from longshore.worker.lifecycle.process_exit import run_and_exit
 
-    said = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
+    given = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
     plan = CheckPlan(
-        said={name: value for name, value in said.items() if value is not None},
+        said={name: value for name, value in given.items() if value is not None},
         handler_file=file,
         table=table,
         partitions=None if partitions is None else listed_partitions(partitions),

@@ -183,22 +183,22 @@ async def _carry_out(settings: Settings, name: str | None, made: Schedule | None
             started = await _start(queue, name)
         if name is None:
             moment, there = await schedules(book)
-            said = {each: shelved.schedule for each, shelved in there.items()}
+            listed = {each: stored.schedule for each, stored in there.items()}
         else:
-            moment, shelved = await schedule_of(book, name)
-            said = {name: shelved.schedule}
+            moment, stored = await schedule_of(book, name)
+            listed = {name: stored.schedule}
     if json:
-        facts = [_facts(each, its, moment) for each, its in said.items()]
+        facts = [_facts(each, its, moment) for each, its in listed.items()]
         write_json(facts if name is None else facts[0])
         return
     if name is not None and started is not None:
         write(f"Run {started.run_id} of {name} is submitted: {counted(started.submitted, 'job')}.")
     if name is not None and made is not None:
-        write(f"{name} is scheduled; the next run is at {_local(said[name].next(moment), said[name])}.")
-    elif not said:
+        write(f"{name} is scheduled; the next run is at {_local(listed[name].next(moment), listed[name])}.")
+    elif not listed:
         write("There are no schedules. To make one: longshore schedule NAME --cron '0 2 * * *'")
     elif started is None:
-        _show(said, moment)
+        _show(listed, moment)
 
 
 async def _start(queue: Any, name: str) -> Any:
@@ -227,17 +227,17 @@ def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:
     }
 
 
-def _show(said: dict[str, Schedule], now: float) -> None:
+def _show(listed: dict[str, Schedule], now: float) -> None:
     from longshore.ui.output import note
     from longshore.ui.tables import write_table
     from longshore.ui.words import one_line
 
     rows = [
         (name, its.when.cron, str(its.what), _local(its.next(now), its), its.last_run, _state(its, now))
-        for name, its in said.items()
+        for name, its in listed.items()
     ]
     write_table(("name", "cron", "what", "next run", "last run", "state"), rows, cut=("what",))
-    for name, its in said.items():
+    for name, its in listed.items():
         if _state(its, now) == "due":
             note(f"{name} is due, and no worker that can start it has looked yet.")
         if its.trouble:

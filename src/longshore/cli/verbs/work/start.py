@@ -61,10 +61,10 @@ def start(
     from longshore.url import mask_url
 
     scraper = find_scraper(name)
-    said = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
+    given = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
     source = None if urls_file is None and jobs_file is None else input_file(urls_file, jobs_file)
     limits = growth_limits(max_depth, max_jobs)
-    done = asyncio.run(start_scraper(scraper, said, source, run_id, resume=resume, out=out, limits=limits))
+    done = asyncio.run(start_scraper(scraper, given, source, run_id, resume=resume, out=out, limits=limits))
     if out != "-":
         write_json(done)
     if queue is not None and scraper.distributed and mask_url(queue) != queue:

@@ -86,7 +86,7 @@ async def waited(
     if json:
         write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
     else:
-        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_said(held)])
+        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_notice_lines(held)])
     return _exit_code(ended)
 
 
@@ -127,7 +127,7 @@ def _recorder(record: Path | None, around: ExitStack) -> Recorder | None:
         raise UsageError(f"{record} cannot be written: {error.strerror}. Name another file with --record.") from error
 
 
-def _said(held: Blockers) -> list[str]:
+def _notice_lines(held: Blockers) -> list[str]:
     from rich.markup import escape
 
     from longshore.ui.notices import notices

@@ -106,7 +106,7 @@ def work(
     from longshore.worker.lifecycle.live_settings import LiveSettings
     from longshore.worker.lifecycle.process_exit import run_and_exit
 
-    said = {
+    given = {
         "concurrency": concurrency,
         "min_delay_seconds": min_delay_seconds,
         "max_delay_seconds": max_delay_seconds,
@@ -126,7 +126,7 @@ def work(
     reports = Reports() if lifeline else None
     # A copy from before the profile is exported to handlers: an exported value is not a setting.
     environ = dict(os.environ)
-    live = LiveSettings(lambda: resolve(said, environ=environ))
+    live = LiveSettings(lambda: resolve(given, environ=environ))
     settings = live.settings
     check_shared(settings)
     check_tools(settings)
