@@ -1,4 +1,4 @@
-"""`python -m longshore`: the command line, for systems where scripts are not on the path."""
+"""`python -m longshore`: the command line, for when the script `longshore` is not on the path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The same as the commands, for scripts: plain functions that wait until it is done.
+"""The commands as plain functions, for scripts: each returns when its work is done.
 
-They may be called from any thread, and where an event loop runs.
+They may be called from any thread, also from one in which an event loop runs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def start(
 ) -> Queued | Finished:
     """Start a scraper by its name in `longshore.toml`, or one that is made here; the same as `longshore start`.
 
-    Distributed: returns when its jobs are in the queue, with the run's id and the workers' command. Single: runs it
-    here, with so many `workers`, and returns when it is over. `urls` is a file, a list or a function of URLs, payloads
-    or jobs, or a source. `max_depth` and `max_jobs` bound follow-on jobs.
+    In distributed mode, return when its jobs are in the queue, with the run's id and the workers' command. In single
+    mode, run it here with `workers` processes, and return when the run has ended. `urls` is a file, a list or a
+    function of URLs, payloads or jobs, or a source. `max_depth` and `max_jobs` limit follow-on jobs.
     """
     from longshore.runs.local.growth import growth_limits
     from longshore.runs.scrapers.registry import find_scraper, source_of
@@ -48,9 +48,9 @@ def start(
 
 
 def stats(run: str, *, queue: str | None = None) -> Count:
-    """How many jobs of a run are `pending`, `claimed`, `completed`, `failed`, `cancelled` and `remaining`.
+    """Return how many jobs of a run are `pending`, `claimed`, `completed`, `failed`, `cancelled` and `remaining`.
 
-    `NotFoundError` for a run that the queue does not have.
+    Raise `NotFoundError` if the queue does not have the run.
     """
     return _wait_for(_stats(run, queue))
 
@@ -82,12 +82,12 @@ def _wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        # In the main thread this way Ctrl-C is heard.
+        # `asyncio.run` in the main thread handles Ctrl-C.
         return asyncio.run(coroutine)
     from longshore.system.loop_thread import LoopThread
 
-    beside = LoopThread("longshore")
+    thread = LoopThread("longshore")
     try:
-        return beside.call(coroutine)
+        return thread.call(coroutine)
     finally:
-        beside.close()
+        thread.close()

@@ -202,7 +202,7 @@ def test_what_somebody_else_did_meanwhile_is_not_written(here: Path, says: Says)
 
     asyncio.run(worked())
     asyncio.run(cancelled())
-    assert "3 were done by somebody else meanwhile" in says("copy", "./bundle", "a.db")
+    assert "3 were done by another worker meanwhile" in says("copy", "./bundle", "a.db")
     assert states("a.db") == {State.CANCELLED: 3}
 
 

@@ -230,7 +230,7 @@ def test_on_a_terminal_lines_are_broken_between_words_and_go_on_below_their_text
 def test_without_a_terminal_nobody_is_asked_and_nothing_starts(states: Shell) -> None:
     done = fleet(states, "--workers", "2")
     assert done.returncode == 2
-    assert "This would start 2 workers, and nobody can be asked here. Add --yes." in done.stderr
+    assert "This would start 2 workers, and there is no terminal to ask at. Add --yes." in done.stderr
     assert not (states.folder / "logs").exists()
 
 

@@ -114,7 +114,7 @@ def test_everything_at_once_must_be_meant(here: Path, refused: Callable[..., str
 def test_nobody_to_ask_means_that_nothing_goes(shell: Shell, counts: Counts) -> None:
     done = shell("prune", "--older-than", "0s")
     assert done.returncode == 2
-    assert "This would prune 4 jobs, and nobody can be asked here. Add --yes." in done.stderr
+    assert "This would prune 4 jobs, and there is no terminal to ask at. Add --yes." in done.stderr
     assert counts("one") == (1, 1, 1, 1, 0)
 
 

@@ -136,7 +136,9 @@ def filled(here: Path) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_the_command_counts_asks_and_says_what_it_did(says: Says, refused: Callable[..., str]) -> None:
-    assert "This would release 3 jobs, and nobody can be asked here. Add --yes." in refused("release", "--run", "r")
+    assert "This would release 3 jobs, and there is no terminal to ask at. Add --yes." in refused(
+        "release", "--run", "r"
+    )
     assert says("release", "--run", "r", "--error", "time*", "--yes") == "1 job is pending again.\n"
     assert says("release", "--run", "r", "--partition", "1,2,3", "--older-than", "0s", "--yes") == (
         "2 jobs are pending again.\n"

@@ -57,7 +57,7 @@ def test_a_run_is_repaired_from_its_pages_without_one_request(here: Path, says: 
     (here / "pages.py").write_text(FIXED)
     out = says("reparse", RUN, "pages.py")
     assert "10  repaired: failed before, completed now" in out
-    assert "20  parsed anew" in out
+    assert "20  parsed again" in out
     assert "60 records. No request was made." in out
     assert site.asked == 30
     assert {job.state for job in jobs(here)} == {State.COMPLETED}
@@ -69,7 +69,7 @@ def test_to_reparse_again_changes_nothing(here: Path, says: Callable[..., str]) 
     (here / "pages.py").write_text(FIXED)
     says("reparse", RUN, "pages.py")
     once = records(here)
-    assert "6  parsed anew" in says("reparse", RUN, "pages.py")
+    assert "6  parsed again" in says("reparse", RUN, "pages.py")
     assert records(here) == once
 
 

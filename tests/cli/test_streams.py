@@ -64,7 +64,7 @@ def test_a_fleet_whose_reader_goes_away_finishes_what_is_under_way_and_says_so_i
         "from longshore import handler\n"
         "@handler('page')\n"
         "async def page(job, kit):\n"
-        "    while 'Nobody reads' not in pathlib.Path('logs/fleet.log').read_text():\n"
+        "    while 'The reader of the output is gone' not in pathlib.Path('logs/fleet.log').read_text():\n"
         "        await asyncio.sleep(0.02)\n",
     )
     # The reader leaves once the fleet has begun; whatever the fleet says next finds nobody there.
@@ -72,6 +72,6 @@ def test_a_fleet_whose_reader_goes_away_finishes_what_is_under_way_and_says_so_i
     command = "longshore fleet pages.py --run r --workers 1 --concurrency 1 --yes"
     done = sh(filled, f"{command} | {reader}; exit ${{PIPESTATUS[0]}}")
     assert done.returncode == 141, done.stderr.decode()
-    assert "Nobody reads the output any more." in (filled.folder / "logs" / "fleet.log").read_text()
+    assert "The reader of the output is gone." in (filled.folder / "logs" / "fleet.log").read_text()
     status = filled.json("status", "r", "--json")
     assert (status["completed"], status["pending"]) == (1, 2)

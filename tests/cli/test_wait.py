@@ -99,7 +99,7 @@ def test_a_run_that_is_not_over_in_time_ends_with_4(
 def test_nobody_at_work_is_said(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:
     fill(3, 1)
     main(["wait", "r", "--timeout", "1.5s"])
-    assert "Nobody is at work on it. To start a worker: longshore work FILE" in capsys.readouterr().err
+    assert "No worker works on it. To start one: longshore work FILE" in capsys.readouterr().err
 
 
 def test_json_says_how_it_ended(fill: Callable[..., None], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,7 @@
-"""The command line: one file a verb. Here is how every command begins and ends.
+"""The command line, one file a verb. This module starts and ends every command.
 
 Exit codes: 0 is success; 1 means that something failed, or the queue cannot do it; 2 that the command cannot be carried
-out as given; 130 that it was interrupted; 141 that nobody reads its output any more.
+out as given; 130 that it was interrupted; 141 that the reader of its output is gone.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from longshore.ui.streams import make_usable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out a command and return its exit code. Whatever goes wrong ends in one message on standard error."""
+    """Carry out a command and return its exit code. Any error ends in one message on standard error."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     supervised = "--lifeline" in given
     if supervised:
-        _hear_no_hangup(_unheard)
+        _survive_hangup(_ignore_hangup)
     make_usable()
     before = signal.signal(signal.SIGINT, _interrupt)
     try:
         return _end(given)
     finally:
         signal.signal(signal.SIGINT, before)
-        _let_go_of_output()
+        _discard_output()
         if supervised:
-            # The interpreter takes handlers down before it is gone, and leaves this one standing.
-            _hear_no_hangup(signal.SIG_IGN)
+            # The interpreter removes Python handlers before it ends, but an ignored signal stays ignored.
+            _survive_hangup(signal.SIG_IGN)
 
 
 def _end(given: list[str]) -> int:
@@ -45,11 +45,11 @@ def _end(given: list[str]) -> int:
     from longshore.cli.app import command
 
     try:
-        whole = command(with_values="--help" in given or "-h" in given)
+        root = command(with_values="--help" in given or "-h" in given)
         _warn(given)
-        # Not through its `main`, which has ends of its own for Ctrl-C and a closed pipe.
-        with whole.make_context("longshore", given or ["--help"]) as context:
-            code = whole.invoke(context)
+        # Not through Typer's `main`, which handles Ctrl-C and a closed pipe in its own way.
+        with root.make_context("longshore", given or ["--help"]) as context:
+            code = root.invoke(context)
         _flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -63,7 +63,7 @@ def _end(given: list[str]) -> int:
         return _say(f"{message}. See {_program()} {_verb(error)}--help." if message else "", 2, given)
     except LongshoreError as error:
         return _say(str(error), error.exit_code, given)
-    except Exception as error:  # noqa: BLE001  the last boundary: an error nobody expected still ends in one message
+    except Exception as error:  # noqa: BLE001  the last boundary: an unexpected error still ends in one message
         hint = "" if _debugging(given) else " This is a fault of Longshore; --debug shows where it came from."
         return _say(f"{type(error).__name__}: {error}.{hint}", 1, given)
 
@@ -77,8 +77,8 @@ def _flush() -> None:
         raise UsageError(f"Standard output cannot be written to: {error.strerror}.") from error
 
 
-def _let_go_of_output() -> None:
-    """What could not be written is not tried once more by the interpreter at its end, which would complain."""
+def _discard_output() -> None:
+    """Discard output that cannot be written: the interpreter would try again at its end, and complain."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -91,7 +91,7 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if message:
         from longshore.ui.words import printable
 
-        # It may quote anything; its own lines are its own.
+        # The message may quote text with control characters; its own line breaks are kept.
         shown = "\n".join(map(printable, message.split("\n")))
         print(f"longshore: {shown}", file=sys.stderr)  # noqa: T201
     return code
@@ -100,7 +100,7 @@ def _say(message: str, code: int, given: list[str]) -> int:
 def _warn(given: list[str]) -> None:
     from longshore.settings import unknown_variables
 
-    # A worker that was started by another command has the same environment: that one has said it.
+    # A worker has the environment of the command that started it, and that command has printed the warning.
     if "--lifeline" not in given:
         with suppress(SettingsError):
             for sentence in unknown_variables():
@@ -108,7 +108,7 @@ def _warn(given: list[str]) -> None:
 
 
 def _verb(error: Exception) -> str:
-    """The verb that was refused, with a space behind it; nothing where it was none."""
+    """Return the verb of the refused command with a space after it; empty if it had no verb."""
     context = getattr(error, "ctx", None)
     return f"{context.info_name} " if context is not None and context.parent is not None else ""
 
@@ -123,22 +123,23 @@ def _debugging(given: list[str]) -> bool:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    # asyncio leaves a handler of one's own in place. Its own would wait for a blocking read of standard input to end.
+    # asyncio keeps a custom handler. Its own handler would wait until a blocking read of standard input has ended.
     raise KeyboardInterrupt
 
 
-def _hear_no_hangup(instead: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
-    """A supervisor passes hangups on to its workers: one that is starting or leaving must not die of it.
+def _survive_hangup(instead: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Keep a SIGHUP from ending this worker while it starts or leaves: a supervisor sends its own on to its workers.
 
-    Not ignored at the start: what is ignored then was ignored by whoever started it (`nohup`), and stays so.
+    At the start the signal gets a handler and is not ignored: a worker takes an ignored SIGHUP for the work of `nohup`,
+    and leaves it ignored.
     """
     number = hangup_signal()
     if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
         signal.signal(number, instead)
 
 
-def _unheard(_signal: int, _frame: FrameType | None) -> None:
-    """It asks for the settings to be read, which a worker that starts is about to do."""
+def _ignore_hangup(_signal: int, _frame: FrameType | None) -> None:
+    """Do nothing: SIGHUP asks for the settings to be read again, and a starting worker is about to read them."""
 
 
 def _program() -> str:

@@ -1,4 +1,7 @@
-"""The verbs, put together into one command. Each is imported when it is asked for."""
+"""All verbs as one command. The module of a verb is imported when the verb is looked up.
+
+docs/decisions/0010-commands-are-loaded-when-used.md says why.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from longshore.settings import TABLE, Setting, Settings, resolve
 from longshore.settings import show as show_value
 
 _HELP = ["--help", "-h"]
-_PEOPLE, _JOBS, _SETUP = "Run work", "Look and steer", "Set up"
+_WORK, _INSPECT, _SETUP = "Run work", "Inspect and control", "Set up"
 
 
 class _Listed(NamedTuple):
-    """A verb as the list of verbs has it. The function has the verb's name."""
+    """An entry of the list of verbs. The function in the module has the name of the verb."""
 
     module: str
     """Below `longshore.cli.verbs`."""
@@ -28,46 +31,44 @@ class _Listed(NamedTuple):
 
 
 VERBS: Mapping[str, _Listed] = {
-    "run": _Listed("work.run", _PEOPLE, "A whole run on this machine: jobs in, results out."),
-    "start": _Listed("work.start", _PEOPLE, "Start a scraper by its name, here or for all workers."),
-    "submit": _Listed("work.submit", _PEOPLE, "Put jobs into the queue."),
-    "schedule": _Listed("work.schedule", _PEOPLE, "Runs that start by themselves, every night."),
-    "work": _Listed("work.work", _PEOPLE, "Be one worker."),
-    "fleet": _Listed("work.fleet", _PEOPLE, "Many workers on this machine, watched."),
-    "stop": _Listed("work.stop", _PEOPLE, "Stop the fleet of this folder."),
-    "export": _Listed("work.export", _PEOPLE, "What a run found, as one file."),
-    "collect": _Listed("work.collect", _PEOPLE, "Take results into a folder as they come."),
-    "scrapers": _Listed("inspect.scrapers", _JOBS, "Which scrapers there are."),
-    "wait": _Listed("work.wait", _PEOPLE, "Watch a run until it ends."),
-    "status": _Listed("inspect.status", _JOBS, "How far each run is."),
-    "estimate": _Listed("inspect.estimate", _JOBS, "When a run will be done, and what binds."),
-    "top": _Listed("inspect.top", _JOBS, "Watch a queue or a run live."),
-    "assign": _Listed("inspect.assign", _JOBS, "Which worker has which partitions."),
-    "hosts": _Listed("inspect.hosts", _JOBS, "How fast each host is asked, and which are closed."),
-    "jobs": _Listed("inspect.jobs", _JOBS, "List jobs."),
-    "show": _Listed("inspect.show", _JOBS, "Everything about one job."),
-    "records": _Listed("inspect.records", _JOBS, "How many records a run has, and why others were rejected."),
-    "retry": _Listed("control.retry", _JOBS, "Try failed jobs again."),
-    "replay": _Listed("control.replay", _JOBS, "Run a kept failure again, offline."),
-    "reparse": _Listed("control.reparse", _JOBS, "Parse the kept pages of a run again."),
-    "cancel": _Listed("control.cancel", _JOBS, "Give up jobs that are not finished."),
-    "pause": _Listed("control.pause", _JOBS, "Let nothing of a run begin."),
-    "resume": _Listed("control.pause", _JOBS, "Let a paused run go on."),
-    "release": _Listed("control.release", _JOBS, "Take claimed jobs out of the hands of workers."),
-    "copy": _Listed("control.copy", _JOBS, "Copy or move jobs into another queue; take some offline."),
-    "prune": _Listed("control.prune", _JOBS, "Remove finished jobs for good."),
-    "archive": _Listed("control.archive", _JOBS, "Pack old completed jobs away."),
-    "autoscale-target": _Listed("inspect.autoscale_target", _JOBS, "How many workers the waiting work asks for."),
-    "migrate": _Listed("setup.migrate", _SETUP, "Make or update the queue's tables."),
-    "config": _Listed("setup.config", _SETUP, "Every setting, and where it came from."),
-    "doctor": _Listed("setup.doctor", _SETUP, "What stands in the way of work, and the fix."),
-    "proxies": _Listed(
-        "setup.proxies", _SETUP, "How the proxies stand at each host; with check, which of a file work."
-    ),
-    "demo": _Listed("setup.demo", _SETUP, "See it work: a bundled site, scraped."),
-    "init": _Listed("setup.init", _SETUP, "Make a folder to start from."),
+    "run": _Listed("work.run", _WORK, "Run a file of jobs on this machine, and write the results."),
+    "start": _Listed("work.start", _WORK, "Start a scraper by its name, here or for all workers."),
+    "submit": _Listed("work.submit", _WORK, "Put jobs into the queue."),
+    "schedule": _Listed("work.schedule", _WORK, "Start runs at set times, such as every night."),
+    "work": _Listed("work.work", _WORK, "Run one worker."),
+    "fleet": _Listed("work.fleet", _WORK, "Run many workers on this machine, supervised."),
+    "stop": _Listed("work.stop", _WORK, "Stop the fleet of this folder."),
+    "export": _Listed("work.export", _WORK, "Write the results of a run to a file."),
+    "collect": _Listed("work.collect", _WORK, "Append results to files in a folder as they come."),
+    "scrapers": _Listed("inspect.scrapers", _INSPECT, "List the scrapers."),
+    "wait": _Listed("work.wait", _WORK, "Watch a run until it ends."),
+    "status": _Listed("inspect.status", _INSPECT, "Show the progress of each run."),
+    "estimate": _Listed("inspect.estimate", _INSPECT, "Estimate when a run will be done, and what limits it."),
+    "top": _Listed("inspect.top", _INSPECT, "Watch a queue or a run live."),
+    "assign": _Listed("inspect.assign", _INSPECT, "Show which worker has which partitions."),
+    "hosts": _Listed("inspect.hosts", _INSPECT, "Show the request rate of each host, and closed hosts."),
+    "jobs": _Listed("inspect.jobs", _INSPECT, "List jobs."),
+    "show": _Listed("inspect.show", _INSPECT, "Show everything about one job."),
+    "records": _Listed("inspect.records", _INSPECT, "Count the records of a run, and show why others were rejected."),
+    "retry": _Listed("control.retry", _INSPECT, "Try failed jobs again."),
+    "replay": _Listed("control.replay", _INSPECT, "Run a kept failure again, offline."),
+    "reparse": _Listed("control.reparse", _INSPECT, "Parse the kept pages of a run again."),
+    "cancel": _Listed("control.cancel", _INSPECT, "Cancel jobs that are not finished."),
+    "pause": _Listed("control.pause", _INSPECT, "Pause a run: no job of it begins."),
+    "resume": _Listed("control.pause", _INSPECT, "Resume a paused run."),
+    "release": _Listed("control.release", _INSPECT, "Take claimed jobs away from their workers."),
+    "copy": _Listed("control.copy", _INSPECT, "Copy or move jobs into another queue; take some offline."),
+    "prune": _Listed("control.prune", _INSPECT, "Remove finished jobs for good."),
+    "archive": _Listed("control.archive", _INSPECT, "Move old completed jobs to the archive."),
+    "autoscale-target": _Listed("inspect.autoscale_target", _INSPECT, "Print how many workers the pending jobs need."),
+    "migrate": _Listed("setup.migrate", _SETUP, "Create or update the queue's tables."),
+    "config": _Listed("setup.config", _SETUP, "Show every setting, and where it came from."),
+    "doctor": _Listed("setup.doctor", _SETUP, "Check this machine, and say how to fix what fails."),
+    "proxies": _Listed("setup.proxies", _SETUP, "Show the health of each proxy per host; with check, test each."),
+    "demo": _Listed("setup.demo", _SETUP, "Scrape a bundled site, to see how it works."),
+    "init": _Listed("setup.init", _SETUP, "Create a folder to start from."),
 }
-"""In the order of the help."""
+"""The verbs in the order of the help."""
 
 app = typer.Typer(
     name="longshore",
@@ -98,7 +99,7 @@ def longshore(
 
 
 def command(*, with_values: bool = False) -> Any:
-    """The whole command line. `with_values` adds to each option's help what it is set to now, and by whom."""
+    """Return the whole command line. `with_values` adds to each option's help its present value and its source."""
     made = typer.main.get_command(app)
     _plain_help(made)
     made.commands = _Commands(_settings() if with_values else None)  # type: ignore[attr-defined]
@@ -106,7 +107,7 @@ def command(*, with_values: bool = False) -> Any:
 
 
 class _Commands(Mapping[str, Any]):
-    """The verbs by name, made when they are looked up: one command needs one of them, and the help needs all."""
+    """The verbs by name, each made when it is looked up: a command needs one of them, only the help needs all."""
 
     def __init__(self, settings: Settings | None) -> None:
         self._settings = settings
@@ -132,7 +133,7 @@ def _verb(name: str, listed: _Listed, settings: Settings | None) -> Any:
     alone.command(name, cls=cls, rich_help_panel=listed.panel, short_help=listed.short_help)(getattr(module, function))
     verb: Any = typer.main.get_command(alone)
     _plain_help(verb)
-    # A line break in a docstring is no line break on the screen.
+    # Line breaks inside a paragraph of a docstring are not shown.
     verb.help = "\n\n".join(" ".join(part.split()) for part in (verb.help or "").split("\n\n"))
     for option in verb.params:
         coerce_on_use(option)
@@ -146,7 +147,7 @@ def _verb(name: str, listed: _Listed, settings: Settings | None) -> Any:
 
 def _plain_help(made: Any) -> None:
     option = made.get_help_option(typer.Context(made, help_option_names=_HELP))
-    # It takes no value, whatever its type is called.
+    # The option takes no value, so the help names none.
     option.metavar = ""
     coerce_on_use(option)
 
@@ -157,7 +158,7 @@ def _default(verb: str, setting: Setting) -> str:
 
 
 def _settings() -> Settings | None:
-    # Help must help even where the settings are broken; the command itself will say what is wrong with them.
+    # The help must work even if the settings are wrong; the command itself reports what is wrong with them.
     try:
         return resolve()
     except SettingsError:

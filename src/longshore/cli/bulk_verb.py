@@ -1,4 +1,4 @@
-"""The verbs that change the jobs of a selection: the options they share, and asking first."""
+"""The verbs that change a selection of jobs: their common options, and the question before the change."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class JobAction:
-    """What one of these verbs does to jobs."""
+    """A change that one of these verbs makes to a selection of jobs."""
 
     verb: str
     made: str
-    """What the jobs are afterwards, as in "3 jobs are cancelled"."""
+    """The state of the jobs afterwards, as in "3 jobs are cancelled"."""
     possible: frozenset[State]
     """The states it can change."""
     default: frozenset[State]
-    """Those it changes where neither a state nor a job is named."""
+    """The states it changes if neither a state nor a job is named."""
     change: Callable[[Queue, Selection], Awaitable[int]]
 
 
 def command(change: JobAction, meaning: str) -> Callable[..., None]:
-    """The verb as the command line wants it: a function of its options, with the meaning as its help."""
+    """Return the verb as a function of its options, with `meaning` as its help."""
 
     def carry_out(
         ids: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Jobs by their ids.")] = None,

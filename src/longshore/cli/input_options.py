@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def input_file(urls_file: str | None, jobs_file: str | None) -> InputFile:
-    """The one file the options name."""
+    """Return the file that one of the options names. Raise `UsageError` unless exactly one is given."""
     from longshore.runs.submit.input_files import InputFile, InputFormat
 
     if (urls_file is None) == (jobs_file is None):

@@ -1,4 +1,4 @@
-"""Which jobs a command means, and asking before many of them are changed."""
+"""The selection of jobs that a command names, and the question before many of them are changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def selection(
     error: str | None = None,
     older_than: str | None = None,
 ) -> Selection:
-    """The selection that the options of a command describe."""
+    """Return the selection that the options of a command describe."""
     return Selection(
         run=run,
         ids=frozenset(ids) if ids else None,
@@ -51,7 +51,7 @@ def _states(text: str | None) -> frozenset[State] | None:
 
 
 def narrowed(chosen: Selection, change: JobAction) -> Selection:
-    """The selection with the states the verb can change. `UsageError` where nothing, or another state, is given."""
+    """Return the selection with the states the verb can change. Raise `UsageError` without a condition."""
     verb, possible = change.verb, change.possible
     if chosen == Selection():
         raise UsageError(
@@ -65,7 +65,7 @@ def narrowed(chosen: Selection, change: JobAction) -> Selection:
 
 
 async def size(queue: Queue, chosen: Selection, settings: Settings) -> int:
-    """How many jobs a selection means. `NotFoundError` for a run or an id that is not there."""
+    """Return the number of selected jobs. Raise `NotFoundError` for a run or an id that does not exist."""
     if chosen.run is not None:
         await counts_of(queue, chosen.run, settings)
     if chosen.ids is not None:
@@ -73,7 +73,7 @@ async def size(queue: Queue, chosen: Selection, settings: Settings) -> int:
         if missing := sorted(chosen.ids - found):
             raise NotFoundError(f"There is no job {', '.join(missing[:5])}. `longshore jobs` lists those there are.")
     if chosen.ids is None and chosen.error is None and chosen.older_than is None:
-        # The counters know, however many there are.
+        # Counters answer at once, whatever the number of jobs.
         return sum(
             getattr(count, state)
             for count in await queue.stats(chosen.run)
@@ -88,26 +88,26 @@ async def size(queue: Queue, chosen: Selection, settings: Settings) -> int:
 
 
 async def nothing_to(queue: Queue, chosen: Selection, verb: str) -> str:
-    """Why a selection that is empty is so: no such jobs, or those named by their ids are past it."""
+    """Return why a selection is empty: there are no such jobs, or those named by id are in another state."""
     if chosen.ids is None:
         return f"No such jobs: nothing to {verb}."
     there = [job async for job in each_job(queue, Selection(ids=chosen.ids))]
     if any(job.state in (chosen.states or State) for job in there):
-        # The state would do; another condition does not hold.
+        # The state is right; another condition does not hold.
         return f"No such jobs: nothing to {verb}."
-    said = ", ".join(f"job {job.id} is {job.state}" for job in there[:5]) + (", …" if len(there) > 5 else "")
-    return f"{said.capitalize()}: nothing to {verb}."
+    states = ", ".join(f"job {job.id} is {job.state}" for job in there[:5]) + (", …" if len(there) > 5 else "")
+    return f"{states.capitalize()}: nothing to {verb}."
 
 
 def agreed(number: int, chosen: Selection, verb: str, *, yes: bool) -> bool:
-    """Whether the person agrees. Jobs named by their ids are meant; of others there may be more than was thought.
+    """Return whether the person agrees. Jobs named by id need no question.
 
-    Without a terminal nobody can be asked: `UsageError`, unless `--yes` was given.
+    Raise `UsageError` without a terminal to ask at, unless `yes`.
     """
     if yes or chosen.ids is not None:
         return True
     if not sys.stdin.isatty():
-        raise UsageError(f"This would {verb} {counted(number, 'job')}, and nobody can be asked here. Add --yes.")
+        raise UsageError(f"This would {verb} {counted(number, 'job')}, and there is no terminal to ask at. Add --yes.")
     sys.stderr.write(f"{verb.capitalize()} {counted(number, 'job')}? [y/N] ")
     sys.stderr.flush()
     try:

@@ -1,7 +1,7 @@
 """Options that several verbs share.
 
-One that is named like a setting takes its meaning from the table of settings, and is text here: the table knows its
-type and what is allowed, so that a wrong value is refused in the same words wherever it came from.
+An option with the name of a setting takes its meaning from the table of settings, and its value is text here: the table
+knows the type and the allowed values, so that a wrong value gets the same message wherever it came from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longshore.stored import BIGGEST
 
 
 def meaning(name: str) -> str:
-    """What the setting of that name means, as help text."""
+    """Return the meaning of a setting, as help text."""
     return TABLE[name].meaning.replace("`", "'")
 
 
@@ -49,7 +49,7 @@ MaxDepth = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Leave out follow-on jobs that are deeper in the run than this; 0 is what is submitted itself.",
+        help="Leave out follow-on jobs that are deeper in the run than this; 0 is the depth of submitted jobs.",
         show_default=False,
     ),
 ]
@@ -76,7 +76,7 @@ OlderThan = Annotated[
     str | None,
     typer.Option(
         metavar="AGE",
-        help="Only jobs that were settled this long ago, or where unfinished submitted: 90s, 30m, 12h, 7d.",
+        help="Only jobs that were settled (or, if unfinished, submitted) at least this long ago: 90s, 30m, 12h, 7d.",
         show_default=False,
     ),
 ]
@@ -88,7 +88,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def listed(text: str | None) -> frozenset[str] | None:
-    """The names of a comma-separated list; None where nothing was given."""
+    """Return the names of a comma-separated list; None if there is no list."""
     if text is None:
         return None
     names = frozenset(name.strip() for name in text.split(","))
@@ -98,21 +98,21 @@ def listed(text: str | None) -> frozenset[str] | None:
 
 
 def age(text: str | None, option: str = "--older-than") -> timedelta | None:
-    """A duration such as `30m`, the value of that option."""
+    """Return the duration that the value of an option means, such as `30m`."""
     if text is None:
         return None
     found = _AGE.match(text.strip())
     if not found:
         raise UsageError(f"{option} cannot be '{text}': it takes a number and a unit, such as 90s, 30m, 12h or 7d.")
     number, unit = float(found["number"]), _UNITS[found["unit"]]
-    # The other way round would overflow for the very numbers that are to be refused.
+    # Comparing durations instead would overflow for the numbers that are to be refused.
     if number > _LONGEST / timedelta(**{unit: 1}):
         raise UsageError(f"{option} cannot be '{text}': it takes {_LONGEST.days}d (ten years) at most.")
     return timedelta(**{unit: number})
 
 
 def priority(number: int) -> int:
-    """The value of `--priority`, if every medium can keep it."""
+    """Return the value of `--priority`. Raise `UsageError` if a medium cannot store it."""
     if abs(number) > BIGGEST:
         raise UsageError(f"--priority cannot be {number}: it takes a whole number from -{BIGGEST} to {BIGGEST}.")
     return number

@@ -1,4 +1,4 @@
-"""The report that a helper asks for: the machine, the checks, the settings and the last log lines, without secrets."""
+"""The report for support: the machine, the checks, the settings and the last log lines, without secrets."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from longshore.system import machine
 from longshore.url import mask_url
 
 LOG_FILES = 5
-"""Of so many log files, those written to last, the end is shown."""
+"""How many log files are shown, the most recently written first."""
 LOG_LINES = 40
 _LOG_BYTES = 64 * 1024
 _LOGS = ("logs/*.log", ".longshore/logs/*.log", ".longshore/logs/*/*.log")
-# Shorter ones are words like any other, and to blot them out would blot out half of the report.
+# Shorter secrets are also common words; masking those would mask half of the report.
 _SHORTEST_SECRET = 6
 _TOKEN = re.compile(
     r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}"
@@ -34,12 +34,12 @@ _TOKEN = re.compile(
 )
 _BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 _PROXY = re.compile(r"(?P<proxy>(?<![\w.-])(?:[\w-]+\.)+[\w-]+:\d{2,5}:[^:\s]+):[^\s\"',;]+")
-# By its name a password, by its nature the current folder.
+# The name looks like a password, but the value is the current folder.
 _NO_SECRET = frozenset({"PWD", "OLDPWD"})
 
 
 async def report(plan: CheckPlan, findings: Sequence[Finding]) -> str:
-    """The whole report as text. Whatever is secret in it, wherever it came from, is masked."""
+    """Return the report as text. Every secret in it is masked, wherever it came from."""
     settings, faults = readable_settings(plan)
     git, browsers = await machine.git(), await machine.browsers()
     free, total = machine.memory()
@@ -73,7 +73,7 @@ async def report(plan: CheckPlan, findings: Sequence[Finding]) -> str:
 
 
 def concealed(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text with everything that is, or looks like, a secret replaced."""
+    """Return the text with everything masked that is, or looks like, a secret."""
     # The longest first: one secret may be the beginning of another.
     for secret in sorted(set(secrets), key=len, reverse=True):
         text = text.replace(secret, MASK)
@@ -83,7 +83,7 @@ def concealed(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def secrets_of(plan: CheckPlan, settings: Settings | None) -> set[str]:
-    """What is secret here: values of variables that are named so, passwords in URLs, passwords of proxies."""
+    """Return the secrets: values of variables with such names, passwords in URLs, passwords of proxies."""
     try:
         dotenv = read_dotenv(plan.folder / DOTENV)
     except SettingsError:
@@ -103,7 +103,7 @@ def secrets_of(plan: CheckPlan, settings: Settings | None) -> set[str]:
 def _passwords(url: str) -> set[str]:
     try:
         parts = urlsplit(url)
-        # A user name that stands alone is a token, except the one that everybody has.
+        # A user name without a password is a token, except the default name.
         secret = parts.password or (parts.username if parts.username != "git" else None)
     except ValueError:
         return set()
@@ -147,7 +147,7 @@ def _tail(path: Path) -> list[str]:
         size = log.seek(0, os.SEEK_END)
         log.seek(max(0, size - _LOG_BYTES))
         lines = log.read().decode(errors="replace").splitlines()
-    # The first line of a piece may have lost its beginning, and with it what marks a secret as one.
+    # The first line of a piece may have lost its beginning, and with it the mark of a secret.
     whole = lines[1:] if size > _LOG_BYTES else lines
     return whole[-LOG_LINES:]
 

@@ -1,4 +1,7 @@
-"""A verb as Typer makes it, but for its usage line and for when Pydantic is imported."""
+"""A Typer command with a plainer usage line, which imports Pydantic only when it must.
+
+docs/decisions/0010-commands-are-loaded-when-used.md says why.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,18 @@ from typer.core import TyperCommand
 
 
 class Verb(TyperCommand):
-    """A verb whose usage names what it needs as it is typed: FILE, not {FILE}."""
+    """A verb whose usage line names its arguments as FILE, not {FILE}."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The parts of the usage line."""
+        """Return the parts of the usage line."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
 def coerce_on_use(parameter: Any) -> None:
-    """Let Typer coerce the value of this parameter only where it is not of its type yet.
+    """Let Typer coerce the value of this parameter only if it does not have its type yet.
 
-    Typer coerces all of them, given or not, with Pydantic, whose import is a quarter of what most commands take. Where
-    more is asked of a value than its type, and of a Typer that does not tell the type, nothing is changed.
+    Typer coerces every parameter, given or not, with Pydantic, whose import takes a quarter of the time of most
+    commands. A parameter that asks for more than a type, or whose type Typer does not tell, is left as it is.
     """
     described = getattr(parameter, "type_descriptor", None)
     kind, info = getattr(described, "annotation", None), getattr(described, "parameter_info", None)
@@ -52,7 +55,7 @@ def coerce_on_use(parameter: Any) -> None:
 
 
 _ASKS_MORE = ("parser", "click_type", "min", "max", "exists", "writable", "resolve_path", "path_type")
-"""What an option may ask of its value, by the names that Typer has for it."""
+"""Typer's names for the conditions that an option may set for its value."""
 
 
 def _are_words(value: Any) -> bool:
@@ -60,5 +63,5 @@ def _are_words(value: Any) -> bool:
 
 
 def _may_be_read(path: str | Path) -> bool:
-    # Typer refuses what is there and cannot be read, in words of its own.
+    # Typer itself refuses a path that exists and cannot be read.
     return not Path(path).exists() or os.access(path, os.R_OK)

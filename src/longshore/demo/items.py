@@ -1,4 +1,4 @@
-"""The handler of the demo: one page of the shop, its name, price and links."""
+"""The handler of the demo: it returns the name, the price and the links of one page of the shop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINK = re.compile(r'<a href="([^"]+)">')
 
 @handler("item", timeout=3, retries=2, backoff=0.5)
 async def item(job: Job, kit: AsyncKit) -> dict[str, object]:
-    """Fetch the page and take from it what is worth keeping."""
+    """Fetch the page, and return its name, price and links."""
     url = job.payload["url"]
     text = (await kit.http.get(url)).text
     name, price = _NAME.search(text), _PRICE.search(text)

@@ -1,8 +1,8 @@
-"""A shop on this machine: generated pages, some of them trouble.
+"""A shop on this machine: generated pages, some of which are slow or fail.
 
     python -m longshore.demo.site --pages 10000 --urls-file urls.txt
 
-serves a shop without trouble until Ctrl-C, for trying out handlers of your own.
+serves a shop whose pages all work, until Ctrl-C, for trying out handlers of your own.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _OF_WHAT = ("brass", "oak", "hemp", "iron", "copper", "linen", "ash", "steel")
 
 @dataclass(frozen=True)
 class Troubles:
-    """Which pages are no pleasure, by number."""
+    """The numbers of the pages that are slow or fail."""
 
     slow: frozenset[int] = frozenset()
     flaky: frozenset[int] = frozenset()
-    """Answer 503 three times: as often as one attempt asks."""
+    """Pages that answer 503 three times, which is as often as one attempt asks."""
     broken: frozenset[int] = frozenset()
-    """Always answer 500."""
+    """Pages that always answer 500."""
     hanging: frozenset[int] = frozenset()
-    """Never answer."""
+    """Pages that never answer."""
 
     @property
     def fatal(self) -> frozenset[int]:
-        """Pages that no number of attempts gets."""
+        """The pages that fail however often they are tried."""
         return self.broken | self.hanging
 
 
@@ -53,22 +53,22 @@ DEMO_TROUBLES = Troubles(
 
 @dataclass
 class Site:
-    """A shop of so many pages."""
+    """A shop with `pages` pages."""
 
     pages: int
     troubles: Troubles = field(default_factory=Troubles)
     seconds: tuple[float, float] = (0.0, 0.0)
-    """The shortest and longest time an ordinary page takes."""
+    """The shortest and the longest time in which an ordinary page answers."""
     visits: Counter[int] = field(default_factory=Counter)
 
     @asynccontextmanager
     async def served(self, port: int = 0) -> AsyncIterator[str]:
-        """Serve it on loopback; gives its address. Port 0 is any free one."""
+        """Serve the shop on loopback, and yield its address. Port 0 is any free port."""
         from aiohttp import web
 
         app = web.Application()
         app.router.add_get("/item/{number:[0-9]+}", self._answer)
-        # A page that hangs must not keep the site from closing; 0 would mean to wait for it forever.
+        # A hanging page must not keep the site from closing; 0 would wait for it forever.
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         try:
@@ -79,11 +79,11 @@ class Site:
             await runner.cleanup()
 
     def urls(self, address: str) -> list[str]:
-        """The URL of every page."""
+        """Return the URL of every page."""
         return [f"{address}/item/{number}" for number in range(1, self.pages + 1)]
 
     def write_urls(self, path: Path, address: str) -> None:
-        """Write them to a file, one a line."""
+        """Write the URL of every page to a file, one a line."""
         path.write_text("".join(f"{url}\n" for url in self.urls(address)), encoding="utf-8")
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -104,7 +104,7 @@ class Site:
 
 
 def page(number: int, pages: int) -> str:
-    """The page of one item; always the same for the same number."""
+    """Return the page of an item; it depends on nothing but the number."""
     dice = random.Random(number)  # noqa: S311
     name = f"{dice.choice(_OF_WHAT).capitalize()} {dice.choice(_WHAT).lower()} No. {number}"
     near = sorted({dice.randint(1, pages) for _ in range(3)})
@@ -134,7 +134,7 @@ async def _serve(pages: int, port: int, delay: float, urls_file: Path | None) ->
 
 
 def main() -> None:
-    """Serve a shop without trouble until Ctrl-C."""
+    """Serve a shop whose pages all work, until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m longshore.demo.site", description=main.__doc__)
     parser.add_argument("--pages", type=int, default=100, help="how many pages (100)")
     parser.add_argument("--port", type=int, default=8765, help="the port on loopback (8765); 0 is any free one")

@@ -1,4 +1,4 @@
-"""A queue that is open for the length of a command."""
+"""Open the queue that the settings name, for the length of a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from longshore.url import mask_url
 
 @asynccontextmanager
 async def open_or_create(settings: Settings) -> AsyncIterator[Queue]:
-    """The queue the settings name, made if it is not there yet, closed at the end whatever happens."""
+    """Yield the queue of the settings, created if it does not exist, and close it at the end."""
     check_shared(settings)
     queue = await open_queue(settings.queue)
     try:
@@ -25,9 +25,10 @@ async def open_or_create(settings: Settings) -> AsyncIterator[Queue]:
 
 @asynccontextmanager
 async def open_existing(settings: Settings) -> AsyncIterator[Queue]:
-    """The same for a command that only looks or steers: it makes nothing.
+    """Yield the queue of the settings for a command that only reads or changes jobs: nothing is created.
 
-    The default queue that is not there yet is an empty one; one that somebody named is a mistake: `NotFoundError`.
+    If the default queue does not exist yet, yield an empty one. If a queue was named and does not exist, raise
+    `NotFoundError`.
     """
     if not await missing(settings):
         async with open_or_create(settings) as queue:
@@ -39,7 +40,7 @@ async def open_existing(settings: Settings) -> AsyncIterator[Queue]:
 
 
 def check_shared(settings: Settings) -> None:
-    """`UnknownSchemeError` for a queue that no second command could ever see."""
+    """Raise `UnknownSchemeError` for a memory queue, which no second command could ever see."""
     if scheme_of(settings.queue) == "memory":
         raise UnknownSchemeError(
             "A memory:// queue lives inside one program and cannot be used from the command line. "
@@ -48,7 +49,7 @@ def check_shared(settings: Settings) -> None:
 
 
 async def missing(settings: Settings) -> bool:
-    """Whether the queue is the default one and not there yet. `NotFoundError` where another was named and is not."""
+    """Return whether the default queue does not exist yet. Raise `NotFoundError` if a named queue does not exist."""
     check_shared(settings)
     if await exists(settings.queue):
         return False
@@ -61,7 +62,7 @@ async def missing(settings: Settings) -> bool:
 
 
 async def counts_of(queue: Queue, run: str, settings: Settings) -> list[Count]:
-    """The counts of a run; `NotFoundError` where the queue has no such run."""
+    """Return the counts of a run. Raise `NotFoundError` if the queue has no such run."""
     if counts := await queue.stats(run):
         return counts
     known = sorted({count.run for count in await queue.stats()} - {""})

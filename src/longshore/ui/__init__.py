@@ -1,1 +1,1 @@
-"""What people see in a terminal: words, tables, progress, live views."""
+"""The output for people: words, tables, progress, live views. `cli`, `top` and `api` use it."""

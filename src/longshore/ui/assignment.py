@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from longshore.fleet.partitions.assignment import Shares
 
-NONE_OF_ITS_OWN = "(helps the others)"
+NO_PARTITIONS = "(helps the others)"
 
 
 def show_assignment(shares: Shares, pending: Mapping[str, int] | None = None) -> None:
-    """The assignment as a table for people, a worker a row; with the jobs pending for each, where they are known."""
+    """Print the assignment as a table, one row a worker; with the number of pending jobs if it is known."""
     from rich.console import Console
 
     from longshore.ui.tables import write_table
@@ -20,8 +20,7 @@ def show_assignment(shares: Shares, pending: Mapping[str, int] | None = None) ->
 
     columns = ["worker", "partitions", "has"]
     rows = [
-        [str(number), printable(", ".join(share)) or NONE_OF_ITS_OWN, str(len(share))]
-        for number, share in shares.items()
+        [str(number), printable(", ".join(share)) or NO_PARTITIONS, str(len(share))] for number, share in shares.items()
     ]
     if pending is not None:
         columns.append("pending")
@@ -35,11 +34,11 @@ def show_assignment(shares: Shares, pending: Mapping[str, int] | None = None) ->
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    # What each worker has is the point of it, so a long list is wrapped rather than cut.
+    # The partitions are the point of the table, so a long list is wrapped and not cut.
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for column in columns:
         drawn.add_column(column, justify="left" if column == "partitions" else "right", no_wrap=column != "partitions")
     for number, names, *counts in rows:
-        style = "dim" if names == NONE_OF_ITS_OWN else ""
+        style = "dim" if names == NO_PARTITIONS else ""
         drawn.add_row(Text(number, style="cyan"), Text(names, style=style), *counts)
     console.print(drawn)

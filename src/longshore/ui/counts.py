@@ -13,7 +13,7 @@ COLUMNS = ("pending", "claimed", "completed", "failed", "cancelled", "remaining"
 
 
 def rates(count: Count, claims: float | None = None, utilisation: float | None = None) -> dict[str, float]:
-    """The rates that can be known, 1 being all."""
+    """Return the known rates, from 0 to 1."""
     known = {"completion_rate": (count.total - count.remaining) / count.total} if count.total else {}
     if judged := count.completed + count.failed:
         known["success_rate"] = count.completed / judged
@@ -23,11 +23,11 @@ def rates(count: Count, claims: float | None = None, utilisation: float | None =
 
 
 def numbers(count: Count) -> dict[str, int]:
-    """The counts by name."""
+    """Return the counts by name."""
     return {name: getattr(count, name) for name in COLUMNS}
 
 
 def count_json(count: Count) -> dict[str, Any]:
-    """A count with the names of what it counts, where it has them."""
+    """Return a count for JSON, with its run, kind and partition if it has them."""
     names = {name: getattr(count, name) for name in ("run", "kind", "partition") if getattr(count, name)}
     return {**names, **numbers(count)}

@@ -15,13 +15,13 @@ _WORDS = {
     "retries": ("retries", "attempts that fail, and the pauses before the next"),
     "delays": ("delays", "jobs that may not begin yet"),
     "stragglers": ("stragglers", "a few long jobs, while most workers have nothing to do"),
-    "nobody": ("nobody", "start a worker"),
+    "nobody": ("no worker", "start one"),
 }
-"""What binds, and what that means."""
+"""The name of each binding constraint, and what it means."""
 
 
 def binding_words(found: Estimate) -> str:
-    """What binds and what that means, in words; nothing where that is not known."""
+    """Return the binding constraint and what it means, in words; empty if it is not known."""
     if found.untaken:
         return f"{_bound_by(found)}: start a worker that takes {printable(', '.join(found.untaken))}"
     return "" if found.binds is None else f"{_bound_by(found)}: {_WORDS[found.binds][1]}"
@@ -32,12 +32,12 @@ def _bound_by(found: Estimate) -> str:
 
 
 def estimate_line(found: Estimate) -> str:
-    """Both times, what binds and what that means; where they are not known, why."""
+    """Return both times, the binding constraint and its meaning; or why the times are not known."""
     return _line(found, binding_words(found))
 
 
 def short_estimate_line(found: Estimate) -> str:
-    """The same for a hundred columns: without what it means."""
+    """Return the estimate without the meaning of the constraint: it fits into a hundred columns."""
     return _line(found, _bound_by(found))
 
 
@@ -48,12 +48,12 @@ def _line(found: Estimate, binds: str) -> str:
 
 
 def time_left(found: Estimate) -> str:
-    """`2 min 10 s to 3 min left`; nothing where it is not known."""
+    """Return `2 min 10 s to 3 min left`; empty if the time is not known."""
     return "" if found.p50 is None or found.p90 is None else left_words(found.p90, soonest=found.p50)
 
 
 def estimate_json(found: Estimate) -> dict[str, Any]:
-    """An estimate for programs, in seconds from now."""
+    """Return an estimate for JSON, in seconds from now."""
     import msgspec
 
     rounded = {name: None if value is None else round(value, 1) for name, value in _times(found).items()}

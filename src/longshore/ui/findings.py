@@ -14,7 +14,7 @@ _WIDEST = 100
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """What the checks found, for people: marks and colour on a terminal, plain lines in a pipe; then the sum."""
+    """Print the findings, with marks and colour on a terminal and plain lines in a pipe; then a summary."""
     from longshore.ui.output import write
 
     if sys.stdout.isatty():
@@ -47,10 +47,10 @@ def _show_on_terminal(findings: Sequence[Finding]) -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         mark, style = marks[finding.verdict]
-        said = Text(finding.what, style="" if finding.verdict is CheckVerdict.OK else style)
+        text = Text(finding.what, style="" if finding.verdict is CheckVerdict.OK else style)
         if finding.fix:
-            said.append(f"\n→ {finding.fix}", style="not bold default")
-        table.add_row(Text(mark, style=style), Text(finding.name), said)
+            text.append(f"\n→ {finding.fix}", style="not bold default")
+        table.add_row(Text(mark, style=style), Text(finding.name), text)
     console.print()
     console.print(table, width=min(console.width, _WIDEST))
     console.print()

@@ -1,4 +1,4 @@
-"""What a person who looks at a run should know besides its figures, a line each: pauses, limits, closures."""
+"""Notices about a run, a line each: pauses, growth limits, closed hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NAMED = 3
 
 
 def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
-    """The lines, each under a name that stays while its figures change."""
+    """Return the lines, each under a name that stays the same while its figures change."""
     from longshore.runs.control.pause import EVERYTHING
     from longshore.ui.words import counted, duration, moment, printable
 
@@ -36,7 +36,7 @@ def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
 
 
 def notices_json(held: Blockers) -> dict[str, Any]:
-    """The same for programs, where there is something to say. Pauses are instants, in seconds since 1970."""
+    """Return the notices for JSON, if there are any. The start of a pause is in seconds since 1970."""
     import msgspec
 
     paused = {"paused": held.paused} if held.paused else {}

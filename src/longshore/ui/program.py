@@ -1,4 +1,4 @@
-"""How this program is called here, so that every command it prints can be run as printed."""
+"""The name to call this program by, so that every command it prints can be run as printed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def program(folder: Path | None = None) -> str:
-    """`longshore` where that is on the path and is this one; else its path, or `python -m longshore`.
+    """Return `longshore` if that is on the path and is this program; else its path, or `python -m longshore`.
 
-    `folder` is where the command will be given, if that is not here.
+    `folder` is the folder in which the command will be typed, if that is not the current one.
     """
     called = Path(sys.argv[0])
     if called.stem.lower() != "longshore":
@@ -20,7 +20,7 @@ def program(folder: Path | None = None) -> str:
 
 
 def python(folder: Path | None = None) -> str:
-    """The interpreter: by its name where that is on the path and is this one, else by its path."""
+    """Return the name of the interpreter if that is on the path and is this one; else its path."""
     this = Path(sys.executable)
     found = shutil.which(this.name)
     return this.name if found and Path(found) == this else _near(this, folder)

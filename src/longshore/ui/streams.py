@@ -1,4 +1,4 @@
-"""Standard input, output and error, whoever started us and however they were left: a command can always use them."""
+"""Make standard input, output and error usable, even if the calling program closed them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TextIO
 
 
 def make_usable() -> None:
-    """Where one of them is closed, nothing is read or written; what an encoding has no sign for becomes `?`.
+    """Open a closed stream on the null device; replace characters that the encoding lacks by `?`.
 
-    Closed ones are opened on nothing under their own numbers, lest a file that is opened later be taken for them.
+    The null device gets the number of the closed stream, so that no file that is opened later gets it.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream: TextIO | None = getattr(sys, name)

@@ -19,11 +19,11 @@ def write_table(
     keep: Sequence[str] = (),
     drop: Sequence[str] = (),
 ) -> None:
-    """A table; the columns in `right` are numbers.
+    """Write a table; the columns in `right` are aligned to the right.
 
-    On a narrow terminal those in `cut` give way first, and those in `keep`, by which rows are told apart, last; columns
-    that are empty are left out, and so are those in `drop`, which are said elsewhere, where little would be left of
-    them. In a pipe: plain columns, whole and uncut.
+    On a narrow terminal the columns in `cut` become narrower first, and those in `keep`, which identify a row, last.
+    Empty columns are left out. So are those in `drop`, whose text appears elsewhere, if little of them would be left.
+    In a pipe the columns are plain and complete.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [columns, *rows]) for i in range(len(columns))]
@@ -57,7 +57,7 @@ def write_table(
 def _shown(
     columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], drop: Sequence[str], screen: int
 ) -> list[int]:
-    """The places of the columns there is room for."""
+    """Return the indexes of the columns that fit."""
     shown = list(range(len(columns)))
 
     def over() -> int:
@@ -74,9 +74,9 @@ def _shown(
 def _narrowed(
     columns: Sequence[str], widths: Sequence[int], cut: Sequence[str], keep: Sequence[str], screen: int
 ) -> list[int]:
-    """The widths with which the table fits the screen: those in `cut` share what the others leave.
+    """Return the widths with which the table fits the screen: the columns in `cut` share what the others leave.
 
-    Where that is not enough, the widest give way: a short name is worth more than the end of a long text.
+    If that is not enough, the widest columns become narrower: a short name is worth more than the end of a long text.
     """
     narrowed = list(widths)
     spare = screen - 2 * len(columns) - sum(w for column, w in zip(columns, widths, strict=True) if column not in cut)

@@ -1,4 +1,4 @@
-"""A run that is watched: some lines that change in place on a terminal, a line now and then in a pipe."""
+"""The view of `longshore wait`: lines that change in place on a terminal, a line every few seconds in a pipe."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from longshore.ui.words import counted, printable, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
-_SORTS = 3
+_GROUPS = 3
 _HINT = "Ctrl-C stops watching; the run goes on."
 
 
 class WaitView(AbstractContextManager["WaitView"], Protocol):
-    """Shows a run that is watched."""
+    """A view of a run that is watched."""
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
-        """The run stands so, and this holds it up."""
+        """Show the state of the run, and what blocks it."""
 
     def say(self, text: str) -> None:
-        """A sentence, without disturbing the rest."""
+        """Write a sentence without disturbing the rest."""
 
 
 def wait_view(to: Console, title: str) -> WaitView:
-    """The picture, or the lines."""
+    """Return the picture for a terminal, the lines for a pipe."""
     return _Picture(to, title) if can_redraw(to) else _Lines(to)
 
 
 def progress_line(look: RunSnapshot, found: Estimate) -> str:
-    """How far it is, in one line."""
+    """Return the progress in one line."""
     count = look.count
     facts = [
         f"{count.total - count.remaining:,} of {count.total:,} done",
         _speed(look),
         _left(look, found),
         failing(look),
-        _hands(look),
+        _workers(look),
     ]
     return ", ".join(fact for fact in facts if fact)
 
 
 def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, width: int) -> RenderableType:
-    """The whole view, for a screen of that width."""
+    """Return the whole view for a screen of this width."""
     count = look.count
     done = count.total - count.remaining
     right = f"{done:,}/{count.total:,}  {100 * done // max(count.total, 1)} %"
@@ -67,14 +67,14 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
         ProgressBar(total=max(count.total, 1), completed=done, width=max(width - len(name) - len(right) - 6, 8)),
         Text(right, style="bold"),
     )
-    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _hands(look)) if fact))]
+    lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _workers(look)) if fact))]
     if count.remaining and (binds := binding_words(found)):
         lines.append(Text(f"what binds: {binds}", style="dim"))
     if count.failed:
         lines.append(Text(failing(look), style="red"))
     lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts).values()]
     if look.unattended:
-        lines.append(Text(nobody(look), style="yellow"))
+        lines.append(Text(no_workers(look), style="yellow"))
     lines.append(Text(_HINT, style="dim"))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
@@ -82,27 +82,27 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
 
 
 def failing(look: RunSnapshot) -> str:
-    """How many failed, of which kinds of jobs, and what of; nothing where none did."""
+    """Return how many jobs failed, with their kinds and errors; empty if none did."""
     if not look.count.failed:
         return ""
     kinds: Counter[str] = Counter()
     for lane in look.lanes:
         kinds[lane.kind] += lane.failed
     several = len({lane.kind for lane in look.lanes}) > 1
-    said = [f"{kind} {number:,}" for kind, number in kinds.most_common(_SORTS) if number] if several else []
-    said += [f"{sort} {number:,}" for sort, number in look.failing[:_SORTS]]
-    of = f" ({printable('; '.join(said))})" if said else ""
+    parts = [f"{kind} {number:,}" for kind, number in kinds.most_common(_GROUPS) if number] if several else []
+    parts += [f"{sort} {number:,}" for sort, number in look.failing[:_GROUPS]]
+    of = f" ({printable('; '.join(parts))})" if parts else ""
     return f"{look.count.failed:,} failed{of}"
 
 
-def nobody(look: RunSnapshot) -> str:
-    """That nobody seems to be at work."""
+def no_workers(look: RunSnapshot) -> str:
+    """Return the warning that no worker seems to be at work."""
     if look.count.claimed:
         return (
-            f"Nobody is known to be at work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
+            f"No worker is known to work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "
             "by workers that may be gone. To start one: longshore work FILE"
         )
-    return "Nobody is at work on it. To start a worker: longshore work FILE"
+    return "No worker works on it. To start one: longshore work FILE"
 
 
 def _speed(look: RunSnapshot) -> str:
@@ -115,12 +115,12 @@ def _left(look: RunSnapshot, found: Estimate) -> str:
     return time_left(found) or f"time left not known yet: {printable(found.unknown)}"
 
 
-def _hands(look: RunSnapshot) -> str:
-    hands = look.active
-    if not hands.workers:
+def _workers(look: RunSnapshot) -> str:
+    active = look.active
+    if not active.workers:
         return ""
-    busy = f" ({hands.busy:,} of {hands.slots:,} busy)" if hands.busy is not None and hands.slots else ""
-    return counted(hands.workers, "worker") + busy
+    busy = f" ({active.busy:,} of {active.slots:,} busy)" if active.busy is not None and active.slots else ""
+    return counted(active.workers, "worker") + busy
 
 
 class _Picture(LivePicture):
@@ -141,7 +141,7 @@ class _Lines(PipedLines):
         if look.count.remaining:
             self.say_when_due(lambda: progress_line(look, look.estimate))
         self.say_new(notices(held, look.evidence.hosts))
-        # Once, and not for a worker that was between two jobs when it was looked at.
+        # Once, and only after two reads: a worker may have been between two jobs at the first.
         self._unattended = self._unattended + 1 if look.unattended else 0
         if self._unattended == 2:
-            self.say(nobody(look))
+            self.say(no_workers(look))

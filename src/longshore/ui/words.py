@@ -8,30 +8,30 @@ from datetime import UTC, datetime
 
 _BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-"""What moves the cursor, colours the screen or turns the direction of writing."""
+"""Characters that move the cursor, colour the screen or change the direction of writing."""
 _SHOWN = dict.fromkeys(_CONTROLS) | {ord(sign): " " for sign in _BLANKS}
 
 
 def printable(text: str) -> str:
-    """Text of others (a name, a key, a message) as it may go to a screen: one line, and no orders to the terminal."""
+    """Return text from outside (a name, a key, a message) as one line without control characters."""
     return text.translate(_SHOWN)
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Text without line breaks, cut to a length."""
+    """Return the text without line breaks, cut to `limit` characters."""
     flat = " ".join(printable(text).split())
     return flat if len(flat) <= limit else flat[: limit - 1].rstrip("…") + "…"
 
 
 def moment(instant: float | None) -> str:
-    """A point in time, in the machine's own zone."""
+    """Return a point in time, in the time zone of the machine."""
     if instant is None:
         return ""
     return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def about(seconds: float) -> str:
-    """A duration in one figure, for a narrow column: `42 s`, `3 min`, `5 h`, `2 days`."""
+    """Return a duration in one unit, for a narrow column: `42 s`, `3 min`, `5 h`, `2 days`."""
     if seconds < 90:
         return f"{max(seconds, 0):.0f} s"
     if seconds < 90 * 60:
@@ -40,12 +40,12 @@ def about(seconds: float) -> str:
 
 
 def since(instant: float) -> str:
-    """How long ago, roughly."""
+    """Return how long ago a point in time was."""
     return f"{duration(max(time.time() - instant, 0))} ago"
 
 
 def duration(seconds: float) -> str:
-    """A duration as a person says it: `4.2 s`, `3 min 10 s`, `2 h 05 min`, `3 days 4 h`."""
+    """Return a duration: `4.2 s`, `3 min 10 s`, `2 h 05 min`, `3 days 4 h`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     whole = round(seconds)
@@ -57,7 +57,7 @@ def duration(seconds: float) -> str:
 
 
 def left_words(seconds: float, soonest: float | None = None) -> str:
-    """The time left as a person says it: `3 min 10 s left`, or with `soonest`: `2 min 05 s to 3 min 10 s left`."""
+    """Return the time left: `3 min 10 s left`, or with `soonest`: `2 min 05 s to 3 min 10 s left`."""
     # The last jobs are often the slow ones; tenths of a second would promise too much.
     if seconds < 1:
         return "nearly done"
@@ -66,7 +66,7 @@ def left_words(seconds: float, soonest: float | None = None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 job`, `2,000 jobs`."""
+    """Return a number with its noun: `1 job`, `2,000 jobs`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 

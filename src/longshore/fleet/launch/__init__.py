@@ -1,1 +1,1 @@
-"""How the workers of a fleet are started."""
+"""The start of a fleet: the checks, the plan, and the command of each worker."""

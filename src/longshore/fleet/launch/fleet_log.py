@@ -1,4 +1,4 @@
-"""What a fleet writes down: one log of its own, beside those of its workers."""
+"""The log of a fleet, in addition to the logs of its workers."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ LOGS = Path("logs")
 
 
 class FleetLog:
-    """The manager's log: a line for each thing a person may want to look up later.
+    """The supervisor's log: a line for each event that a person may want to look up later.
 
-    A disk that is full, say, does not end a fleet: what cannot be written is missing here, and that is said once.
+    A full disk, for example, does not end a fleet: lines that cannot be written are lost, and one message says so.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._whole = True
+        self._complete = True
         self.complain: Callable[[str], None] | None = None
-        """Told that it cannot be written."""
+        """Called once with the message that the log cannot be written."""
 
     def __enter__(self) -> Self:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: what could not be written is not tried again when it is closed.
+            # Unbuffered: closing the file does not write failed lines again.
             self._file = self._path.open("ab", buffering=0)
         except OSError as error:
             raise UsageError(
@@ -45,12 +45,12 @@ class FleetLog:
         try:
             self._file.write(line.encode(errors="replace"))
         except OSError as error:
-            if self._whole and self.complain is not None:
-                self._whole = False
+            if self._complete and self.complain is not None:
+                self._complete = False
                 self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")
 
     def relay(self, entry: dict[str, Any]) -> None:
-        """Add an entry of the process's log, as long as there is one."""
+        """Add an entry of the process's own log, if this log is still open."""
         if not self._file.closed:
             error = f" ({entry['error']})" if entry.get("error") else ""
             self.write(f"{entry['message']}{error}")

@@ -12,9 +12,9 @@ from types import FrameType
 
 @contextmanager
 def stop_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop`, in the event loop, for each Ctrl-C or request to end, instead of dying of it."""
+    """Call `stop` in the event loop for each SIGINT or SIGTERM, instead of ending the process."""
     if threading.current_thread() is not threading.main_thread():
-        # Signals are heard by the main thread only, which is somebody else's here.
+        # Only the main thread can handle signals, and here it belongs to the calling program.
         yield
         return
     loop = asyncio.get_running_loop()

@@ -9,16 +9,16 @@ from longshore.settings import TABLE, Settings
 
 
 def given_options(settings: Settings, *names: str) -> Iterator[str]:
-    """What the command line said of these settings, as options for a worker; the rest it looks up itself."""
+    """Yield the settings that the command line gave, as options for a worker; it resolves the others itself."""
     for name in names:
         if settings.source(name).level == "command line":
             yield from (TABLE[name].flag, settings.shown(name))
 
 
 def worker_environment(settings: Settings) -> dict[str, str]:
-    """The environment of a worker process that writes its log into a file."""
-    # The queue's URL may hold a password: in the environment nobody else on the machine sees it. Its other names
-    # are emptied, so that a .env file cannot contradict what was decided here.
+    """Return the environment of a worker process that writes its log into a file."""
+    # The queue's URL may hold a password: other users of the machine see arguments, but not the environment. The
+    # aliases of the variable are emptied, so that a .env file cannot name another queue.
     queue = TABLE["queue"]
     log_format = settings.log_format if "log_format" in settings.sources else "text"
     return {

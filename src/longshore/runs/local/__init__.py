@@ -1,1 +1,1 @@
-"""A whole run on this machine."""
+"""A run from its first job to its last on this machine."""

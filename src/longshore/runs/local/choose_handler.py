@@ -9,7 +9,7 @@ from longshore.handlers.handler import Handler
 
 
 def choose_handler(handlers: dict[str, Handler], kind: str | None, file: Path) -> Handler:
-    """The handler that is meant: the one named, or the only one there is."""
+    """Return the handler of this kind, or the only handler of the file if no kind is given."""
     if kind is None and len(handlers) == 1:
         return next(iter(handlers.values()))
     if kind is None:
@@ -20,6 +20,6 @@ def choose_handler(handlers: dict[str, Handler], kind: str | None, file: Path) -
 
 
 def check_kinds(wanted: frozenset[str], known: frozenset[str], file: Path) -> None:
-    """`UnknownKindError` where a kind has no handler in the file."""
+    """Raise `UnknownKindError` if a kind has no handler in the file."""
     if missing := sorted(wanted - known):
         raise UnknownKindError(f"{file} has no handler for '{missing[0]}'. It handles: {', '.join(sorted(known))}.")

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def growth_limits(max_depth: int | None, max_jobs: int | None) -> GrowthLimits | None:
-    """How far a run may grow, where the options say so."""
+    """Return the growth limits of a run; None if no option sets one."""
     if max_depth is None and max_jobs is None:
         return None
-    # Only here: most submissions have none, and the worker's parts take a while to import.
+    # Imported here: most submissions set no limits, and the module imports parts of the worker.
     from longshore.runs.control.growth_limits import GrowthLimits
 
     return GrowthLimits(max_depth=max_depth, max_jobs=max_jobs)

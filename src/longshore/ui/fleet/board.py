@@ -1,4 +1,4 @@
-"""What is known of a fleet while it runs: its workers' own reports, its supervisor's records, the queue's counts."""
+"""The figures of a running fleet: the workers' status reports, the supervisor's records, the queue's counts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from longshore.ui.words import printable
 from longshore.worker.status.worker_status import WorkerStatus
 
 _LASTING = 2
-"""Reports in a row with trouble, after which it is more than a hitch."""
+"""Consecutive reports of trouble after which a worker counts as paused."""
 
 
 @dataclass(frozen=True)
 class FleetRow:
-    """One worker, as it is shown."""
+    """The figures of one worker."""
 
     name: str
     phase: Phase
     partitions: tuple[str, ...]
     owned: int | None
-    """How many partitions are its own; None where there are no partitions."""
+    """How many partitions it owns; None without partitions."""
     job: str
     under_way: int
     trouble: str
@@ -42,33 +42,33 @@ class FleetRow:
 
 @dataclass
 class FleetBoard:
-    """The figures of one fleet. Whoever supervises it fills this; a view only reads."""
+    """The figures of one fleet. The supervisor writes them; a view only reads."""
 
     clock: Clock
     posts: Mapping[str, SupervisedWorker]
     shares: Mapping[str, tuple[str, ...]] | None
-    """What each worker begins with, by its name; None where there are no partitions."""
+    """The partitions that each worker begins with, by its name; None without partitions."""
     title: str
     started: int
-    """How many workers there are to be."""
+    """How many workers are started."""
     asked: Stop = Stop.NOT
-    """How much the whole fleet has been asked to stop."""
+    """The strongest stop that was requested of the whole fleet."""
     count: Count = field(default_factory=Count)
-    """How the work stands in the queue."""
+    """The counts of the queue."""
     estimate: Estimate | None = None
-    """When the run will be done; None where nobody works that out."""
+    """When the run will be done; None without an estimate."""
     notices: Mapping[str, str] = field(default_factory=dict)
-    """What else there is to say of the run: pauses, limits, closures, a line each under a name that stays."""
+    """Notices about the run (pauses, limits, closures): a line each, under a name that stays the same."""
     pace: CurrentRate = field(default_factory=CurrentRate)
     memory: dict[int, int] = field(default_factory=dict)
-    """Bytes, by process."""
+    """Memory in bytes, by process id."""
     _reports: defaultdict[str, dict[int, WorkerStatus]] = field(default_factory=lambda: defaultdict(dict))
     _troubled: Counter[int] = field(default_factory=Counter)
-    """How many reports in a row have told of trouble, by process."""
+    """How many consecutive reports told of trouble, by process id."""
     _paces: defaultdict[str, CurrentRate] = field(default_factory=lambda: defaultdict(CurrentRate))
 
     def hear(self, name: str, line: bytes) -> None:
-        """A worker reported."""
+        """Take a status report of a worker."""
         report, post = read_report(line), self.posts.get(name)
         if report is None or post is None or post.pid is None:
             return
@@ -78,33 +78,33 @@ class FleetBoard:
         self._paces[name].note(self.clock.monotonic(), done)
 
     def counted(self, count: Count) -> None:
-        """The queue was asked."""
+        """Take the counts of the queue."""
         self.count = count
         self.pace.note(self.clock.monotonic(), count.total - count.remaining)
 
     @property
     def restarts(self) -> int:
-        """How often a crashed worker was started again."""
+        """How often a crashed worker was restarted."""
         return sum(post.ending.restarts for post in self.posts.values())
 
     @property
     def phases(self) -> Counter[Phase]:
-        """How many workers stand where."""
+        """How many workers are in each phase."""
         return Counter(post.phase for post in self.posts.values())
 
     @property
     def completed(self) -> int:
-        """How many jobs the workers of this fleet completed, as they said themselves."""
+        """How many jobs the workers of this fleet completed, by their own reports."""
         return sum(report.completed for reports in self._reports.values() for report in reports.values())
 
     @property
     def failed(self) -> int:
-        """How many failed for good in their hands."""
+        """How many jobs failed for good in this fleet, by the workers' own reports."""
         return sum(report.failed for reports in self._reports.values() for report in reports.values())
 
     @property
     def paused(self) -> dict[str, str]:
-        """Why nothing goes on, by the names of the workers that are to run and for which that is so."""
+        """The running workers that are paused, by name, with the reason."""
         return {
             name: report.trouble
             for name, report in self._running()
@@ -113,39 +113,39 @@ class FleetBoard:
 
     @property
     def proxies_rest(self) -> str | None:
-        """Where requests wait because every proxy rests, as the first worker says for which that is so.
+        """The hosts at which every proxy rests, as the first worker says that has such hosts.
 
-        Empty where they wait for none of them; None where no worker says how it stands.
+        Empty if there are none; None if no worker has reported.
         """
-        said = [report.proxies_rest for _, report in self._running()]
-        return printable(max(said, key=bool)) if said else None
+        reported = [report.proxies_rest for _, report in self._running()]
+        return printable(max(reported, key=bool)) if reported else None
 
     @property
     def goes_on(self) -> bool:
-        """Whether any worker says that it works, or could."""
+        """Whether at least one worker reports no trouble."""
         return any(not report.trouble for _, report in self._running())
 
     def _running(self) -> Iterator[tuple[str, WorkerStatus]]:
-        """The workers that are to run and have said how they stand, with what they said last."""
+        """Yield the running workers that have reported, with their last reports."""
         for name, post in self.posts.items():
             report = self._reports[name].get(post.pid or 0)
             if post.phase is Phase.RUNNING and report is not None:
                 yield name, report
 
     def rows(self) -> list[FleetRow]:
-        """Every worker, in their order."""
+        """Return the figures of every worker, in their order."""
         return [self._row(name, post) for name, post in self.posts.items()]
 
     def _row(self, name: str, post: SupervisedWorker) -> FleetRow:
         reports = self._reports[name]
-        # One that has ended said last what there is to know.
+        # For a worker that has ended, the last report of its last process counts.
         last = reports.get(post.pid or 0) or (list(reports.values())[-1] if reports and post.over else WorkerStatus())
         partitions, owned = last.partitions, last.owned
         if owned is None and self.shares is not None:
             partitions = self.shares.get(name, ())
             owned = len(partitions)
         if post.over and owned is not None:
-            # Whatever it had is for others now.
+            # Its partitions belong to other workers now.
             partitions, owned = (), 0
         live = post.pid is not None
         return FleetRow(
@@ -166,14 +166,14 @@ class FleetBoard:
 
 @dataclass
 class ProxySummary:
-    """Says once for all workers that their proxies rest, and once that they serve again."""
+    """Says once for all workers that their proxies rest, and once that these serve again."""
 
     board: FleetBoard
     say: Callable[[str], None]
     _told: bool = False
 
     def look(self) -> None:
-        """Say what has changed."""
+        """Say what has changed since the last call."""
         rest = self.board.proxies_rest
         if rest and not self._told:
             self._told = True
@@ -187,5 +187,5 @@ class ProxySummary:
 
 
 def shares_by_name(shares: Shares) -> dict[str, tuple[str, ...]]:
-    """The shares by the workers' names."""
+    """Return the shares by the workers' names."""
     return {worker_name(number): share for number, share in shares.items()}

@@ -1,4 +1,4 @@
-"""What a person sees before a fleet starts: the checks, the plan, the time it may take, and the question."""
+"""The messages before a fleet starts: the checks, the plan, the time it may take, and the question."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from longshore.ui.words import counted, duration
 
 
 def show_checks(checked: CheckedLaunch) -> None:
-    """Show what the checks found: everything if one failed, else the warnings."""
+    """Show the findings of the checks: all if one failed, else the warnings."""
     findings = checked.findings
     if not checked.passed:
         show_findings(findings)
@@ -161,7 +161,7 @@ def confirm_start(launch: Launch, *, yes: bool) -> bool:
         return True
     workers = counted(len(launch.plan.numbers), "worker")
     if not sys.stdin.isatty():
-        raise UsageError(f"This would start {workers}, and nobody can be asked here. Add --yes.")
+        raise UsageError(f"This would start {workers}, and there is no terminal to ask at. Add --yes.")
     sys.stdout.write(f"Start {workers}? [y/N] ")
     sys.stdout.flush()
     try:

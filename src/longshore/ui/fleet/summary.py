@@ -1,4 +1,4 @@
-"""What a fleet prints at its end, and the console it prints on."""
+"""The summary at the end of a fleet, and the console it is printed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fleet from its start to its end: supervised, shown, written down, stopped when asked."""
+"""A fleet from its start to its end: supervised, shown, logged, and stopped on request."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from longshore.worker.lifecycle.hangup import Hangup
 from longshore.worker.lifecycle.live_settings import LiveSettings
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at the workers, and two pictures of them."""
+"""Seconds between two reads of the workers' state, and two pictures of them."""
 COUNT_EVERY, ESTIMATE_EVERY = 1.0, 5.0
 WRITE_EVERY = 60.0
-"""Seconds between two lines in the log that say how far it is."""
+"""Seconds between two lines of progress in the log."""
 _PATIENCE = 10.0
 _STOPPING = {
     Stop.DRAIN: "Finishing what is under way. Ctrl-C again, or `longshore stop --now`, gives it back instead.",
@@ -51,7 +51,7 @@ async def supervise(launch: Launch, queue: Queue, control: FleetControl) -> int:
     """Start the workers, show how far they are, and return the exit code when the last has ended."""
     to = FleetConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     with control.held(launch.options.run, len(launch.plan.numbers)), FleetLog(LOGS / "fleet.log") as log:
-        # What parts of this process say to the log would else get into the picture.
+        # Log messages of this process would otherwise appear in the middle of the picture.
         configure_relay(log.relay, level="info")
         try:
             return await Supervision(launch, queue, control, to, log).run()
@@ -86,39 +86,39 @@ class Supervision:
         self.board = FleetBoard(self.clock, self.fleet.posts, shares, self.launch.title, len(plan.numbers))
         self.board.counted(totals(self.launch.counts))
         self._proxies = ProxySummary(self.board, self.say)
-        # The time left is that of a run, and known where these workers may do all of it.
+        # An estimate is for a whole run, so there is one only if these workers may do all of it.
         run = self.launch.options.run if plan.reach is None and not plan.trial else None
         self._watch = None if run is None else Forecast(self.queue, run, self.clock)
         self._estimated = float("-inf")
         self._phases: dict[str, Phase] = {}
-        # The workers follow the settings each for itself; here it is only written down, once for all of them.
+        # Each worker follows the settings by itself; here a change is only logged, once for all of them.
         self._settings = LiveSettings(lambda: resolve(self.launch.options.given))
         self._closed = False
         """Whether the terminal is known to be gone."""
         self._told: set[str] = set()
-        """Why the fleet is paused, as far as that has been said."""
+        """The reasons of pauses that have been printed."""
         self._working: asyncio.Task[list[WorkerExit]] | None = None
-        self._told_of: set[int] = set()
-        """The processes of workers that have told how they stand."""
-        self._owed: set[int] = set()
-        """Those that a hangup is still to be passed on to."""
+        self._reported: set[int] = set()
+        """The process ids of workers that have reported."""
+        self._awaiting_hangup: set[int] = set()
+        """The process ids that still have to get a SIGHUP."""
 
     def say(self, text: str) -> None:
-        """Tell the person, and write it down."""
+        """Print a sentence, and log it."""
         text = printable(text)
         self.log.write(text)
         self.view.say(text)
 
     async def run(self) -> int:
-        """From the first worker to the last word. The exit code."""
+        """Run the fleet from the first worker to the summary, and return the exit code."""
         began = self.clock.monotonic()
         self.log.write(f"{self.launch.title}: starting {counted(len(self.launch.plan.numbers), 'worker')}")
         self._working = working = asyncio.create_task(self.fleet.run(*self._beside()))
         following = self._settings.watch(self.clock, lambda _: None)
-        beside = (self._count_again_and_again(), self._weigh_again_and_again(), following)
+        beside = (self._count_repeatedly(), self._measure_memory_repeatedly(), following)
         looks = [asyncio.create_task(each) for each in beside]
         hangup = Hangup(asked=self._pass_on_hangup, terminal_gone=self._terminal_gone)
-        # A signal that comes while the last of it is put away must not kill what puts it away.
+        # A signal during the cleanup must not end the cleanup.
         with stop_signals(self._interrupted), hangup:
             try:
                 with self.view:
@@ -135,7 +135,7 @@ class Supervision:
         return await self._end(self.clock.monotonic() - began)
 
     def _beside(self) -> list[Coroutine[Any, Any, None]]:
-        """What runs beside the workers: whoever keeps the fleet at its size, where it has none of its own."""
+        """Return the coroutines that run beside the workers: with autoscaling, the resizer."""
         options = self.launch.options
         if options.policy is None:
             return []
@@ -150,7 +150,7 @@ class Supervision:
 
     def _look(self) -> None:
         if self.to.reader_gone and self.board.asked is Stop.NOT:
-            self.say("Nobody reads the output any more.")
+            self.say("The reader of the output is gone.")
             self.stop(Stop.DRAIN)
         requested = self.control.requested()
         if requested > self.board.asked:
@@ -171,7 +171,7 @@ class Supervision:
                 self.log.write(f"{name} {how_it_ended(post.ending.exit_code)}")
 
     def _note_pauses(self) -> None:
-        """One line for all workers: most often what holds one up holds up all, each a little later."""
+        """Print one line for all workers: the reason of a pause is usually the same for all."""
         reasons = set(self.board.paused.values())
         for reason in sorted(reasons - self._told):
             self.say(
@@ -185,15 +185,15 @@ class Supervision:
     def _hear(self, name: str, line: bytes) -> None:
         self.board.hear(name, line)
         pid = self.fleet.posts[name].pid
-        if pid is not None and pid not in self._told_of:
-            self._told_of = {pid} | self._told_of.intersection(self.fleet.pids)
-            if pid in self._owed:
-                _hang_up(pid)
+        if pid is not None and pid not in self._reported:
+            self._reported = {pid} | self._reported.intersection(self.fleet.pids)
+            if pid in self._awaiting_hangup:
+                _send_hangup(pid)
 
-    async def _count_again_and_again(self) -> None:
+    async def _count_repeatedly(self) -> None:
         written = self.clock.monotonic()
         while True:
-            # A busy queue is no reason to stop; the workers say so in their logs if it stays that way.
+            # A busy queue is no reason to stop; if it stays busy, the workers' logs say so.
             with suppress(QueueError, NotFoundError):
                 await self._look_at_queue()
             if self.clock.monotonic() - written >= WRITE_EVERY:
@@ -212,7 +212,7 @@ class Supervision:
             self._estimated, self.board.estimate = now, look.estimate
 
     def _notice(self, lines: Mapping[str, str]) -> None:
-        """Show these as long as they hold, and write each down once."""
+        """Show these notices while they hold, and log each once."""
         for name, line in lines.items():
             if name not in self.board.notices:
                 self.log.write(line)
@@ -221,28 +221,28 @@ class Supervision:
     async def _counted(self) -> Count:
         return totals(self.launch.plan.counts(await self.queue.stats(self.launch.options.run)))
 
-    async def _weigh_again_and_again(self) -> None:
+    async def _measure_memory_repeatedly(self) -> None:
         while True:
             self.board.memory = await asyncio.to_thread(footprints, self.fleet.pids)
             await self.clock.sleep(2 * COUNT_EVERY)
 
-    # What stops it
+    # Stopping
 
     def _interrupted(self) -> None:
-        """Ctrl-C, or a request to end."""
+        """Handle a SIGINT or SIGTERM."""
         if self.board.asked is Stop.RELEASE and self._working is not None:
             self._working.cancel()
         self.stop(Stop(min(self.board.asked + 1, Stop.RELEASE)))
 
     def stop(self, wanted: Stop) -> None:
-        """Drain, or give back and leave. Asked for what it does already, it says nothing."""
+        """Drain the workers, or make them release their jobs. A repeated request prints nothing."""
         if wanted > self.board.asked:
             self.board.asked = wanted
             self.say(_STOPPING[wanted])
         self.fleet.stop(wanted)
 
     def _terminal_gone(self) -> None:
-        # The system may say it, and the shell once more.
+        # Both the system and the shell may send the signal.
         if not self._closed:
             self._closed = self.to.quiet = True
             self.say("The terminal was closed.")
@@ -251,10 +251,10 @@ class Supervision:
     def _pass_on_hangup(self) -> None:
         self.log.write("SIGHUP received: the workers read their settings again")
         self._settings.ask()
-        # One that has not told anything yet may not be able to hear it: it is told when it does.
-        self._owed = set(self.fleet.pids) - self._told_of
-        for pid in self._told_of.intersection(self.fleet.pids):
-            _hang_up(pid)
+        # A worker that has not reported yet may not handle the signal yet: it gets it after its first report.
+        self._awaiting_hangup = set(self.fleet.pids) - self._reported
+        for pid in self._reported.intersection(self.fleet.pids):
+            _send_hangup(pid)
 
     # The end
 
@@ -281,7 +281,7 @@ class Supervision:
         return INTERRUPTED if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: SupervisedWorker) -> bool:
-        # One that was told to stop before it could start, or to leave at once, did what it was told.
+        # A worker that was stopped before its start, or told to leave at once, did as it was told.
         told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
         return post.ending.done or self.board.asked is Stop.RELEASE or told_early
 
@@ -297,6 +297,6 @@ class Supervision:
         return False
 
 
-def _hang_up(pid: int) -> None:
+def _send_hangup(pid: int) -> None:
     with suppress(OSError):
         send_hangup(pid)

@@ -1,4 +1,4 @@
-"""A fleet while it runs: a table that changes in place on a terminal, a line now and then in a pipe."""
+"""The view of a running fleet: a table that changes in place on a terminal, a line every ten seconds in a pipe."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ EVERY = 10.0
 """Seconds between two lines in a pipe."""
 WIDEST = 120
 _AROUND = 10
-"""Lines above and below the rows, and one for the cursor."""
+"""Lines above and below the rows, including one for the cursor."""
 _HINTS = {
     Stop.NOT: "Ctrl-C, or `longshore stop` elsewhere, finishes what is under way and stops. Logs: logs/",
     Stop.DRAIN: "Ctrl-C again gives back what is under way instead of finishing it. Logs: logs/",
     Stop.RELEASE: f"Giving back what is under way; {GRACE:.0f} s at most. Logs: logs/",
 }
 _WIDE = 100
-"""Columns from which there is room for figures that keep their places."""
+"""Screen width from which the figures have fixed places."""
 
 
 class FleetView(AbstractContextManager["FleetView"], Protocol):
-    """Shows a fleet while it runs."""
+    """A view of a fleet while it runs."""
 
     def show(self, board: FleetBoard) -> None:
-        """The fleet stands so."""
+        """Show the figures of the fleet."""
 
     def say(self, text: str) -> None:
-        """A sentence, without disturbing the rest."""
+        """Write a sentence without disturbing the rest."""
 
 
 def fleet_view(to: Console) -> FleetView:
-    """The table, or the lines."""
+    """Return the table for a terminal, the lines for a pipe."""
     return _Table(to) if can_redraw(to) else _Lines(to, EVERY)
 
 
 def progress_line(board: FleetBoard) -> str:
-    """How far it is, in one line."""
+    """Return the progress in one line."""
     count = board.count
     failed = f"{count.failed:,} failed" if count.failed else ""
     restarts = counted(board.restarts, "restart") if board.restarts else ""
@@ -65,7 +65,7 @@ def progress_line(board: FleetBoard) -> str:
 
 
 def picture(board: FleetBoard, width: int, height: int) -> RenderableType:
-    """The whole view, for a screen of that size."""
+    """Return the whole view for a screen of this size."""
     rows = board.rows()
     room = max(height - _AROUND - len(board.notices), 2)
     shown = rows if len(rows) <= room else rows[: room - 1]
@@ -116,7 +116,7 @@ def _head(board: FleetBoard, width: int) -> RenderableType:
 
 
 class _Bar:
-    """How much is done, and how much is open: to be told apart without colours too."""
+    """A progress bar whose done and open parts differ without colours too."""
 
     def __init__(self, done: int, total: int, width: int) -> None:
         self._done = width * done // total if total else 0
@@ -135,7 +135,7 @@ def _state(board: FleetBoard) -> Text:
     phases, paused = board.phases, len(board.paused)
     state = Text(no_wrap=True, overflow="ellipsis")
     words = [(phases[phase] - paused * (phase is Phase.RUNNING), phase.value, "") for phase in Phase]
-    # Beside those that run, whom they would else be taken for.
+    # Beside the running workers, which would otherwise include them.
     words.insert(list(Phase).index(Phase.RUNNING) + 1, (paused, "paused", "bold yellow"))
     for number, word, style in words:
         if number:
@@ -153,9 +153,9 @@ def _rows(rows: list[FleetRow], board: FleetBoard, width: int) -> Table:
     partitioned = board.shares is not None
     names = 18 if width >= 100 else 12
     figures = [_figures(row) for row in rows]
-    # As wide as they commonly get, so that they keep their places.
+    # At least as wide as the figures usually become, so that they keep their places.
     widths = [max(least, *(len(cells[i]) for cells in figures)) for i, least in enumerate(_FIGURES.values())]
-    # What the others leave: each column has a space on either side.
+    # The job gets the width that the other columns leave; each has a space on either side.
     job = max(width - sum(widths) - 6 - (names + 2) * partitioned - 2 * (len(widths) + 2), 8)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("worker", justify="right", no_wrap=True, width=6)
@@ -214,7 +214,7 @@ def _doing(row: FleetRow, width: int) -> Text:
 
 
 def _tailed(job: str, width: int) -> str:
-    """A job's name in so many letters: both ends, which tell it from others."""
+    """Return the job's name in `width` characters: its beginning and its end, which differ between jobs."""
     text = " ".join(job.split()).removeprefix("https://").removeprefix("http://")
     if len(text) <= width:
         return text
@@ -223,7 +223,7 @@ def _tailed(job: str, width: int) -> str:
 
 
 def _shortened(row: FleetRow, width: int) -> str:
-    """As many names as fit, and how many more there are."""
+    """Return as many names as fit, and the number of the others."""
     if not row.owned:
         return "none"
     names = list(row.partitions)
@@ -256,7 +256,7 @@ def _speed(board: FleetBoard) -> str:
 
 
 def _left(board: FleetBoard) -> str:
-    """The time left at this pace, where nothing better is known."""
+    """Return the time left at the current rate, if there is no estimate."""
     seconds = board.pace.seconds_left(board.count.remaining)
     if seconds is None or board.estimate is not None or not _foreseeable(board):
         return ""
@@ -264,5 +264,5 @@ def _left(board: FleetBoard) -> str:
 
 
 def _foreseeable(board: FleetBoard) -> bool:
-    """Whether anything is left that will be done: a fleet that begins nothing has no pace but that of before."""
+    """Return whether the time left can be told: a fleet that begins no jobs has no current rate."""
     return bool(board.count.remaining) and board.asked is Stop.NOT and not _all_paused(board)

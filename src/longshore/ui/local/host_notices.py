@@ -1,4 +1,4 @@
-"""That a run waits for hosts which take no requests now: said by `run`, which would else seem to hang."""
+"""Notices of `longshore run` that its jobs wait for closed hosts; without them it would seem to hang."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from longshore.pacing.host_rate import HostRate
 
 EVERY = 5.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 _JOBS, _HOSTS = 100, 5
-"""Pending jobs that are looked at, and hosts of theirs."""
-_WORTH_SAYING = 5.0
-"""Seconds; what opens sooner is over before anybody wonders."""
+"""The most pending jobs, and the most hosts of theirs, that are read."""
+_SHORTEST = 5.0
+"""Seconds; a closure that ends sooner needs no notice."""
 
 
 class HostNews:
-    """Says once of each closure that nothing goes on but for it."""
+    """Says once of each closure that jobs wait for it."""
 
     def __init__(self, queue: Queue, run: str, clock: Clock, say: Callable[[str], None]) -> None:
         self._queue = queue
@@ -35,7 +35,7 @@ class HostNews:
         self._told: dict[str, float] = {}
 
     async def look(self, count: Count) -> float | None:
-        """When the first host opens, by the clock's monotonic time, where all that is left waits for closed ones."""
+        """Return the monotonic time when the first host opens; None unless all pending jobs wait for closed hosts."""
         now = self._clock.monotonic()
         if now < self._look_at or count.claimed or not count.pending:
             return None
@@ -45,9 +45,9 @@ class HostNews:
         try:
             at, standings = await self._standings(hosts)
         except LongshoreError:
-            # Their file may be anyone's, and the run goes on without this.
+            # The file of the rates may belong to another user; the run goes on without the notice.
             return None
-        closed = {host: it for host, it in standings.items() if it.closed_until - at > _WORTH_SAYING}
+        closed = {host: it for host, it in standings.items() if it.closed_until - at > _SHORTEST}
         for host, it in closed.items():
             if self._told.get(host) != it.closed_until:
                 self._told[host] = it.closed_until

@@ -1,4 +1,4 @@
-"""What `run` tells a person: what it is about to do, what came of it, what failed and why, where to look next."""
+"""The messages of `longshore run` before and after the work: the plan, the results, the failures, the next commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from longshore.ui.words import counted, duration, one_line, rate, reason_counts
 from longshore.url import mask_url, mask_urls
 
 COUNTED_BYTES = 64 * 1024 * 1024
-"""Of packed records, which are counted in seconds."""
+"""The most bytes of packed records that are counted at the end of a run: it takes seconds."""
 
 
 def tell(to: Console, lines: Iterable[str]) -> None:
@@ -37,15 +37,15 @@ def tell(to: Console, lines: Iterable[str]) -> None:
 
 @dataclass(frozen=True)
 class Summary:
-    """The words for one run."""
+    """The messages about one run."""
 
     campaign: Campaign
     submission: Submission
     again: str | None = None
-    """The command that goes on with the run, where that is not the same one."""
+    """The command that continues the run; None if it is the same command."""
 
     def opening(self, before: Count, *, unfinished: bool) -> list[str]:
-        """What is about to happen."""
+        """Return the lines before the start."""
         run, settings = self.campaign.run, self.campaign.settings
         head = f"[bold]Run {run}[/bold]: {counted(before.total, 'job')}"
         if done := before.total - before.remaining:
@@ -59,7 +59,7 @@ class Summary:
         return lines
 
     def unfinished(self, conducted: Conducted) -> list[str]:
-        """Why it is not over."""
+        """Return why the run is not finished."""
         count = conducted.count
         lines = [f"[yellow]Stopped[/yellow] with {count.remaining:,} of {counted(count.total, 'job')} still to do."]
         if not conducted.interrupted:
@@ -72,7 +72,7 @@ class Summary:
         return lines
 
     def how_to_go_on(self) -> list[str]:
-        """What to do about a run that is not over."""
+        """Return how to go on with a run that is not finished."""
         status = f"{program()} status {self.campaign.run}{queue_flag(self.campaign.settings)}"
         again = "the same command" if self.again is None else f"[cyan]{escape(self.again)}[/cyan]"
         return [
@@ -83,7 +83,7 @@ class Summary:
     async def closing(
         self, queue: Queue, before: Count, conducted: Conducted, delivered: Delivered, seconds: float, width: int | None
     ) -> list[str]:
-        """What came of it, for a screen of that width. The rate is of what was done since `before`."""
+        """Return the results, for a screen of this width. The rate is that of the jobs done since `before`."""
         count = conducted.count
         done_now = count.total - (before.total - before.remaining)
         colour = "red" if count.failed else "green"
@@ -117,7 +117,7 @@ class Summary:
         return lines
 
     async def _records(self, queue: Queue) -> list[str]:
-        """How many records there are. Very many are not counted while somebody waits."""
+        """Return how many records there are. A very large number is not counted while a person waits."""
         settings, run = self.campaign.settings, self.campaign.run
         if settings.records_database is None:
             folder = Path(settings.data_folder) / "records"
@@ -130,7 +130,7 @@ class Summary:
         try:
             tally = await run_records(settings, queue, run).tally()
         except (LongshoreError, OSError) as error:
-            # The run is over, and its records are where they are: that they cannot be counted now undoes nothing.
+            # The run is finished and its records are kept, so a failure to count them is only reported.
             return [f"  records  could not be counted: {escape(one_line(str(error), 160))}"]
         lines: list[str] = []
         for kind in sorted(tally.kept.keys() | tally.rejected.keys()):
@@ -143,7 +143,7 @@ class Summary:
         return lines
 
     def _replays(self, groups: list[FailureGroup]) -> list[str]:
-        """How to run a failure again that was kept whole: one of the handler's own, if there is one."""
+        """Return how to replay a kept failure: one of the handler's own errors, if there is one."""
         folder = Path(self.campaign.settings.data_folder) / "bundles"
         own_first = sorted(groups, key=lambda group: group.error_type != "unknown")
         kept = [path for group in own_first for path in bundles_of(folder, self.campaign.run, group.exception)]
@@ -162,12 +162,12 @@ class Summary:
 
 
 def width_of(to: Console) -> int | None:
-    """How wide the screen is; None where there is none, and lines may be as long as they are."""
+    """Return the width of the screen; None without a terminal, where lines may have any length."""
     return to.width if to.is_terminal else None
 
 
 def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
-    """What failed, by its kind, with a few examples of each. What is wider than the screen takes two lines."""
+    """Return the failures by kind, with examples of each. A line wider than the screen becomes two."""
     lines = ["[bold]What failed[/bold]"]
     for group in groups:
         name = f"{group.error_type} ({group.exception})" if group.exception else group.error_type
@@ -186,11 +186,11 @@ def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
 
 
 def queue_flag(settings: Settings) -> str:
-    """What a printed command needs to find the same queue: nothing where the settings name it anyway."""
+    """Return the option that a printed command needs to find the same queue; empty if the settings name it."""
     if settings.source("queue").level != "command line":
         return ""
     if mask_url(settings.queue) != settings.queue:
-        # A password is not printed; the person who typed it can put it there.
+        # The password is not printed; the person who typed it can set the variable.
         return ' --queue "$LONGSHORE_QUEUE"'
     return f" --queue {shlex.quote(settings.queue)}"
 
@@ -199,10 +199,10 @@ def _why(endings: list[WorkerExit]) -> list[str]:
     lines = []
     for ending in endings:
         if ending.done:
-            said = "stopped before the run was done (a stop condition of the handler file?)"
+            how = "stopped before the run was done (a stop condition of the handler file?)"
         else:
-            said = how_it_ended(ending.exit_code)
-        lines.append(f"  {ending.command.name} {said}; its log: {escape(str(ending.command.log))}")
+            how = how_it_ended(ending.exit_code)
+        lines.append(f"  {ending.command.name} {how}; its log: {escape(str(ending.command.log))}")
         if last := _last_line(ending):
             lines.append(f"      {escape(last)}")
     return lines

@@ -1,4 +1,4 @@
-"""`longshore archive`: pack completed jobs away, where the medium has an archive."""
+"""`longshore archive`: move completed jobs to the archive, on a medium that has one."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def archive(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Pack old completed jobs away, let go of the history, and print what is archived.
+    """Move old completed jobs to the archive, drop the old history, and print the contents of the archive.
 
     Archived jobs are still counted, listed and known as duplicates; `longshore prune` removes them. Workers may run
-    meanwhile. At a terminal it asks first; nothing is lost either way, so elsewhere it does not. Only completed jobs
-    are packed, which have no error: --error finds none.
+    meanwhile. The command asks first if it has a terminal; nothing is lost in any case. Only completed jobs are packed,
+    which have no error: --error selects none.
     """
     from longshore.cli.job_selection import selection
     from longshore.settings import resolve
@@ -49,12 +49,12 @@ def archive(
         write_json(_facts(packed, months))
         return
     if packed is not None:
-        write(_said(packed, chosen, older_than))
+        write(_result_words(packed, chosen, older_than))
     _show(months)
 
 
 async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -> tuple[int | None, list[Month]]:
-    """How many were packed now, where something is chosen and agreed to; and what is archived."""
+    """Return how many jobs were packed now (None if nothing was to be packed), and the contents of the archive."""
     from longshore.cli.job_selection import agreed, size
     from longshore.errors import UsageError
     from longshore.extensions.archive import Archives
@@ -82,7 +82,7 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
         return packed, await archive.archived()
 
 
-def _said(packed: int, chosen: Selection, older_than: str) -> str:
+def _result_words(packed: int, chosen: Selection, older_than: str) -> str:
     from longshore.ui.words import counted
 
     if not packed and chosen.error is not None:

@@ -1,4 +1,4 @@
-"""`longshore cancel`: give up jobs that are not finished."""
+"""`longshore cancel`: cancel jobs that are not finished."""
 
 from __future__ import annotations
 

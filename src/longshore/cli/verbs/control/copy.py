@@ -1,4 +1,4 @@
-"""`longshore copy`: jobs from one queue into another, bundles for offline work, and their way back."""
+"""`longshore copy`: copy jobs into another queue, check jobs out for offline work, and merge them back."""
 
 from __future__ import annotations
 
@@ -23,25 +23,30 @@ if TYPE_CHECKING:
 DEFAULT_HOLD = "24h"
 LEFT_SOME = 1
 
-_GO_ON = "What has arrived is whole; the same command goes on from there."
-_RESUME = "What has arrived is whole; the same command with --resume goes on from there."
+_GO_ON = "Everything that has arrived is complete; the same command goes on from there."
+_RESUME = "Everything that has arrived is complete; the same command with --resume goes on from there."
 _RESUME_MOVE = f"{_RESUME} Until then, FROM hands out nothing of what was on its way."
 
 
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The queue to copy from, by its URL or path.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The queue to copy to. It is made if need be.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="The queue to copy to. It is created if it does not exist.")
+    ],
     run: options.Run = None,
     move: Annotated[
-        bool, typer.Option("--move", metavar="", help="Remove from FROM what has arrived: each job is in one place.")
+        bool,
+        typer.Option(
+            "--move", metavar="", help="Remove from FROM each job that has arrived, so that each is in one place."
+        ),
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Go on where this was broken off. Nothing is overwritten.")
+        bool, typer.Option("--resume", metavar="", help="Continue an interrupted copy. Nothing is overwritten.")
     ] = False,
     claim: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Take up to N pending jobs away, to be worked on offline.", show_default=False
+            metavar="N", min=1, help="Check out up to N pending jobs, to work on them offline.", show_default=False
         ),
     ] = None,
     hold: Annotated[
@@ -60,16 +65,16 @@ def copy(
     ] = None,
     debug: options.Debug = None,
 ) -> int:
-    """Copy a run, or all runs, from one queue into another: states, attempts, results and history included.
+    """Copy a run, or all runs, from one queue into another, with states, attempts, results and history.
 
-    Works between any two media. FROM is left as it is, unless --move is given. What TO has of these runs is never
-    overwritten: the copy is refused, or with --resume goes on with what is missing.
+    Works between any two media. FROM is not changed, unless --move is given. Jobs of these runs that are in TO are
+    never overwritten: the copy is refused, or with --resume copies only the missing jobs.
 
-    With --claim, TO becomes a bundle (a folder or a sqlite file) that can be carried away: work on it with 'longshore
-    work FILE --queue TO --until-done', and bring it back with 'longshore copy TO FROM'. What FROM has given to somebody
-    else meanwhile, because the time was over, stays as it is there.
+    With --claim, TO becomes an offline checkout (a folder or a sqlite file) that can be taken to another machine: work
+    on it with 'longshore work FILE --queue TO --until-done', and merge it back with 'longshore copy TO FROM'. A job
+    that FROM has given to another worker meanwhile, because the hold had expired, stays as it is in FROM.
 
-    Ends with 0 when all is done, with 1 when something had to be left for later.
+    The exit code is 0 if everything was copied, and 1 if jobs were left for later.
     """
     here, there = _settings(source, "FROM", debug=debug), _settings(target, "TO", debug=debug)
     _refuse_same(here.queue, there.queue)
@@ -106,7 +111,7 @@ def _refuse_same(source: str, target: str) -> None:
 
 
 def _path_of(url: str) -> Path | None:
-    """The file or folder of a queue that is one."""
+    """Return the path of a queue that is a file or a folder; None for any other."""
     from longshore.media import scheme_of
     from longshore.media.directory.location import path_of as folder_of
     from longshore.media.sqlite.location import path_of as file_of
@@ -116,7 +121,7 @@ def _path_of(url: str) -> Path | None:
 
 
 def _sheet_of(url: str) -> Path | None:
-    """Where the sheet of a bundle lies: in its folder, or beside its file. None for a queue that is neither."""
+    """Return the path of a checkout's description: in its folder, or beside its file. None for any other queue."""
     from longshore.media import scheme_of
 
     path = _path_of(url)
@@ -175,7 +180,7 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
         with _progress("Moving", total, _RESUME_MOVE) as progress:
-            # Whole paths, for a move that died is known again by what the two are called, from whatever folder.
+            # Absolute paths: an interrupted move is recognised by the names of both queues, from any folder.
             route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
             done = await Move(source, target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
@@ -250,7 +255,7 @@ async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
     from longshore.runs.transfer.offline_merge import merge
 
     sheet = CheckoutFile.read(sheet_path)
-    # The queue the jobs are from is there, or it is not the one.
+    # The queue that the jobs came from exists; a missing one is the wrong one.
     async with open_existing(here) as bundle, open_existing(there) as source:
         with _progress("Merging", len(sheet.jobs), _GO_ON) as progress:
             taking_over(source)
@@ -283,7 +288,7 @@ def _write_merge(done: MergeResult, there: Settings) -> None:
         write(f"{_are(done.merged_before, 'was', 'were')} merged before.")
     if done.refused:
         write(
-            f"{_are(done.refused, 'was', 'were')} done by somebody else meanwhile, or taken back because the time was "
+            f"{_are(done.refused, 'was', 'were')} done by another worker meanwhile, or taken back because the time was "
             "over; nothing of them was written."
         )
     if done.orphans:
@@ -296,7 +301,7 @@ def _write_merge(done: MergeResult, there: Settings) -> None:
 async def _both(
     here: Settings, there: Settings, run: str | None, *, resume: bool
 ) -> AsyncIterator[tuple[Queue, Queue, int]]:
-    """The two queues, open, and how many jobs are to go. The target is not made before it is known to be needed."""
+    """Yield both open queues and the number of jobs to copy. The target is not created before it is needed."""
     from longshore.queue import totals
     from longshore.runs.open_queue import counts_of, open_existing, open_or_create
     from longshore.runs.transfer.copy_jobs import refuse_known_runs, taking_over

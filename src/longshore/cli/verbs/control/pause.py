@@ -1,4 +1,4 @@
-"""`longshore pause` and `longshore resume`: nothing of a run begins, until it may go on."""
+"""`longshore pause` and `longshore resume`: no job of a paused run begins until it is resumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 _Run = Annotated[str | None, typer.Argument(metavar="RUN", help="The run.", show_default=False)]
-_All = Annotated[bool, typer.Option("--all", metavar="", help="Everything in the queue, whatever comes.")]
+_All = Annotated[
+    bool, typer.Option("--all", metavar="", help="Everything in the queue, and everything submitted later.")
+]
 
 
 def pause(
@@ -24,10 +26,10 @@ def pause(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Let no worker begin anything of a run; without a run, say what is paused.
+    """Pause a run: no worker begins a job of it. Without a run, list what is paused.
 
-    What workers have in hand they finish; they follow within seconds, on a queue in a repository or a folder within
-    half a minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
+    Workers finish the jobs they hold. They follow within seconds, on a queue in a repository or a folder within half a
+    minute. Jobs may be submitted meanwhile. `longshore resume` lets the run go on.
     """
     from longshore.settings import resolve
     from longshore.ui.output import write, write_json
@@ -43,13 +45,13 @@ def pause(
     elif not found:
         write("Nothing is paused.")
     for name, since in () if json else found.items():
-        write(f"{_said(name)} is paused since {moment(since)}.")
+        write(f"{_subject(name)} is paused since {moment(since)}.")
 
 
 def resume(
     run: _Run = None, everything: _All = False, queue: options.Queue = None, debug: options.Debug = None
 ) -> None:
-    """Let a run that is paused go on; with --all, what `longshore pause --all` has paused."""
+    """Resume a paused run; with --all, undo `longshore pause --all`."""
     from longshore.settings import resolve
 
     settings = resolve({"queue": queue, "debug": debug})
@@ -70,17 +72,17 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
     from longshore.ui.output import write
 
     async with open_existing(settings) as queue:
-        # A run that is gone may still be let go.
+        # The pause of a run that no longer exists can still be removed.
         if run != EVERYTHING and (pausing or run not in await paused(queue)):
             await counts_of(queue, run, settings)
         changed = await (pause if pausing else resume)(queue, run)
         still = EVERYTHING in await paused(queue) and run != EVERYTHING
     if pausing:
-        write(f"{_said(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
+        write(f"{_subject(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
     elif still:
-        write(f"{_said(run)} itself is not paused, but everything is: longshore resume --all")
+        write(f"{_subject(run)} itself is not paused, but everything is: longshore resume --all")
     else:
-        write(f"{_said(run)} goes on." if changed else f"{_said(run)} was not paused.")
+        write(f"{_subject(run)} goes on." if changed else f"{_subject(run)} was not paused.")
 
 
 async def _paused(settings: Settings) -> dict[str, float]:
@@ -91,7 +93,7 @@ async def _paused(settings: Settings) -> dict[str, float]:
         return await paused(queue)
 
 
-def _said(run: str) -> str:
+def _subject(run: str) -> str:
     from longshore.runs.control.pause import EVERYTHING
 
     return "Everything" if run == EVERYTHING else f"Run {run}"

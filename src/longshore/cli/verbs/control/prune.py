@@ -25,6 +25,6 @@ prune = command(
         default=FINISHED,
         change=_prune,
     ),
-    "Remove finished jobs with their results and history, archived ones too. What is pending or claimed always stays;"
-    " what was removed may be submitted anew.",
+    "Remove finished jobs with their results and history, archived ones too. Pending and claimed jobs always stay."
+    " A removed job may be submitted again.",
 )

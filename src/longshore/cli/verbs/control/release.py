@@ -1,4 +1,4 @@
-"""`longshore release`: take jobs out of the hands of workers."""
+"""`longshore release`: take claimed jobs away from their workers."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ async def _release(queue: Queue, chosen: Selection) -> int:
     done = await give_back(queue, chosen)
     if done.restarted:
         note(
-            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: who held them is not "
-            "on the roll of workers."
+            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: their holder is not in the "
+            "worker registry."
         )
     if done.moving:
         note(f"{counted(done.moving, 'job')} stay where they are: `longshore copy --move` is taking them elsewhere.")
@@ -37,7 +37,7 @@ release = command(
         default=_HELD,
         change=_release,
     ),
-    "Take claimed jobs out of the hands of their workers: pending again at once, and no attempt counts. A worker that"
-    " is still at one learns of it within a third of its lease, and what it settles is refused. Jobs of a worker that"
-    " died come back by themselves when its lease ends.",
+    "Take claimed jobs away from their workers: they are pending again at once, and the attempt does not count. A"
+    " worker that still runs one learns of it within a third of its lease, and cannot settle it any more. Jobs of a"
+    " dead worker need no release: they are pending again when the lease expires.",
 )

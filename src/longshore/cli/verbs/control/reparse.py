@@ -1,4 +1,4 @@
-"""`longshore reparse`: the handlers run again on the pages that were kept."""
+"""`longshore reparse`: run the handlers again on the pages that were kept."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def reparse(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
-    """Run the handlers of FILE again on the pages that were kept of RUN. Nothing is fetched.
+    """Run the handlers of FILE again on the kept pages of RUN. Nothing is fetched.
 
-    Failed jobs that pass now become completed, with their result, records and follow-on jobs; those that still fail
+    Failed jobs that pass now become completed, with their result, records and follow-on jobs; jobs that still fail
     stay as they are. Completed jobs keep their result, and their records are replaced by those of the new parse. Stop
     the run's workers first. The exit code is 1 if a job still fails.
     """
@@ -47,7 +47,7 @@ def reparse(
     export_dotenv()
     configure(format=settings.log_format, level="debug" if settings.debug else "info")  # type: ignore[arg-type]
     handlers = load_handlers(file)
-    # What handlers print is for the person, not for whoever reads what came of it.
+    # Standard output is for the summary, so what handlers print goes to standard error.
     with redirect_stdout(sys.stderr):
         done = asyncio.run(_reparse(settings, run, handlers))
     if json:
@@ -80,7 +80,7 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -
 
 
 async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
-    """Where new records go, and those that take the place of others."""
+    """Return the sink for new records, and the sink for records that replace others."""
     from longshore.lease import WorkerId
     from longshore.media import open_records
     from longshore.scrape.records import RecordWriter, SegmentSink, next_revision
@@ -100,7 +100,7 @@ def _print(done: ReparseResult) -> None:
     lines = [
         (done.repaired, "repaired: failed before, completed now"),
         (done.still_failing, "still failing"),
-        (done.refreshed, "parsed anew: completed before, with the records of the new parse"),
+        (done.refreshed, "parsed again: completed before, with the records of the new parse"),
         (done.left_alone, "completed before, and failing on the new parse: left as they are"),
         (done.without_pages, "without a page that was kept: left as they are"),
         (done.not_now, "whose handler asked to be called later: left as they are"),

@@ -1,4 +1,4 @@
-"""`longshore replay`: a failure that was kept, run again offline."""
+"""`longshore replay`: run a kept failure again, offline."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def replay(
     json: options.Json = False,
     debug: options.Debug = None,
 ) -> int:
-    """Run the handler on a failure that was kept, and say whether it still fails. Nothing is fetched.
+    """Run the handler again on a kept failure, and say whether it still fails. Nothing is fetched.
 
-    Every request is answered as it was answered then; one that was not made then is refused. The exit code is 0 if the
-    handler passes now, and 1 if it fails.
+    Every request gets the recorded response; a request without one is refused. The exit code is 0 if the handler passes
+    now, and 1 if it fails.
     """
     from longshore.handlers.load import load_handlers
     from longshore.handlers.offline_run import run_offline
@@ -44,7 +44,7 @@ def replay(
     configure(format=settings.log_format, level="debug" if settings.debug else "info")  # type: ignore[arg-type]
     handlers = load_handlers(file)
     check_kinds(frozenset({kept.job.kind}), frozenset(handlers), file)
-    # What the handler prints is for the person, not for whoever reads the verdict.
+    # Standard output is for the result, so what the handler prints goes to standard error.
     with redirect_stdout(sys.stderr):
         attempt = asyncio.run(
             run_offline(handlers[kept.job.kind], kept.job, exchanges, f"bundle {bundle.name}", kept.failure)
@@ -57,7 +57,7 @@ def replay(
 
 
 def reproduced(kept: FailureBundle, attempt: OfflineAttempt) -> bool:
-    """Whether it is the same failure. Its line may have moved: the file was edited since."""
+    """Return whether it is the same failure. Its line may differ: the file may have been edited."""
     then, now = kept.signature, attempt.signature
     return now is not None and (now.error, now.file, now.function) == (then.error, then.file, then.function)
 
@@ -87,10 +87,10 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
         ("bundle", bundle.name),
         ("job", f"{kept.job.kind} {subject(kept.job)}"),
         ("kept", f"{moment(kept.at)}, {counted(len(kept.exchanges), 'answer')}"),
-        ("then", _said(kept.failure.message, kept)),
+        ("then", _failure_words(kept.failure.message, kept)),
     ]
     if failure is not None:
-        facts.append(("now", _said(failure.message, attempt)))
+        facts.append(("now", _failure_words(failure.message, attempt)))
     elif isinstance(attempt.outcome, Snoozed):
         facts.append(("now", f"not now: again after {attempt.outcome.delay.total_seconds():g} s"))
     else:
@@ -102,7 +102,9 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
         write("\n".join(f"  {line}" for line in failure.traceback.rstrip().splitlines()[-SHOWN_LINES:]))
     write("")
     if failure is None:
-        write("It passes now. `longshore reparse` repairs a run whose pages were kept; `longshore retry` fetches anew.")
+        write(
+            "It passes now. `longshore reparse` repairs a run whose pages were kept; `longshore retry` fetches again."
+        )
     elif reproduced(kept, attempt):
         write("The failure is reproduced.")
     else:
@@ -113,7 +115,7 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
         write(f"{counted(kept.dropped, 'earlier answer')} did not fit into the bundle.")
 
 
-def _said(message: str, failed: FailureBundle | OfflineAttempt) -> str:
+def _failure_words(message: str, failed: FailureBundle | OfflineAttempt) -> str:
     from longshore.errors import short_name
 
     signature = failed.signature

@@ -13,5 +13,5 @@ retry = command(
         default=frozenset({State.FAILED}),
         change=lambda queue, chosen: queue.retry(chosen),
     ),
-    "Give failed jobs all their attempts again. Cancelled ones too, where --state or an id says so.",
+    "Give failed jobs all their attempts again. Cancelled jobs too, if --state or an id names them.",
 )

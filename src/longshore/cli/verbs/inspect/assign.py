@@ -1,4 +1,4 @@
-"""`longshore assign`: which worker has which partitions."""
+"""`longshore assign`: show which worker has which partitions."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def assign(
 ) -> None:
     """Show which worker has which partitions, and check it: every partition has one worker, and only one.
 
-    The same partitions and workers always give the same assignment; one more or one fewer worker moves as little as can
-    be. A fixed table is shown as it is, or everything that is wrong with it is named.
+    The same partitions and workers always give the same assignment; one more or one fewer worker moves as few
+    partitions as possible. A fixed table is shown as it is, or every error in it is named.
     """
     from longshore.fleet.partitions.assignment import assign as share_out
     from longshore.fleet.partitions.assignment_table import read_table, told
@@ -81,7 +81,7 @@ def assign(
 
 
 async def _pending(settings: Settings, run: str) -> dict[str, int]:
-    """How many jobs of each partition of a run are pending. Jobs without a partition are nobody's in particular."""
+    """Return the number of pending jobs of each partition of a run. Jobs without a partition belong to no worker."""
     from longshore.runs.open_queue import counts_of, open_existing
 
     pending: dict[str, int] = {}
@@ -97,7 +97,7 @@ async def _pending(settings: Settings, run: str) -> dict[str, int]:
 def _wanted(
     listed: str | None, file: Path | None, pending: Mapping[str, int] | None, table: AssignmentTable | None
 ) -> tuple[str, ...]:
-    """The partitions to assign. Those of a list or a file come before those of a run, and those before a table's."""
+    """Return the partitions to assign: of a list or a file, else of the run, else of the table."""
     from longshore.fleet.partitions.assignment_table import listed_partitions, read_partitions
 
     if listed is not None and file is not None:
@@ -143,7 +143,7 @@ def _write_summary(shares: Shares, table: AssignmentTable | None) -> None:
 
 
 def _sizes(shares: Shares) -> str:
-    """How many each has: `5 each, 1 has 6`, or `1 to 9 each` where they differ more."""
+    """Return how many partitions each worker has: `5 each, 1 has 6`, or `1 to 9 each` if they differ more."""
     sizes = Counter(len(share) for share in shares.values())
     (usual, times), *others = sizes.most_common(2)
     if len(sizes) > 2 or 2 * times <= len(shares):

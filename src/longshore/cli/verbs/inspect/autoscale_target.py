@@ -1,4 +1,4 @@
-"""`longshore autoscale-target`: how many workers the waiting work asks for, as a number for other programs."""
+"""`longshore autoscale-target`: print how many workers the pending jobs need, for other programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def autoscale_target(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", help="The run to size for. Left out: everything in the queue.")
     ] = None,
-    per: Annotated[int, typer.Option(metavar="N", min=1, help="One worker for every so many pending jobs.")] = PER,
+    per: Annotated[int, typer.Option(metavar="N", min=1, help="One worker for every N pending jobs.")] = PER,
     bounds: Annotated[str, typer.Option(metavar="MIN:MAX", help="The fewest and the most workers.")] = str(
         SizeBounds()
     ),
@@ -27,10 +27,10 @@ def autoscale_target(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Print how many workers the pending jobs ask for: a number alone, for KEDA, compose, cron and the like.
+    """Print how many workers the pending jobs need: only a number, for KEDA, compose, cron and the like.
 
     One worker for every N pending jobs, rounded up, within the bounds; at least one while a job is claimed. Memory and
-    processors of this machine do not count, as the workers may be elsewhere. --json adds what the number is based on.
+    processors of this machine do not count, as the workers may be elsewhere. --json adds the counts behind the number.
     """
     from longshore.queue import totals
     from longshore.settings import resolve

@@ -1,4 +1,4 @@
-"""`longshore estimate`: when a run will be done, and what it waits for."""
+"""`longshore estimate`: estimate when a run will be done, and what limits it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 _WATCHED = 3.0
-"""Seconds between the two looks: the second tells how fast it goes now."""
+"""Seconds between the two reads of the counters, from which the present rate follows."""
 _SURVEYED = 10.0
-"""Seconds for which pending jobs are read at most, to see which hosts they are for."""
+"""The most seconds for which pending jobs are read, to count them by host."""
 
 
 def estimate(
@@ -27,11 +27,11 @@ def estimate(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """When a run will be done: half of such runs end within the first time, nine of ten within the second.
+    """Estimate when a run will be done: half of such runs end within the first time, nine of ten within the second.
 
-    What binds is what would have to change for it to end sooner: the workers, the rate of a host, retries, delays, or a
-    few long jobs. It takes some seconds, as it looks twice to see how fast the run goes. Where nothing has finished yet
-    it says so, and gives no number.
+    "What binds" names what would have to change for the run to end sooner: the workers, the rate of a host, retries,
+    delays, or a few long jobs. The command takes some seconds, as it measures how fast the run goes. If nothing has
+    finished yet, it says so and gives no number.
     """
     from longshore.settings import resolve
     from longshore.ui.estimate_words import estimate_json
@@ -44,7 +44,7 @@ def estimate(
     if json:
         write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found), **notices_json(held)})
         return
-    for line in (*_said(look, found), *notices(held, look.evidence.hosts).values()):
+    for line in (*_lines(look, found), *notices(held, look.evidence.hosts).values()):
         write(line)
 
 
@@ -66,7 +66,7 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
         return look, watch.blockers
 
 
-def _said(look: RunSnapshot, found: Estimate) -> list[str]:
+def _lines(look: RunSnapshot, found: Estimate) -> list[str]:
     import time
 
     from longshore.ui.estimate_words import binding_words

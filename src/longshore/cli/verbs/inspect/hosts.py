@@ -1,4 +1,4 @@
-"""`longshore hosts`: how fast each host is asked, and which are closed."""
+"""`longshore hosts`: show the request rate of each host, and which hosts are closed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def hosts(json: options.Json = False, queue: options.Queue = None, debug: options.Debug = None) -> None:
-    """How fast each host is asked, when it last refused, and until when and why it is closed.
+    """Show how fast each host is asked, when it last refused a request, and until when and why it is closed.
 
     The rate is learned from the host's answers and shared by all workers of the queue; on a queue in a folder or a
-    repository, by all workers of this machine. A ceiling is what the host seems to allow.
+    repository, by all workers of this machine. The ceiling is the rate that the host seems to allow.
     """
     from longshore.settings import resolve
     from longshore.ui.output import write_json
@@ -76,7 +76,7 @@ def _show(known: dict[str, HostRate], now: float) -> None:
         rows.append(
             (
                 name,
-                # What counts, not what was learned: robots.txt may ask for less.
+                # The rate in use: robots.txt may ask for less than the learned rate.
                 f"{min(it.rate, 1 / it.crawl_delay) if it.crawl_delay else it.rate:.3g}/s",
                 f"{it.ceiling:.3g}/s" if it.ceiling else "",
                 f"{it.answers:,}",
@@ -89,7 +89,7 @@ def _show(known: dict[str, HostRate], now: float) -> None:
     columns = ("host", "rate", "ceiling", "answers", "refused", "last refusal", "closed until", "why")
     write_table(columns, rows, right=("rate", "ceiling", "answers", "refused"), cut=("why",), keep=("host",))
     if sys.stdout.isatty():
-        # A narrow terminal leaves the table little room for the reasons.
+        # On a narrow terminal the table cuts the reasons off.
         for row in rows:
             if row[6]:
                 write(f"{row[0]} is closed until {row[6]}: {row[7]}.")

@@ -1,4 +1,4 @@
-"""`longshore jobs`: the jobs themselves."""
+"""`longshore jobs`: list jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def jobs(
     partition: options.Partition = None,
     state: options.StateOption = None,
     error: options.Error = None,
-    limit: Annotated[int, typer.Option(metavar="N", help="At most so many; 0 is all.")] = 50,
+    limit: Annotated[int, typer.Option(metavar="N", help="The most jobs to list; 0 is all.")] = 50,
     json: options.Json = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
@@ -51,7 +51,7 @@ async def _jobs(settings: Settings, chosen: Selection, limit: int, *, json: bool
 
 
 async def _first(queue: Queue, chosen: Selection, limit: int) -> AsyncIterator[Job]:
-    """The first so many, and one more, which tells that there are more."""
+    """Yield the first `limit` jobs and one more, which shows that there are more."""
     from longshore.queue import each_job
 
     number = 0
@@ -63,7 +63,7 @@ async def _first(queue: Queue, chosen: Selection, limit: int) -> AsyncIterator[J
 
 
 async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
-    """An array, written as it is read: a million jobs need no more memory than ten."""
+    """Write an array job by job, so that a million jobs need no more memory than ten."""
     import msgspec
 
     encoder = msgspec.json.Encoder()
@@ -99,7 +99,7 @@ async def _write_table(found: AsyncIterator[Job], limit: int) -> None:
         return
     columns: tuple[str, ...] = ("id", "run", "kind", "state", "tries", "what", "last failure")
     if len({row[1] for row in rows}) == 1 and sys.stdout.isatty():
-        # The same on every line says nothing, and a terminal is narrow.
+        # A value that is the same on every line is left out: a terminal is narrow.
         columns = (columns[0], *columns[2:])
         rows = [(row[0], *row[2:]) for row in rows]
     write_table(columns, rows, right=("id", "tries"), cut=("what", "last failure"))

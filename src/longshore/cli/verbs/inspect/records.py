@@ -1,4 +1,4 @@
-"""`longshore records`: how many records a run has kept, and why others were rejected."""
+"""`longshore records`: count the records of a run, and show why others were rejected."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def records(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """How many records the handlers of RUN emitted, by kind, and how many their filter rejected for which reason.
+    """Count the records of RUN by kind, and its rejected records by reason.
 
-    Counted are those of completed jobs; also while the run goes on. `longshore export RUN --records` writes them.
+    Only records of completed jobs are counted; the run may still be going on. `longshore export RUN --records` writes
+    them.
     """
     from longshore.settings import resolve
     from longshore.ui.output import write, write_json

@@ -1,4 +1,4 @@
-"""`longshore scrapers`: which scrapers there are."""
+"""`longshore scrapers`: list the scrapers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
-    """Which scrapers longshore.toml names, how each is started, and where its jobs come from.
+    """List the scrapers of longshore.toml, how each is started, and where its jobs come from.
 
-    A registry that is wrong is refused with everything that is wrong with it.
+    If the registry has errors, the command names all of them.
     """
     from longshore.runs.scrapers.registry import load_scrapers
     from longshore.settings import TOML, resolve
@@ -21,7 +21,7 @@ def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
     from longshore.ui.tables import write_table
 
     resolve({"debug": debug})
-    found = [_said(scraper) for scraper in load_scrapers().values()]
+    found = [_described(scraper) for scraper in load_scrapers().values()]
     if json:
         write_json(found)
     elif not found:
@@ -32,7 +32,7 @@ def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
         write_table(columns, rows, cut=("source", "partitions"))
 
 
-def _said(scraper: Scraper) -> dict[str, Any]:
+def _described(scraper: Scraper) -> dict[str, Any]:
     from longshore.settings import show
 
     source = scraper.jobs

@@ -1,4 +1,4 @@
-"""`longshore show`: everything about one job."""
+"""`longshore show`: show everything about one job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_LINES = 15
-"""Of a traceback."""
+"""Lines of a traceback that are shown."""
 
 
 def show(
@@ -27,7 +27,7 @@ def show(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Everything about one job: payload, result, why it failed, and every attempt before."""
+    """Show everything about one job: payload, result, why it failed, and every earlier attempt."""
     from longshore.settings import resolve
     from longshore.ui.output import write_json
 
@@ -119,7 +119,7 @@ def _print(job: Job, history: list[Attempt]) -> None:
 def _print_traceback(traceback: str) -> None:
     from longshore.ui.output import write
 
-    # The last lines say what went wrong, and the last of the screen is what a person sees first.
+    # The last lines of a traceback name the error, and a person reads the end of the screen first.
     lines = traceback.rstrip().splitlines()
     cut = len(lines) > SHOWN_LINES
     more = f" (the last {SHOWN_LINES} of {len(lines)} lines; --json shows all)" if cut else ""

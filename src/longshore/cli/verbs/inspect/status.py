@@ -1,4 +1,4 @@
-"""`longshore status`: how far the runs are."""
+"""`longshore status`: show the progress of the runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 _ROWS = 100
-"""Rows of a breakdown that a person is shown."""
+"""The most rows of a breakdown that are shown as a table."""
 
 
 def status(
@@ -37,15 +37,15 @@ def status(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """How far each run is; with RUN, how far its kinds and partitions are, and when it will be done.
+    """Show the progress of each run; with RUN, of its kinds and partitions, and when it will be done.
 
-    Completion rate: the share of jobs that are finished. Success rate: the share of the completed among those that
-    completed or failed. Claim success rate: the share of claims that no other worker was faster at, on the whole queue,
-    where the queue counts it. Utilisation: the share of the workers' slots that is busy, where all of them say it. Set
-    aside: files in the place of jobs that were damaged or did not belong, where there are any.
+    Completion rate: the share of jobs that are finished. Success rate: the share of completed jobs among those that
+    completed or failed. Claim success rate: the share of claims in the whole queue that no other worker won, if the
+    queue counts it. Utilisation: the share of the workers' slots that are busy, if all workers report it. Set aside:
+    the number of damaged or foreign files in the place of jobs, if there are any.
 
-    All of it comes from counters and takes no time, however many jobs there are. --by worker, host and error read every
-    job.
+    All of this comes from counters and takes no time, however many jobs there are. --by worker, host and error read
+    every job.
     """
     from longshore.settings import resolve
     from longshore.ui.counts import count_json
@@ -58,17 +58,17 @@ def status(
     seen = asyncio.run(_look(settings, run))
     parts = _parts(seen.counts, run, by)
     if json:
-        aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
+        set_aside = {} if seen.rejects is None else {"set_aside": seen.rejects.count}
         listed = [count_json(count) for count in parts]
         under = f"{by}s" if by else "lanes" if run else "runs"
-        write_json({**({"run": run} if run else {}), **seen.kpis(), **aside, **seen.estimate_json(), under: listed})
+        write_json({**({"run": run} if run else {}), **seen.kpis(), **set_aside, **seen.estimate_json(), under: listed})
     else:
         _show(seen, parts, run, by, settings)
         _show_rejects(seen.rejects)
 
 
 def _by(text: str) -> By | None:
-    """What a breakdown that reads jobs is by; None where counters know it. `UsageError` for anything else."""
+    """Return the breakdown that reads jobs; None if counters have it. Raise `UsageError` for anything else."""
     from longshore.errors import UsageError
     from longshore.runs.watch.breakdown import By
 
@@ -78,14 +78,14 @@ def _by(text: str) -> By | None:
 
 
 class _Seen:
-    """What the queue was asked."""
+    """The answers of the queue."""
 
     def __init__(
         self,
         counts: list[Count],
         claims: float | None,
         rejects: RejectedFiles | None,
-        hands: ActiveWorkers,
+        active: ActiveWorkers,
         held: Blockers,
         look: RunSnapshot | None = None,
     ) -> None:
@@ -94,17 +94,17 @@ class _Seen:
 
         self.counts = counts
         self.rejects = rejects
-        self.hands = hands
+        self.active = active
         self.held = held
         self.hosts = () if look is None else look.evidence.hosts
         self.estimate = None if look is None else look.estimate
-        self.rates = rates(totals(counts), claims, hands.utilisation)
+        self.rates = rates(totals(counts), claims, active.utilisation)
 
     def kpis(self) -> dict[str, Any]:
         from longshore.queue import totals
         from longshore.ui.counts import numbers
 
-        workers = {} if self.hands.workers is None else {"workers": self.hands.workers}
+        workers = {} if self.active.workers is None else {"workers": self.active.workers}
         return {**numbers(totals(self.counts)), **self.rates, **workers}
 
     def estimate_json(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class _Seen:
 
 
 async def _look(settings: Settings, run: str | None) -> _Seen:
-    """The counts; and what else there is to say, where the queue knows it."""
+    """Return the counts, and whatever else the queue can tell."""
     from longshore.clock import SystemClock
     from longshore.extensions.claim_stats import ClaimStats
     from longshore.extensions.find import find
@@ -131,18 +131,18 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
         claim_stats, keeps_rejected = find(queue, ClaimStats), find(queue, KeepsRejected)
         claims = None if claim_stats is None else await claim_stats.claim_success_rate()
         rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
-        hands = await active_workers(queue, run, claimed=totals(counts).claimed)
+        active = await active_workers(queue, run, claimed=totals(counts).claimed)
         if not run or not totals(counts).remaining:
-            return _Seen(counts, claims, rejects, hands, await blockers_of(queue, run))
+            return _Seen(counts, claims, rejects, active, await blockers_of(queue, run))
         from longshore.runs.estimate.forecast import Forecast
 
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
-        return _Seen(counts, claims, rejects, hands, watch.blockers, look)
+        return _Seen(counts, claims, rejects, active, watch.blockers, look)
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
-    """The counts, added up to what is asked for."""
+    """Return the counts, added up by run or by the wanted field."""
     import msgspec
 
     from longshore.queue import totals
@@ -178,8 +178,8 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         right=(*COLUMNS, "done"),
         cut=("done",),
     )
-    if seen.hands.workers:
-        write(f"{counted(seen.hands.workers, 'worker')} at work")
+    if seen.active.workers:
+        write(f"{counted(seen.active.workers, 'worker')} at work")
     if (found := seen.estimate) is not None:
         write(estimate_line(found))
     for line in notices(seen.held, seen.hosts).values():
@@ -244,7 +244,7 @@ def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, An
 
 
 def _now(label: str, workers: list[PresentWorker]) -> str:
-    """What a worker does now, going by the roll."""
+    """Return what a worker does now, according to the worker registry."""
     for each in workers:
         if each.worker.label == label:
             busy, slots = each.info.busy, each.info.slots
@@ -260,7 +260,7 @@ def _show_rejects(rejects: RejectedFiles | None) -> None:
 
 
 def _percent(rate: float) -> str:
-    # Rounded down, 100 % means all; but 0.29 of a hundred is 28.999… to a computer.
+    # Rounded down, so that 100 % means all; the addend corrects floats such as 28.999….
     return f"{floor(100 * rate + 1e-9)}%"
 
 

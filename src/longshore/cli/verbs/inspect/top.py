@@ -1,4 +1,4 @@
-"""`longshore top`: a queue, or a run of it, watched live in the terminal."""
+"""`longshore top`: watch a queue or a run live in the terminal."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def top(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run, rather than all of them.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", help="One run instead of all of them.")] = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Watch the queue live: throughput, time left, workers, hosts, failures by kind, and any job closely.
+    """Watch the queue live: throughput, time left, workers, hosts, failures by kind, and single jobs.
 
     Keys: enter looks closer and escape goes back, r retries and c cancels what is chosen (each asks first), / filters,
-    ? explains, q leaves. The work goes on whether anyone watches or not.
+    ? explains, q leaves. Watching has no effect on the work.
     """
     from longshore.settings import resolve
 
@@ -51,7 +51,7 @@ async def _top(settings: Settings, run: str | None) -> None:
         if run is not None:
             await counts_of(queue, run, settings)
         app = Top(queue, SystemClock(), where=mask_url(settings.queue), run=run, folder=Path.cwd())
-        # What parts of this process say to the log would else get into the picture.
+        # Log messages of this process would otherwise appear in the middle of the screen.
         configure_relay(app.said, level="warning")
         with stop_signals(app.exit):
             await app.run_async()

@@ -1,4 +1,4 @@
-"""`longshore demo`: a local site scraped by several workers, to see what it is like."""
+"""`longshore demo`: scrape a local site with several workers, to see how it works."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _demo(*, debug: bool | None) -> int:
         await submit_file(
             queue, InputFile(str(urls), InputFormat.URLS), SubmissionPlan(run=run, kind=KIND, max_attempts=ATTEMPTS)
         )
-        # The site is ours: there is nothing to find out about how fast it may be asked.
+        # The site is our own, so its rate limit need not be learned.
         own = {"LONGSHORE_HOST_FIRST_RATE": "100", "LONGSHORE_DATA_FOLDER": folder.as_posix(), "LONGSHORE_TOR": "no"}
         campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs", own)
         conducted = await conduct_shown(queue, campaign)
@@ -79,7 +79,7 @@ async def _demo(*, debug: bool | None) -> int:
 
 
 def _folder() -> Path:
-    """A folder of its own for this demo: here where that can be written to, else a temporary one."""
+    """Return a new folder for this demo: below the current folder if that is writable, else a temporary one."""
     here = Path(".longshore", "demo")
     try:
         here.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`longshore doctor`: everything that stands between this machine and its work, at once."""
+"""`longshore doctor`: check everything that work needs on this machine."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _REPORT = "--report"
 
 
 class Doctor(Verb):
-    """The verb, whose `--report` may be given with or without a file."""
+    """The verb: its `--report` may be given with or without a file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """A bare `--report` gets an empty value, which stands for a file named after the time."""
+        """Parse the arguments; a bare `--report` gets an empty value, which means a file named after the time."""
         given = list(args)
         for place, argument in enumerate(args):
             following = args[place + 1] if place + 1 < len(args) else "--"
-            # A handler file is never what a report is written to.
+            # A report is never written to a handler file.
             if argument == _REPORT and (following.endswith(".py") or (following.startswith("-") and following != "-")):
                 given[place] = f"{_REPORT}="
         return super().parse_args(ctx, given)
@@ -56,7 +56,7 @@ def doctor(
         str | None,
         typer.Option(
             metavar="[F]",
-            help="Also write what a helper asks for into F, or into a file named after the time: versions, disk, "
+            help="Also write a report for support into F, or into a file named after the time: versions, disk, "
             "memory, network, settings, the last log lines. Secrets are masked. - is standard output.",
             show_default=False,
         ),
@@ -65,18 +65,18 @@ def doctor(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
-    """Check everything that work needs, and say what to do about what is missing.
+    """Check everything that work needs, and say how to fix what is missing.
 
-    Settings, handlers, queue, partitions, proxies, browser, VPN, network, git, disk, memory and clock. All of it is
-    checked, whatever fails on the way. The exit code is 1 if anything failed. Nothing is started.
+    Checks settings, handlers, queue, partitions, proxies, browser, VPN, network, git, disk, memory and clock. A failed
+    check does not keep the others from running. The exit code is 1 if a check failed. Nothing is started.
     """
     from longshore.fleet.checks import CheckPlan
     from longshore.fleet.partitions.assignment_table import listed_partitions
     from longshore.worker.lifecycle.process_exit import run_and_exit
 
-    said = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
+    given = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
     plan = CheckPlan(
-        said={name: value for name, value in said.items() if value is not None},
+        said={name: value for name, value in given.items() if value is not None},
         handler_file=file,
         table=table,
         partitions=None if partitions is None else listed_partitions(partitions),
@@ -86,7 +86,7 @@ def doctor(
 
 
 class _Ended:
-    """What there is to say at the end of the process."""
+    """The exit code of the process."""
 
     def __init__(self, exit_code: int) -> None:
         self.exit_code = exit_code

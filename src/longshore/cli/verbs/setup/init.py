@@ -1,4 +1,4 @@
-"""`longshore init`: a folder to start from."""
+"""`longshore init`: create a folder to start from."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from longshore.errors import UsageError
 
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder to fill; made if need be.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DIR", help="The folder to fill; it is created if it does not exist.", show_default=False
+        ),
     ],
 ) -> None:
-    """Make a folder to start from: a handler, a test that passes, a list of URLs, settings, a README."""
+    """Create a folder to start from: a handler, a test that passes, a list of URLs, settings, a README."""
     from longshore.cli.verbs.setup.scaffold import files
     from longshore.ui.output import write
     from longshore.ui.program import program, python
@@ -29,7 +32,7 @@ def init(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in made.items():
-            # Exclusive: what appears in the meantime is not overwritten either.
+            # "x" refuses to overwrite a file that was created in the meantime.
             with (folder / name).open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
     except OSError as error:
@@ -51,4 +54,4 @@ WHAT = {
     ".gitignore": "what should not be committed",
     "README.md": "how to go on",
 }
-"""What each file of the scaffold is."""
+"""The purpose of each file of the scaffold."""

@@ -1,4 +1,4 @@
-"""`longshore migrate`: the tables of a queue, made or brought up to date."""
+"""`longshore migrate`: create the tables of a queue, or bring them up to date."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from longshore.cli import options
 
 
 def migrate(queue: options.Queue = None, debug: options.Debug = None) -> None:
-    """Make the queue's schema, or bring it up to date, and say which version it has. Run again, it does nothing.
+    """Create the queue's schema or bring it up to date, and print its version. A second time it changes nothing.
 
-    Opening a queue does the same where its user may. Where workers may not, the owner runs this after each upgrade.
+    Opening a queue does the same if its user is allowed to. If workers are not, the owner runs this after each upgrade.
     """
     from longshore import media
     from longshore.runs.open_queue import check_shared

@@ -1,4 +1,4 @@
-"""`longshore proxies`: how the proxies of the workers stand. `longshore proxies check`: which of a file work at all."""
+"""`longshore proxies`: show the health of the workers' proxies. `longshore proxies check`: test those of a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
 
 DEFAULT_URL = "https://api.ipify.org"
-"""Answers with the address it sees."""
+"""A page that answers with the address it sees."""
 
 
 def proxies(
@@ -51,11 +51,11 @@ def proxies(
     json: options.Json = False,
     debug: options.Debug = None,
 ) -> int:
-    """How the proxies stand at each host: which serve, which rest, until when and why; also while workers run.
+    """Show the health of each proxy per host: which serve, which rest, until when and why; also while workers run.
 
-    What is shown is what the workers of this folder know, at most a few seconds old, or knew when they ended. With
-    `check`, every proxy of a file is tested instead: which work, how fast, and with which address they come out; the
-    exit code is then 1 if none works. Passwords are masked.
+    The workers of this folder report it; the figures are a few seconds old, or from the end of the last worker. With
+    `check`, every proxy of a file is tested instead: whether it works, how fast it is, and which address it comes out
+    with; the exit code is then 1 if none works. Passwords are masked.
     """
     from longshore.settings import resolve
 
@@ -88,14 +88,14 @@ def _show(settings: Settings, *, json: bool) -> None:
     hosts = [list(group) for _, group in groupby(found, key=lambda row: row.host)]
     quiet = [group for group in hosts if not any(row.failures or row.since for row in group)]
     for group in hosts:
-        # Of very many hosts nobody wants to read that nothing happens there.
+        # Hosts without a failure are only counted, unless there is just one.
         if group not in quiet or len(quiet) == 1:
             _show_host(group, now)
     if len(quiet) > 1:
         write(f"At {len(quiet):,} {'other ' * (len(hosts) > len(quiet))}hosts all serve.")
     if left := len(unused(standings)):
         write(f"{left:,} of the proxies {'was' if left == 1 else 'were'} not used yet.")
-    write(_who_says_so(told))
+    write(_source(told))
 
 
 def _show_host(found: Sequence[ProxyRow], now: float) -> None:
@@ -114,7 +114,7 @@ def _show_host(found: Sequence[ProxyRow], now: float) -> None:
             f"{row.failures:,} × {row.why}" if row.failures else row.why,
         )
         for row in found
-        # Those stand above, under every host.
+        # These are listed above, under every host.
         if not row.everywhere
     ]
     columns = ("proxy", "state", "requests", "failed", "changed", "why")
@@ -124,7 +124,7 @@ def _show_host(found: Sequence[ProxyRow], now: float) -> None:
 
 
 def _counts(found: Sequence[ProxyRow]) -> str:
-    """How many are in which state; and why others do not serve."""
+    """Return how many proxies are in which state, with the reasons of those that do not serve."""
     counts = []
     for state, word in _WORDS.items():
         if count := sum(row.state == state and not row.everywhere for row in found):
@@ -136,7 +136,7 @@ def _counts(found: Sequence[ProxyRow]) -> str:
 
 
 def _reasons(counted: Counter[str]) -> str:
-    """The most frequent ones, with their numbers where there are several."""
+    """Return the most frequent reasons, with their numbers if there are several."""
     if len(counted) <= 1:
         return "".join(f" ({why})" for why in counted if why)
     told = [f"{number:,} {why}" for why, number in counted.most_common(_REASONS)]
@@ -156,7 +156,7 @@ def _state(row: ProxyRow, now: float) -> str:
     return f"rests {about(row.until - now)}{some}"
 
 
-def _who_says_so(told: Sequence[ProxyStatusFile]) -> str:
+def _source(told: Sequence[ProxyStatusFile]) -> str:
     from longshore.ui.words import counted, since
 
     alive = sum(each.alive for each in told)

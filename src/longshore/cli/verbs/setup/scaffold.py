@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longshore.cli.reference_pages import dotenv_example
 
-_HANDLERS = '''"""What to do with one page."""
+_HANDLERS = '''"""The work on one page."""
 
 import re
 
@@ -48,7 +48,7 @@ _PYTEST = """[pytest]
 addopts = -p no:asyncio
 """
 
-_URLS = """# One URL a line. Blank lines and lines like this one are passed over.
+_URLS = """# One URL a line. Blank lines and lines like this one are skipped.
 https://example.org/
 https://example.com/
 """
@@ -62,7 +62,7 @@ __pycache__/
 
 _README = """# A Longshore project
 
-`handlers.py` says what to do with one page; `urls.txt` lists the pages.
+`handlers.py` has the function that works on one page; `urls.txt` lists the pages.
 
     python -m pip install pytest                          once, for the next line
     python -m pytest                                      test the handler
@@ -70,7 +70,7 @@ _README = """# A Longshore project
     longshore status                                      how far each run is
     longshore jobs --state failed                         what failed, and why
 
-Where `longshore` is not on the path, `python -m longshore` is the same.
+If `longshore` is not on the path, `python -m longshore` is the same.
 
 To work on several machines, let them share a queue: copy `.env.example` to `.env` and set LONGSHORE_QUEUE on each. Then
 
@@ -80,7 +80,7 @@ To work on several machines, let them share a queue: copy `.env.example` to `.en
 
 
 def files() -> dict[str, str]:
-    """Every file by its name."""
+    """Return every file by its name."""
     return {
         "handlers.py": _HANDLERS,
         "test_handlers.py": _TEST,

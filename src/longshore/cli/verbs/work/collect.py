@@ -1,4 +1,4 @@
-"""`longshore collect`: results taken into a folder as they come."""
+"""`longshore collect`: append results to files in a folder as they come."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def collect(
     ] = False,
     archive_age: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Pack away completed jobs of these runs that were settled this long ago."),
+        typer.Option(metavar="AGE", help="Archive completed jobs of these runs that were settled this long ago."),
     ] = "30d",
     archive_number: Annotated[
         int,
-        typer.Option(metavar="N", help="Pack away all of them once more than N completed jobs are not packed."),
+        typer.Option(metavar="N", help="Archive all of them once more than N completed jobs are not archived."),
     ] = 10_000,
     json: options.Json = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Append the new results of the runs to files, each result once, whatever is killed on the way.
+    """Append the new results of the runs to files, each result once, even if the command is killed and repeated.
 
-    What was collected may be taken away (`mv`): the next results go into a new file. Where the queue has an archive
-    (git), completed jobs past the bounds are packed away; they are still counted, listed and collected.
+    A collected file may be moved away: the next results go into a new one. If the queue has an archive (git), completed
+    jobs beyond the bounds are moved to it; they are still counted, listed and collected.
     """
     from longshore.runs.collect.collector import ArchiveBounds
     from longshore.settings import resolve
@@ -51,7 +51,7 @@ def collect(
 
     settings = resolve({"queue": queue, "debug": debug})
     age = options.age(archive_age, "--archive-age")
-    assert age is not None  # noqa: S101  for the type checker: it is only for no text
+    assert age is not None  # noqa: S101  for the type checker: only an absent option gives None
     if archive_number < 0:
         raise UsageError(f"--archive-number cannot be {archive_number}: it takes a number of jobs, from 0 up.")
     view = _View()
@@ -67,7 +67,7 @@ def collect(
 
 
 class _View:
-    """What was done, for the person and for programs."""
+    """The results of the command, as a table and as JSON."""
 
     def __init__(self) -> None:
         self.collectors: list[Collector] = []

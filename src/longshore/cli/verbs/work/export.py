@@ -1,4 +1,4 @@
-"""`longshore export`: what a run found, as one file."""
+"""`longshore export`: write the results of a run to a file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _RECORDS = "--records"
 
 
 class Export(Verb):
-    """The verb, whose `--records` may be given with or without a kind."""
+    """The verb: its `--records` may be given with or without a kind."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """A bare `--records` gets an empty value, which stands for all kinds."""
+        """Parse the arguments; a bare `--records` gets an empty value, which means all kinds."""
         given = list(args)
         for place, argument in enumerate(args):
             following = args[place + 1] if place + 1 < len(args) else "--"
@@ -74,10 +74,10 @@ def export(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Write the results of RUN, or its records, to a file; also while it goes on.
+    """Write the results of RUN, or its records, to a file; the run may still be going on.
 
-    A file is there whole or not at all. jsonl has a line for each completed job: run, kind, key, payload, result. The
-    others are tables with a column for each field of payload and result; sqlite has a table for each kind of record.
+    The file is complete or does not exist. jsonl has a line for each completed job: run, kind, key, payload, result.
+    The other formats are tables with a column for each field; sqlite has a table for each kind of record.
     """
     from longshore.runs.export import ExportOrder, format_of
     from longshore.settings import resolve
@@ -93,7 +93,7 @@ def export(
         columns = f", {counted(exported.columns, 'column')}" if exported.columns else ""
         note(f"{counted(exported.rows, noun)} of {run} in {out} ({chosen}{columns})")
     if count.remaining:
-        # It was so before the first row was read: some of them may be in it.
+        # Counted before the first row was read: some of these jobs may be in the file.
         note(
             f"{counted(count.remaining, 'job')} of {run} {'was' if count.remaining == 1 else 'were'} not finished yet."
         )

@@ -1,4 +1,4 @@
-"""`longshore fleet`: many workers on this machine, checked, started, watched and stopped in order."""
+"""`longshore fleet`: run many workers on this machine, supervised."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fleet(
         str | None,
         typer.Option(
             metavar="MIN:MAX",
-            help="As many workers as the pending jobs ask for, within these bounds and what this machine allows, "
+            help="As many workers as the pending jobs need, within these bounds and what this machine allows, "
             "instead of --workers.",
             show_default=False,
         ),
@@ -35,7 +35,7 @@ def fleet(
     per: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help=f"With --autoscale: one worker for every so many pending jobs. [default: {PER}]"
+            metavar="N", min=1, help=f"With --autoscale: one worker for every N pending jobs. [default: {PER}]"
         ),
     ] = None,
     run: options.Run = None,
@@ -48,7 +48,7 @@ def fleet(
     table: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A fixed table (TOML or JSON) of who has which partitions.", show_default=False
+            metavar="FILE", help="A fixed table (TOML or JSON) of the partitions of each worker.", show_default=False
         ),
     ] = None,
     strict_partitions: Annotated[
@@ -71,15 +71,15 @@ def fleet(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
-    """Check everything, show who would do what, ask, and start workers that are watched and started again.
+    """Check everything, show the plan, ask, and start workers that are supervised and restarted after a crash.
 
-    Ctrl-C (or `longshore stop` in another terminal) lets them finish what is under way; a second one gives it back. The
-    logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because their process
-    died; with --until-done also if work was left. It is 130 after a second Ctrl-C.
+    Ctrl-C (or `longshore stop` in another terminal) lets them finish their jobs; a second one makes them give the jobs
+    back. The logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because
+    their process died; with --until-done also if jobs were left. It is 130 after a second Ctrl-C.
     """
     from longshore.observe.structlog_plain import import_structlog_alone
 
-    # Before those below import it with all it can find.
+    # Before the imports below, which would import structlog with all its optional parts.
     import_structlog_alone()
     from longshore.fleet.launch.launch import LaunchOptions
 
@@ -115,7 +115,7 @@ def fleet(
 
 
 def check_order(option: str, given: str | None, between: str) -> None:
-    """`UsageError` for a range whose larger number comes first. What else may be wrong with it is found elsewhere."""
+    """Raise `UsageError` for a range whose larger number comes first. Other errors are found when it is parsed."""
     lower, separator, upper = (given or "").partition(between)
     try:
         reversed_ = bool(separator) and float(lower) > float(upper)
@@ -127,7 +127,7 @@ def check_order(option: str, given: str | None, between: str) -> None:
 
 
 def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
-    """How the fleet sizes itself; None where it does not."""
+    """Return how the fleet sizes itself; None for a fixed size."""
     if autoscale is not None:
         check_order("--autoscale", autoscale, ":")
         bounds = SizeBounds.parse(autoscale, "--autoscale")
@@ -137,7 +137,7 @@ def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
             )
         return ScalingPolicy(bounds, per or PER)
     if per is not None:
-        raise UsageError("--per says how --autoscale reckons, and that was not given. Add --autoscale 1:50, say.")
+        raise UsageError("--per belongs to --autoscale, which was not given. Add --autoscale 1:50, for example.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""`longshore run`: a whole run on this machine, from a file of jobs to a file of results."""
+"""`longshore run`: run a file of jobs on this machine, and write a file of results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(
     jobs_file: options.JobsFile = None,
     kind: Annotated[
         str | None,
-        typer.Option(metavar="K", help="Which handler. Needed where FILE has several.", show_default=False),
+        typer.Option(metavar="K", help="Which handler. Needed if FILE has several.", show_default=False),
     ] = None,
     workers: Annotated[
         str | None, typer.Option(metavar="N", help=options.meaning("workers"), show_default=False)
@@ -36,7 +36,7 @@ def run(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Where the results go; - is standard output. Left out: results.jsonl, or, where that holds something "
+            help="Where the results go; - is standard output. Left out: results.jsonl, or, if that holds something "
             "else, a new file named after the run.",
             show_default=False,
         ),
@@ -60,9 +60,9 @@ def run(
 ) -> int:
     """Submit the jobs of a file, work on them with several processes, and write the results as JSONL.
 
-    Whatever dies on the way, the same command again goes on where it stopped. Ctrl-C finishes what is under way and
-    stops; a second one gives it back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
-    (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: a run is worked off to its end.
+    If it is interrupted or killed, the same command goes on where it stopped. Ctrl-C finishes the jobs in flight and
+    stops; a second one gives them back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
+    (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: the run is worked on to its end.
     """
     from longshore.cli.input_options import input_file
     from longshore.handlers.load import load_handlers
@@ -129,7 +129,7 @@ async def _run(
 
     clock = SystemClock()
     began = clock.monotonic()
-    # Before anything is submitted: a check that cannot be made is refused.
+    # Before anything is submitted: a check that cannot be made is an error.
     Egress.of(settings)
     async with open_or_create(settings) as queue:
         unfinished = None if run_id else checkpoint.load()
@@ -146,7 +146,7 @@ async def _run(
             with submitting(source) as progress:
                 submission = await submit_file(queue, source, plan, progress=progress)
         except InputFileError:
-            # A pipe that held nothing usable: there is no run to go on with.
+            # The pipe had no valid job: there is no run to go on with.
             if not await queue.stats(run):
                 checkpoint.remove(run)
             raise

@@ -1,4 +1,4 @@
-"""`longshore schedule`: runs that start by themselves, at certain times."""
+"""`longshore schedule`: start runs at set times."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def schedule(
             show_default=False,
         ),
     ] = None,
-    zone: Annotated[
-        str, typer.Option(metavar="ZONE", help="The time zone that is meant, as in Europe/Berlin.")
-    ] = "UTC",
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of --cron, as in Europe/Berlin.")] = "UTC",
     scraper: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +41,7 @@ def schedule(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A file with one URL a line, read anew for every run; - is standard input, kept in the queue.",
+            help="A file with one URL a line, read again for every run; - is standard input, kept in the queue.",
             show_default=False,
         ),
     ] = None,
@@ -59,16 +57,16 @@ def schedule(
     max_jobs: options.MaxJobs = None,
     now: Annotated[bool, typer.Option("--now", metavar="", help="Start a run of it at once.")] = False,
     remove: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take this schedule away.", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Remove this schedule.", show_default=False)
     ] = None,
     json: options.Json = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Make, list, start and remove schedules. They are kept in the queue, and any worker of it starts their runs.
+    """Create, list, start and remove schedules. They are kept in the queue, and any worker of it starts their runs.
 
-    With --cron: make the schedule NAME, or give it another meaning. Each of its times starts one run, whichever and
-    however many workers are there; of the times that no worker was there for, the last is made up for.
+    --cron creates the schedule NAME, or changes it. Each of its times starts exactly one run, however many workers
+    there are. If no worker was there at some of its times, one run makes up for the last of them.
     """
     from longshore.runs.control.growth_limits import GrowthLimits
     from longshore.settings import resolve
@@ -101,7 +99,7 @@ def _made(
     kind: str | None,
     limits: Any,
 ) -> Schedule:
-    """The schedule that the options describe, with all that can be checked here checked."""
+    """Return the schedule that the options describe, after every check that is possible here."""
     from longshore.cli.input_options import input_file
     from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
     from longshore.runs.schedules.timetable import Timetable
@@ -121,7 +119,7 @@ def _made(
 
 
 def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
-    """The kind of its jobs, and their attempts. They are found out here, so that whoever starts a run need not."""
+    """Return the kind and the attempts of its jobs: the worker that starts a run may not have the handler file."""
     from longshore.errors import NotFoundError
     from longshore.handlers.load import load_handlers
     from longshore.job import DEFAULT_MAX_ATTEMPTS
@@ -185,22 +183,22 @@ async def _carry_out(settings: Settings, name: str | None, made: Schedule | None
             started = await _start(queue, name)
         if name is None:
             moment, there = await schedules(book)
-            said = {each: shelved.schedule for each, shelved in there.items()}
+            listed = {each: stored.schedule for each, stored in there.items()}
         else:
-            moment, shelved = await schedule_of(book, name)
-            said = {name: shelved.schedule}
+            moment, stored = await schedule_of(book, name)
+            listed = {name: stored.schedule}
     if json:
-        facts = [_facts(each, its, moment) for each, its in said.items()]
+        facts = [_facts(each, its, moment) for each, its in listed.items()]
         write_json(facts if name is None else facts[0])
         return
     if name is not None and started is not None:
         write(f"Run {started.run_id} of {name} is submitted: {counted(started.submitted, 'job')}.")
     if name is not None and made is not None:
-        write(f"{name} is scheduled; the next run is at {_local(said[name].next(moment), said[name])}.")
-    elif not said:
+        write(f"{name} is scheduled; the next run is at {_local(listed[name].next(moment), listed[name])}.")
+    elif not listed:
         write("There are no schedules. To make one: longshore schedule NAME --cron '0 2 * * *'")
     elif started is None:
-        _show(said, moment)
+        _show(listed, moment)
 
 
 async def _start(queue: Any, name: str) -> Any:
@@ -229,17 +227,17 @@ def _facts(name: str, schedule: Schedule, now: float) -> dict[str, Any]:
     }
 
 
-def _show(said: dict[str, Schedule], now: float) -> None:
+def _show(listed: dict[str, Schedule], now: float) -> None:
     from longshore.ui.output import note
     from longshore.ui.tables import write_table
     from longshore.ui.words import one_line
 
     rows = [
         (name, its.when.cron, str(its.what), _local(its.next(now), its), its.last_run, _state(its, now))
-        for name, its in said.items()
+        for name, its in listed.items()
     ]
     write_table(("name", "cron", "what", "next run", "last run", "state"), rows, cut=("what",))
-    for name, its in said.items():
+    for name, its in listed.items():
         if _state(its, now) == "due":
             note(f"{name} is due, and no worker that can start it has looked yet.")
         if its.trouble:

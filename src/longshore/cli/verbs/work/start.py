@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def start(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which scraper of longshore.toml.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the scraper in longshore.toml.", show_default=False)
+    ],
     urls_file: options.UrlsFile = None,
     jobs_file: options.JobsFile = None,
     resume: Annotated[
@@ -30,7 +32,7 @@ def start(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Single mode: where the results go; - is standard output. Left out: results.jsonl, or, where that "
+            help="Single mode: where the results go; - is standard output. Left out: results.jsonl, or, if that "
             "holds something else, a new file named after the run.",
             show_default=False,
         ),
@@ -48,8 +50,8 @@ def start(
     """Start a scraper of longshore.toml as its mode says, and print JSON.
 
     Distributed: its jobs are put into the queue, and the JSON has the command that starts a worker for them. Single, or
-    no mode: it is run here to its end, one at a time; whatever dies on the way, --resume goes on where it was, and no
-    job has two results. The exit code is 0 only if nothing failed.
+    no mode: it is run here to its end, and never twice at a time; if it is killed, --resume goes on where it stopped,
+    and no job has two results. The exit code is 0 only if nothing failed.
     """
     from longshore.cli.input_options import input_file
     from longshore.runs.local.growth import growth_limits
@@ -59,10 +61,10 @@ def start(
     from longshore.url import mask_url
 
     scraper = find_scraper(name)
-    said = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
+    given = {"workers": workers, "profile": profile, "queue": queue, "debug": debug}
     source = None if urls_file is None and jobs_file is None else input_file(urls_file, jobs_file)
     limits = growth_limits(max_depth, max_jobs)
-    done = asyncio.run(start_scraper(scraper, said, source, run_id, resume=resume, out=out, limits=limits))
+    done = asyncio.run(start_scraper(scraper, given, source, run_id, resume=resume, out=out, limits=limits))
     if out != "-":
         write_json(done)
     if queue is not None and scraper.distributed and mask_url(queue) != queue:
@@ -71,6 +73,6 @@ def start(
 
 
 def exit_code(done: Queued | Finished) -> int:
-    """What the command ends with."""
+    """Return the exit code of the command."""
     codes = {"queued": 0, "completed": 0, "interrupted": 130}
     return codes.get(done.status, 1)

@@ -1,4 +1,4 @@
-"""`longshore stop`: end the fleet of this folder, from another terminal."""
+"""`longshore stop`: stop the fleet of this folder, from another terminal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LOOK_SECONDS = 0.2
 
 def stop(
     now: Annotated[
-        bool, typer.Option("--now", metavar="", help="Do not wait for what is under way: give it back and leave.")
+        bool, typer.Option("--now", metavar="", help="Do not wait for the jobs in flight: give them back and leave.")
     ] = False,
 ) -> int:
-    """Stop the fleet that was started in this folder: it finishes what is under way, and is gone when this returns.
+    """Stop the fleet that was started in this folder: it finishes its jobs in flight, and has ended when this returns.
 
-    Ctrl-C here stops the waiting only; the fleet goes on stopping.
+    Ctrl-C here only ends the waiting; the fleet still stops.
     """
     from longshore.fleet.supervise.control import FleetControl
     from longshore.fleet.supervise.supervisor import Stop
@@ -40,7 +40,7 @@ def stop(
         return 1
     control.request(Stop.RELEASE if now else Stop.DRAIN)
     how = "giving back what is under way" if now else "finishing what is under way"
-    # Somebody may have removed the file that tells of it.
+    # The file that describes the fleet may have been removed.
     which = "" if fleet is None else f" of {counted(fleet.workers, 'worker')} (process {fleet.pid})"
     write(f"Stopping the fleet{which}: {how}.")
     if not now:
@@ -51,7 +51,7 @@ def stop(
 
 
 def _wait(control: FleetControl, fleet: Running | None) -> None:
-    """Until that fleet is over, be there another one by then."""
+    """Wait until that fleet has ended; another one may have started by then."""
     import threading
 
     pause = threading.Event()

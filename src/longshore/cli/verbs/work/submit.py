@@ -1,4 +1,4 @@
-"""`longshore submit`: put jobs into a queue, from wherever they come."""
+"""`longshore submit`: put jobs into the queue."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def submit(
 ) -> int:
     """Put jobs into the queue, and print JSON: run_id, submitted, duplicates.
 
-    Submitting again is harmless: what the run knows already is counted as a duplicate. In a JSONL file a line is the
+    Submitting again is harmless: jobs that the run has already are counted as duplicates. In a JSONL file a line is the
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
     exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
@@ -107,9 +107,9 @@ def submit(
 
     limits = growth_limits(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
-    source = _Named(urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()).source(
-        partition
-    )
+    source = _SourceOptions(
+        urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()
+    ).source(partition)
     if not kind.strip():
         raise UsageError("The kind is empty. Name the handler the jobs are for.")
     options.priority(priority)
@@ -123,7 +123,7 @@ def submit(
         return 0
     from longshore.cli.verbs.work.wait import waited
 
-    # Whoever reads the id in a pipe has it while the run goes on.
+    # The reader of a pipe gets the id while the run goes on.
     sys.stdout.flush()
     return asyncio.run(waited(settings, done.run_id))
 
@@ -145,7 +145,7 @@ async def _submit(
     async with open_or_create(settings) as queue:
         run_id = run or await new_run_id(queue, SystemClock())
         if limits is not None:
-            # Before the first job: a worker may be at it at once.
+            # Before the first job: a worker may claim it at once.
             from longshore.runs.control.growth_limits import set_limits
 
             await set_limits(queue, run_id, limits)
@@ -155,8 +155,8 @@ async def _submit(
 
 
 @dataclass(frozen=True)
-class _Named:
-    """What the options say of where the jobs are."""
+class _SourceOptions:
+    """The options that name the source of the jobs."""
 
     urls_file: str | None
     jobs_file: str | None
@@ -171,7 +171,7 @@ class _Named:
     param: Sequence[str]
 
     def source(self, partition: str) -> Source:
-        """The one source they name. `UsageError` where that is none, or several, or an option does not belong to it."""
+        """Return the source. Raise `UsageError` for none, for several, or for an option of another source."""
         from longshore.cli.input_options import greet, input_file
         from longshore.runs.sources import CsvFile, Scan, Shape, SqlQuery
 
@@ -182,13 +182,13 @@ class _Named:
             "--scan": self.scan,
             "--sql": self.sql,
         }
-        said = [flag for flag, value in named.items() if value is not None]
-        if len(said) != 1:
+        given = [flag for flag, value in named.items() if value is not None]
+        if len(given) != 1:
             raise UsageError(
                 "Say where the jobs are, with one of them: --urls-file FILE or --jobs-file FILE (- is standard "
                 "input), --csv FILE, --scan FOLDER or --sql DATABASE."
             )
-        self._refuse_strays(said[0])
+        self._refuse_strays(given[0])
         shape = Shape(url=self.template, partition=partition or None)
         if self.csv is not None:
             greet(self.csv)
@@ -201,7 +201,7 @@ class _Named:
             return SqlQuery(self.sql, self.query, _parameters(self.param), shape)
         return input_file(self.urls_file, self.jobs_file)
 
-    def _refuse_strays(self, said: str) -> None:
+    def _refuse_strays(self, source: str) -> None:
         belongs: Mapping[str, tuple[object, tuple[str, ...]]] = {
             "--template": (self.template, ("--csv", "--sql")),
             "--glob": (self.glob, ("--scan",)),
@@ -211,8 +211,8 @@ class _Named:
             "--param": (self.param or None, ("--sql",)),
         }
         for flag, (value, whose) in belongs.items():
-            if value is not None and said not in whose:
-                raise UsageError(f"{flag} belongs to {' or '.join(whose)}, and the jobs come from {said}.")
+            if value is not None and source not in whose:
+                raise UsageError(f"{flag} belongs to {' or '.join(whose)}, and the jobs come from {source}.")
 
 
 def _parameters(given: Sequence[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`longshore wait`: watch a run until it ends, from anywhere."""
+"""`longshore wait`: watch a run until it ends, from any machine."""
 
 from __future__ import annotations
 
@@ -31,18 +31,20 @@ def wait(
     record: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write down what estimates went by, to see how good they were.", show_default=False
+            metavar="FILE",
+            help="Record the basis of the estimates, to see later how good they were.",
+            show_default=False,
         ),
     ] = None,
     json: options.Json = False,
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
-    """Watch a run until it ends: how far it is, how fast, how long it will take, what fails.
+    """Watch a run until it ends: its progress, its rate, the time left, its failures.
 
-    Attaches at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit
-    code says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4
-    it was not over when the time was, 130 Ctrl-C. --json prints how it ended on standard output.
+    Works at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit code
+    says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4 the
+    timeout expired, 130 Ctrl-C. --json prints how it ended on standard output.
     """
     from longshore.settings import resolve
 
@@ -59,7 +61,7 @@ async def waited(
     *,
     json: bool = False,
 ) -> int:
-    """Watch a run to its end, and say how it ended; the answer is the command's exit code."""
+    """Watch a run to its end, print how it ended, and return the exit code of the command."""
     from longshore.clock import SystemClock
     from longshore.runs.estimate.forecast import Forecast
     from longshore.runs.open_queue import counts_of, open_existing
@@ -84,7 +86,7 @@ async def waited(
     if json:
         write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
     else:
-        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_said(held)])
+        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_notice_lines(held)])
     return _exit_code(ended)
 
 
@@ -125,7 +127,7 @@ def _recorder(record: Path | None, around: ExitStack) -> Recorder | None:
         raise UsageError(f"{record} cannot be written: {error.strerror}. Name another file with --record.") from error
 
 
-def _said(held: Blockers) -> list[str]:
+def _notice_lines(held: Blockers) -> list[str]:
     from rich.markup import escape
 
     from longshore.ui.notices import notices
@@ -180,7 +182,7 @@ def _closing(
     if ended is WaitEnd.GONE:
         stood = f"{count.completed:,} completed, {count.failed:,} failed, {count.remaining:,} left"
         return [
-            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so nobody can say how it ended. "
+            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so how it ended is not known. "
             f"At the last look: {stood}."
         ]
     if count.remaining:

@@ -1,4 +1,4 @@
-"""`longshore work`: one worker."""
+"""`longshore work`: run one worker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from longshore.settings import Settings
     from longshore.worker import StopCondition, WorkerReport
 
-_OBJECTS_UNTIL_A_LOOK = 5_000
-_KINDS_SAID = 2_000
-"""Characters of the names of kinds, beyond which a worker does not say on the roll which it takes."""
+_OBJECTS_PER_COLLECTION = 5_000
+_KINDS_LENGTH = 2_000
+"""The most characters of the names of kinds that a worker writes to the worker registry."""
 
 
 def work(
@@ -79,12 +79,12 @@ def work(
 ) -> int:
     """Work on the queue with the handlers of FILE, until told to stop.
 
-    Ctrl-C finishes what is under way and stops; a second one gives it back and leaves at once. The pauses between jobs
-    and the number at once follow .env and longshore.toml while it runs.
+    Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves at once. The pauses between
+    jobs and the concurrency follow .env and longshore.toml while it runs.
     """
     from longshore.observe.structlog_plain import import_structlog_alone
 
-    # Before those below import it with all it can find.
+    # Before the imports below, which would import structlog with all its optional parts.
     import_structlog_alone()
     from longshore.extensions.presence import WorkerInfo
     from longshore.fleet.supervise.lifeline import hold_on
@@ -107,7 +107,7 @@ def work(
     from longshore.worker.lifecycle.live_settings import LiveSettings
     from longshore.worker.lifecycle.process_exit import run_and_exit
 
-    said = {
+    given = {
         "concurrency": concurrency,
         "min_delay_seconds": min_delay_seconds,
         "max_delay_seconds": max_delay_seconds,
@@ -125,9 +125,9 @@ def work(
     }
     # Before anything can be printed.
     reports = Reports() if lifeline else None
-    # As it is before handlers are told of the profile: what they are told is nobody's setting.
+    # A copy from before the profile is exported to handlers: an exported value is not a setting.
     environ = dict(os.environ)
-    live = LiveSettings(lambda: resolve(said, environ=environ))
+    live = LiveSettings(lambda: resolve(given, environ=environ))
     settings = live.settings
     check_shared(settings)
     check_tools(settings)
@@ -142,15 +142,15 @@ def work(
         check_kinds(wanted, frozenset(handlers), file)
     worker = WorkerId.new(settings.worker_id)
     if lifeline:
-        # A request that comes before the worker can hear it finds nothing in hand: it may simply go.
+        # Until the worker handles signals it holds no job, so it may simply end.
         signal.signal(signal.SIGTERM, _go)
-        # Whoever holds the line has submitted the run.
+        # The supervisor at the other end of the lifeline has submitted the run.
         hold_on()
     elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
         return 0
     own_place = None if place is None else WorkerSlot.decoded(place)
     taken = tuple(sorted(handlers if wanted is None else wanted))
-    published = taken if sum(map(len, taken)) <= _KINDS_SAID else None
+    published = taken if sum(map(len, taken)) <= _KINDS_LENGTH else None
     info = WorkerInfo(machine=machine_name(), slots=settings.concurrency, kinds=published)
     worker_config = WorkerConfig(
         queue_url=settings.queue,
@@ -174,8 +174,8 @@ def work(
         ),
         log_level=level,
     )
-    # Jobs come and go by the hundred, and none of them in a cycle: to look for cycles every few pages is in vain.
-    gc.set_threshold(_OBJECTS_UNTIL_A_LOOK)
+    # Jobs come and go by the hundred without reference cycles, so frequent garbage collections find nothing.
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
     working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=ScheduleTrigger)
     return run_and_exit(working if reports is None else _with_goodbye(working, reports))
 
@@ -191,7 +191,7 @@ def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
 
 
 async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:
-    """Whether there is a queue to work on, or one may come. `NotFoundError` for a run to finish that never was."""
+    """Return whether there is, or may come, a queue to work on. Raise `NotFoundError` for an unknown run to finish."""
     import structlog
 
     from longshore.observe.logs import bind_worker
@@ -199,7 +199,7 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
     from longshore.ui.output import note
     from longshore.url import mask_url
 
-    # A queue that does not answer now is the worker's to wait for.
+    # If the queue does not answer now, the worker waits for it.
     with suppress(QueueUnavailableError):
         if until_done and run is None and await missing(settings):
             note(f"{mask_url(settings.queue)} has no jobs yet. `longshore submit` puts some in.")
