@@ -65,7 +65,7 @@ class _RenamedModules:
         module.__dict__.update({old: getattr(found, name) for old, name in new.names.items()})
 
 
-def install() -> None:
+def install_renamed_modules() -> None:
     """Let old names be imported. Calling it twice is harmless."""
     if not any(isinstance(finder, _RenamedModules) for finder in sys.meta_path):
         sys.meta_path.append(_RenamedModules())
