@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 
 from longshore.clock import SystemClock
 from longshore.handlers.handler import Handler
@@ -71,7 +72,10 @@ class Parts:
         )
         self.children = ChildPool(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self.tools)
         self.spacing = JobSpacing(config.concurrency, config.delay, clock)
-        self.executors = ExecutorPool(in_flight.leases, self._executor, self.services.start)
+        executor = partial(
+            Executor, in_flight.leases, handlers, self.children, self.tools, in_flight.pending.put, self.spacing
+        )
+        self.executors = ExecutorPool(in_flight.leases, executor, self.services.start)
 
         prefetch, idleness = Prefetch(config, in_flight, self.spacing), Idleness(clock)
         events = EventResponder(context, shutdown, self.executors, prefetch, idleness, self.blockage)
@@ -100,10 +104,6 @@ class Parts:
         self.progress = Progress(
             context, self.executors, self.scope, self.blockage, lambda: self.tools.proxy_waits.summary, watcher
         )
-
-    def _executor(self) -> Executor:
-        in_flight = self.context.in_flight
-        return Executor(in_flight.leases, self.handlers, self.children, self.tools, in_flight.pending.put, self.spacing)
 
     async def second_writer(self) -> SettlementWriter:
         """Open the queue once more, for the event loop of another thread."""

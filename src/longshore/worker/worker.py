@@ -53,7 +53,7 @@ async def work(
     if queue is None:
         queue = await _opened(config, clock, reporter)
     try:
-        context = WorkerContext.of(config, clock, queue, reporter)
+        context = WorkerContext(config, clock, queue, reporter)
         parts = Parts(context, {kind: handlers[kind] for kind in kinds}, gate, watcher, starts)
         return await WorkerRun(parts, live).run(renew_in_thread=own_queue and queue.traits.spans_processes)
     finally:

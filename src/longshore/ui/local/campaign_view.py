@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.supervise.supervisor import Fleet
 from longshore.queue import Count, Queue
-from longshore.runs.local.campaign import Campaign, Conducted, conduct
+from longshore.runs.local.campaign import Campaign
 from longshore.runs.watch.current_rate import CurrentRate
 from longshore.ui.fleet.board import FleetBoard, ProxySummary
 from longshore.ui.local.host_notices import HostNews
-from longshore.ui.progress import RunProgress, console, run_progress
-
-
-async def conduct_shown(queue: Queue, campaign: Campaign) -> Conducted:
-    """Start the workers of a campaign, show their progress on standard error, and return when the last has ended."""
-    with run_progress(console()) as shown:
-        return await conduct(queue, campaign, CampaignView(queue, campaign, shown))
+from longshore.ui.progress import RunProgress
 
 
 @dataclass

@@ -9,14 +9,14 @@ from pathlib import Path
 from longshore.clock import Clock
 from longshore.queue import Count, Queue, totals
 from longshore.runs.export.results import Delivered, deliver
-from longshore.runs.local.campaign import Campaign, Conducted
+from longshore.runs.local.campaign import Campaign, Conducted, conduct
 from longshore.runs.local.defaults import HOME
 from longshore.runs.submit.submission import Submission
 from longshore.settings import Settings
 from longshore.ui.exit_codes import INTERRUPTED
-from longshore.ui.local.campaign_view import conduct_shown
+from longshore.ui.local.campaign_view import CampaignView
 from longshore.ui.local.run_summary import Summary, tell, width_of
-from longshore.ui.progress import console
+from longshore.ui.progress import console, run_progress
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
         if fault := await fault_of(Egress.of(local.settings)):
             shut = f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
             tell(to, [shut])
-        conducted = await conduct_shown(queue, campaign)
+        with run_progress(to) as shown:
+            conducted = await conduct(queue, campaign, CampaignView(queue, campaign, shown))
     else:
         conducted = Conducted(before, [], interrupted=False)
     if conducted.count.remaining:

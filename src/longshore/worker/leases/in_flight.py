@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 
 from longshore.clock import Clock
@@ -13,18 +12,12 @@ from longshore.worker.leases.held_leases import HeldLeases
 from longshore.worker.leases.pending_settlements import PendingSettlements
 
 
-@dataclass(frozen=True)
 class InFlight:
     """The held leases and the pending settlements of one worker."""
 
-    leases: HeldLeases
-    pending: PendingSettlements
-
-    @classmethod
-    def nothing(cls, clock: Clock, lease: timedelta, batch_size: int) -> InFlight:
-        """Return what a worker has in flight when it starts: nothing."""
-        leases = HeldLeases(clock, lease)
-        return cls(leases, PendingSettlements(leases, batch_size))
+    def __init__(self, clock: Clock, lease: timedelta, batch_size: int) -> None:
+        self.leases = HeldLeases(clock, lease)
+        self.pending = PendingSettlements(self.leases, batch_size)
 
     @property
     def count(self) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
@@ -22,19 +22,22 @@ class HasExitCode(Protocol):
     def exit_code(self) -> int: ...
 
 
-def run_and_exit(working: Coroutine[Any, Any, HasExitCode]) -> int:
+def run_and_exit(working: Coroutine[Any, Any, HasExitCode], ended: Callable[[], None] | None = None) -> int:
     """Run `working` and return its exit code; if threads still run then, end the process with that code.
 
-    Python waits for every thread before it exits, and a thread cannot be ended from outside.
+    Python waits for every thread before it exits, and a thread cannot be ended from outside. `ended` is called when
+    `working` has returned.
     """
-    return asyncio.run(_run(working))
+    return asyncio.run(_run(working, ended))
 
 
-async def _run(working: Coroutine[Any, Any, HasExitCode]) -> int:
+async def _run(working: Coroutine[Any, Any, HasExitCode], ended: Callable[[], None] | None) -> int:
     pool = ThreadPoolExecutor(thread_name_prefix="longshore")
     asyncio.get_running_loop().set_default_executor(pool)
     before = set(threading.enumerate())
     code = int((await working).exit_code)
+    if ended is not None:
+        ended()
     pool.shutdown(wait=False, cancel_futures=True)
     left = [thread for thread in threading.enumerate() if thread not in before and not thread.daemon]
     for thread in left:

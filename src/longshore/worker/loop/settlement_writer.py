@@ -29,12 +29,9 @@ class SettlementWriter:
 
     def __init__(self, queue: WorkerQueue, records: AttemptRecords) -> None:
         self._wrapped = queue
-        self._records = records
-
-    @property
-    def queue(self) -> Queue:
+        self.queue: Queue = queue.queue
         """The queue that it settles on."""
-        return self._wrapped.queue
+        self._records = records
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Keep the records, then settle, as `Queue.settle`. Raises `QueueError` when the records cannot be kept."""

@@ -41,13 +41,13 @@ async def _demo(*, debug: bool | None) -> int:
     from longshore.clock import SystemClock
     from longshore.demo.site import DEMO_TROUBLES, Site
     from longshore.runs.export.results import write_results
-    from longshore.runs.local.campaign import Campaign
+    from longshore.runs.local.campaign import Campaign, conduct
     from longshore.runs.open_queue import open_or_create
     from longshore.runs.submit.input_files import InputFile, InputFormat
     from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
     from longshore.settings import resolve
-    from longshore.ui.local.campaign_view import conduct_shown
-    from longshore.ui.progress import console
+    from longshore.ui.local.campaign_view import CampaignView
+    from longshore.ui.progress import console, run_progress
 
     to, clock = console(), SystemClock()
     folder = _folder()
@@ -66,7 +66,8 @@ async def _demo(*, debug: bool | None) -> int:
         # The site is our own, so its rate limit need not be learned.
         own = {"LONGSHORE_HOST_FIRST_RATE": "100", "LONGSHORE_DATA_FOLDER": folder.as_posix(), "LONGSHORE_TOR": "no"}
         campaign = Campaign(run, Path(longshore.demo.items.__file__), settings, folder / "logs", own)
-        conducted = await conduct_shown(queue, campaign)
+        with run_progress(to) as shown:
+            conducted = await conduct(queue, campaign, CampaignView(queue, campaign, shown))
         if conducted.count.remaining:
             from longshore.runs.submit.submission import Submission
             from longshore.ui.local.run_summary import Summary, tell

@@ -6,11 +6,10 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -19,10 +18,9 @@ from longshore.cli.options import meaning
 from longshore.errors import QueueUnavailableError
 
 if TYPE_CHECKING:
-    from longshore.fleet.supervise.status_reports import Reports
     from longshore.lease import WorkerId
     from longshore.settings import Settings
-    from longshore.worker import StopCondition, WorkerReport
+    from longshore.worker import StopCondition
 
 _OBJECTS_PER_COLLECTION = 5_000
 _KINDS_LENGTH = 2_000
@@ -177,13 +175,7 @@ def work(
     # Jobs come and go by the hundred without reference cycles, so frequent garbage collections find nothing.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=ScheduleTrigger)
-    return run_and_exit(working if reports is None else _with_goodbye(working, reports))
-
-
-async def _with_goodbye(working: Coroutine[Any, Any, WorkerReport], reports: Reports) -> WorkerReport:
-    report = await working
-    reports.goodbye()
-    return report
+    return run_and_exit(working, None if reports is None else reports.goodbye)
 
 
 def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
