@@ -179,7 +179,7 @@ class RollTests(Scene):
         await queue.submit(jobs("a"))
         worker = WorkerId.new("anna")
         await registry.register(worker, LEASE, WorkerInfo(machine="working"))
-        # The first claim gets something, the others are in vain.
+        # The first claim gets a job, the others get none.
         for _ in range(3):
             await registry.present_workers()
             await harness.advance(PART)

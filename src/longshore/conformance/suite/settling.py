@@ -154,14 +154,14 @@ class SettlingTests(Scene):
     async def test_follow_on_jobs_know_their_parent_and_how_deep_they_are(self, queue: Queue, other: Queue) -> None:
         await queue.submit([job("a", kind="list")])
         for depth, (parent, child) in enumerate((("a", "b"), ("b", "c"), ("c", "d")), start=1):
-            outcome = Completed(None, (job(child, kind=f"level {depth}"), job(f"{child}2", kind="aside", priority=9)))
+            outcome = Completed(None, (job(child, kind=f"level {depth}"), job(f"{child}2", kind="other", priority=9)))
             assert await settle(queue, await claim_one(queue), outcome)
             there = await find(other, child, kind=f"level {depth}")
             assert (there.parent, there.depth) == (
                 JobName("list" if depth == 1 else f"level {depth - 1}", parent),
                 depth,
             )
-            assert (await find(other, f"{child}2", kind="aside")).depth == depth
+            assert (await find(other, f"{child}2", kind="other")).depth == depth
         leases = await claim(queue)
         assert [(lease.job.key, lease.job.parent, lease.job.depth) for lease in leases] == [
             ("d", JobName("level 2", "c"), 3),

@@ -85,7 +85,7 @@ EXAMPLES = {
         "a", state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED
     ),
     "cancelled": carried("a", state=State.CANCELLED, settled_at=PAST + 100),
-    "cancelled in a worker's hands": carried(
+    "cancelled while a worker held it": carried(
         "a", FIRST, state=State.CANCELLED, epoch=2, attempts=1, failure=FIRST.failure, worker="wanda", settled_at=PAST
     ),
 }
@@ -295,7 +295,7 @@ class TransferringTests(Scene):
             Count(run=RUN, kind=KIND, partition="TX", pending=8, completed=2, failed=2, cancelled=2),
         ]
 
-    @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled in a worker's hands"])
+    @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled while a worker held it"])
     async def test_what_failed_or_was_cancelled_there_can_be_retried_here(
         self, queue: Queue, taker: TakesOver, name: str
     ) -> None:

@@ -101,13 +101,13 @@ class ValueTests(Scene):
     @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
     async def test_odd_text_survives_in_a_failure(self, queue: Queue, harness: Harness, text: str) -> None:
         await queue.submit(jobs("a"))
-        told = Failure("unknown", text, f"shop.{text}", retryable=True, traceback=f"{text}\n" * 3)
+        failure = Failure("unknown", text, f"shop.{text}", retryable=True, traceback=f"{text}\n" * 3)
         lease = await claim_one(queue, WorkerId.new(text))
-        await settle(queue, lease, Failed(told))
+        await settle(queue, lease, Failed(failure))
         await claim_one(queue, WorkerId.new(text))
         await expire(harness, queue)
         kept, crash = await queue.history(lease.job.id)
-        assert (kept.worker, kept.failure, crash.worker) == (text, told, text)
+        assert (kept.worker, kept.failure, crash.worker) == (text, failure, text)
 
     async def test_texts_that_look_alike_are_not_the_same(self, queue: Queue) -> None:
         assert await queue.submit(jobs(*ALIKE)) == Submitted(new=len(ALIKE), duplicates=0)

@@ -64,7 +64,7 @@ class FleetBoard:
     """Memory in bytes, by process id."""
     _reports: defaultdict[str, dict[int, WorkerStatus]] = field(default_factory=lambda: defaultdict(dict))
     _troubled: Counter[int] = field(default_factory=Counter)
-    """How many consecutive reports told of trouble, by process id."""
+    """How many consecutive reports showed trouble, by process id."""
     _paces: defaultdict[str, CurrentRate] = field(default_factory=lambda: defaultdict(CurrentRate))
 
     def hear(self, name: str, line: bytes) -> None:

@@ -281,7 +281,7 @@ class Supervision:
         return INTERRUPTED if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: SupervisedWorker) -> bool:
-        # A worker that was stopped before its start, or told to leave at once, did as it was told.
+        # A worker that was stopped before its start, or ordered to leave at once, ended as ordered.
         told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
         return post.ending.done or self.board.asked is Stop.RELEASE or told_early
 
