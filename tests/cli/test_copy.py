@@ -219,9 +219,7 @@ def test_a_merge_waits_for_what_is_still_worked_on_and_ends_with_one(here: Path,
     assert "1 is still being worked on" in says("copy", "b.db", "a.db", code=1)
 
 
-def test_a_checkout_is_resumed_only_with_the_options_it_was_begun_with(
-    here: Path, says: Says, refused: Refused
-) -> None:
+def test_a_checkout_is_resumed_only_with_the_same_options(here: Path, says: Says, refused: Refused) -> None:
     fill("a.db")
     says("copy", "a.db", "./checkout", "--claim", "3")
     assert "--resume" in refused("copy", "a.db", "./checkout", "--claim", "3")
@@ -253,9 +251,9 @@ def test_a_checkout_of_nothing_says_so(here: Path, says: Says) -> None:
         (("a.db", "a.db"), "the same queue"),
         (("a.db", "sqlite:///./x/../a.db"), "the same queue"),
         (("a.db", "memory://"), "memory://"),
-        (("a.db", "b.db", "--hold", "1h"), "--hold belongs to --claim"),
-        (("a.db", "b.db", "--kinds", "page"), "--kinds belongs to --claim"),
-        (("a.db", "b.db", "--claim", "3", "--move"), "Give one of them"),
+        (("a.db", "b.db", "--hold", "1h"), "--hold works only with --claim"),
+        (("a.db", "b.db", "--kinds", "page"), "--kinds works only with --claim"),
+        (("a.db", "b.db", "--claim", "3", "--move"), "Give only one of them"),
         (("a.db", "b.db", "--claim", "0"), "--claim"),
         (("a.db", "b.db", "--claim", "3", "--hold", "soon"), "--hold cannot be 'soon'"),
         (("a.db", "b.db", "--claim", "3", "--hold", "0h"), "longer than 0"),

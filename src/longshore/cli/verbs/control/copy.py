@@ -80,15 +80,13 @@ def copy(
     _refuse_same(here.queue, there.queue)
     terms = _terms(run, claim, hold, kinds, partitions)
     if terms is not None and move:
-        raise UsageError(
-            "--claim checks jobs out for a while, and --move removes them for good. Give only one of them."
-        )
+        raise UsageError("--claim checks jobs out for a while, --move removes them for good. Give only one of them.")
     checkout_file = _checkout_file_of(here.queue)
     if terms is None and checkout_file is not None and checkout_file.exists():
         if move or run is not None:
             raise UsageError(
-                f"{source} is an offline checkout ({checkout_file}), which can only be merged as a whole. Leave out --move "
-                "and --run."
+                f"{source} is an offline checkout ({checkout_file}), which can only be merged as a whole. Leave out "
+                "--move and --run."
             )
         return _run_until_done(_merge_back(here, there, checkout_file), _REPEAT)
     if terms is not None:
@@ -195,7 +193,8 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
         write(f"{_are(later)} not due yet and stayed. Repeat the command with --resume later.")
     if done.given_up:
         write(
-            f"{_are(done.given_up)} pending in {_shown(here)}, and failed or cancelled in {_shown(there)}: kept in both."
+            f"{_are(done.given_up)} pending in {_shown(here)}, and failed or cancelled in {_shown(there)}: "
+            "kept in both."
         )
     if done.differing:
         differ = "differs" if done.differing == 1 else "differ"
