@@ -110,7 +110,7 @@ def test_tables_that_are_there_already_are_granted_as_documented(server: Postgre
     queue = f"{server.url}?schema=shop"
     assert " was made" in shell("migrate", "--queue", queue).stdout
     execute(server.url, "create role deckhand login password 'secret'; grant usage on schema shop to deckhand")
-    grants = documented("on all tables").replace("longshore", "shop").replace("worker", "deckhand")
+    grants = documented("on all tables").replace("longshore", "shop").replace("jobs_worker", "deckhand")
     execute(server.url, grants)
     deckhand = server.url_of("postgres", user="deckhand", password="secret") + "?schema=shop"
     assert shell("submit", "page", "--urls-file", shell.urls(3), "--queue", deckhand).returncode == 0
