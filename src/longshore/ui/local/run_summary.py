@@ -54,8 +54,8 @@ class Summary:
             head += f" ({self.submission.duplicates:,} given twice)"
         lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
         if unfinished:
-            afresh = "--run with a new name would start afresh." if self.again is None else ""
-            lines.append(f"Going on where this command stopped. {afresh}".rstrip())
+            advice = "To start a new one, give --run with a new name." if self.again is None else ""
+            lines.append(f"Continuing the unfinished run. {advice}".rstrip())
         return lines
 
     def unfinished(self, conducted: Conducted) -> list[str]:
