@@ -32,7 +32,7 @@ class HostNews:
         self._clock = clock
         self._say = say
         self._look_at = clock.monotonic() + EVERY
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     async def look(self, count: Count) -> float | None:
         """Return the monotonic time when the first host opens; None unless all pending jobs wait for closed hosts."""
@@ -49,8 +49,8 @@ class HostNews:
             return None
         closed = {host: it for host, it in rates.items() if it.closed_until - at > _SHORTEST}
         for host, it in closed.items():
-            if self._told.get(host) != it.closed_until:
-                self._told[host] = it.closed_until
+            if self._reported.get(host) != it.closed_until:
+                self._reported[host] = it.closed_until
                 self._say(printable(f"{host} is closed for {duration(it.closed_until - at)}: {it.why}. Its jobs wait."))
         if not closed or len(closed) < len(hosts) or not all(job.host for job in jobs):
             return None
