@@ -33,7 +33,7 @@ from longshore.queue import Queue, Selection, Submitted
 
 
 class SettlingTests(Scene):
-    async def test_a_completed_job_shows_its_result_and_who_did_it(self, queue: Queue) -> None:
+    async def test_a_completed_job_shows_its_result_and_its_worker(self, queue: Queue) -> None:
         await queue.submit(jobs("a"))
         started = await now(queue)
         lease = await claim_one(queue, WorkerId.new("anna"))
@@ -178,7 +178,7 @@ class SettlingTests(Scene):
         parents = [(j.key, j.parent and j.parent.key, j.depth) for j in await queue.jobs(ALL)][3:]
         assert parents == [("x", "a", 1), ("y", "a", 1), ("z", "c", 1)]
 
-    async def test_whoever_is_known_already_keeps_its_parent(self, queue: Queue) -> None:
+    async def test_a_known_job_keeps_its_parent(self, queue: Queue) -> None:
         await queue.submit(jobs("a", "b"))
         first, second = await claim(queue)
         await settle(queue, first, Completed(None, tuple(jobs("b", "c"))))
