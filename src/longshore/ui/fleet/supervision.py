@@ -95,7 +95,7 @@ class Supervision:
         self._settings = LiveSettings(lambda: resolve(self.launch.options.given))
         self._closed = False
         """Whether the terminal is known to be gone."""
-        self._reported: set[str] = set()
+        self._pause_reasons: set[str] = set()
         """The reasons of pauses that have been printed."""
         self._working: asyncio.Task[list[WorkerExit]] | None = None
         self._reported: set[int] = set()
@@ -173,13 +173,13 @@ class Supervision:
     def _note_pauses(self) -> None:
         """Print one line for all workers: the reason of a pause is usually the same for all."""
         reasons = set(self.board.paused.values())
-        for reason in sorted(reasons - self._reported):
+        for reason in sorted(reasons - self._pause_reasons):
             self.say(
                 f"PAUSED: {reason.rstrip('.')}. Nothing new begins; work goes on by itself once this is put right."
             )
-        self._reported |= reasons
-        if self._reported and not reasons and self.board.goes_on:
-            self._reported.clear()
+        self._pause_reasons |= reasons
+        if self._pause_reasons and not reasons and self.board.goes_on:
+            self._pause_reasons.clear()
             self.say("RESUMED: work goes on.")
 
     def _hear(self, name: str, line: bytes) -> None:
