@@ -24,8 +24,8 @@ _SAMPLE = 200
 _STRATA = 24
 _BEYOND = 15.0
 _FAR = 3.5
-"""The longest duration that is drawn, because there are timeouts: `_BEYOND` times the longest observed one, or `_FAR`
-standard deviations above the mean of the logarithms, whichever is longer."""
+"""The longest duration that is drawn, because there are timeouts: the longer one of `_BEYOND` times the longest
+observed duration, and `_FAR` standard deviations above the mean of the logarithms."""
 _USUAL = 100
 """Number of attempts in the tail that a mean without a given number assumes."""
 _DOUBT, _SUPPOSED = 3.0, 1.1
@@ -47,7 +47,7 @@ class Durations:
     """The distribution of durations, fitted to observed attempts."""
 
     def __init__(self, seconds: Sequence[float], ages: Sequence[float]) -> None:
-        """`seconds` are the durations of finished attempts, at least one; `ages` those of attempts in flight so far."""
+        """`seconds` are the durations of finished attempts, at least one; `ages` the ages of attempts in flight."""
         self._body, self._weights, self._share = _body(seconds, ages)
         ended = sorted(max(each, 1e-3) for each in seconds)
         begun = [each for each in ages if each > 0]

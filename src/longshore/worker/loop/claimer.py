@@ -56,7 +56,7 @@ class Claimer:
         self._events = events
         self._stopping = stopping
         self._hinted = False
-        """Whether the queue has just said that there may be work."""
+        """Whether the queue has just reported that there may be work."""
         longest = context.config.poll_interval.total_seconds()
         self._waits = Backoff(_FIRST_WAIT_SHARE * longest, longest)
         self._lost_races = Backoff(0.005, longest)
@@ -146,7 +146,7 @@ class Claimer:
         return await self._stop_check.holds_while_waiting()
 
     async def _lost_race(self) -> None:
-        """Wait a little: the queue said that there was work, and another worker was faster."""
+        """Wait a little: the queue reported work, and another worker was faster."""
         self._counters.lost_races += 1
         self._reporter.lost_race()
         # The wait grows with each lost race in a row; otherwise all workers would rush at every new job together.

@@ -25,7 +25,7 @@ async def _release(queue: Queue, chosen: Selection) -> int:
             "the worker registry."
         )
     if done.moving:
-        note(f"{counted(done.moving, 'job')} stay where they are: `longshore copy --move` is taking them elsewhere.")
+        note(f"{counted(done.moving, 'job')} are not released: `longshore copy --move` is moving them.")
     return done.pending
 
 
