@@ -142,12 +142,12 @@ class DrawnDuration:
         most = max(self._most, 1.5 * age)
         return min(self._tail.quantile(self._tail.survival(age) * (self._rng.random() or 1e-300)), most) - age
 
-    def remaining_if_met(self, age: float) -> float:
+    def remaining_if_found(self, age: float) -> float:
         """Return the remaining time of an attempt found in flight that is at least `age` seconds old."""
         # Long attempts are found in flight more often than short ones.
         whole = max(self._length_biased(), 1e-3)
-        met = whole * self._rng.random()
-        return self.remaining(max(age, met)) if age else whole - met
+        found_at = whole * self._rng.random()
+        return self.remaining(max(age, found_at)) if age else whole - found_at
 
     def _length_biased(self) -> float:
         below = (1 - self._share) * self._sums[-1] / len(self._body)

@@ -64,7 +64,7 @@ def run(
     stops; a second one gives them back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
     (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: the run is worked on to its end.
     """
-    from longshore.cli.input_options import input_file
+    from longshore.cli.input_file import input_file
     from longshore.handlers.load import load_handlers
     from longshore.runs.export.output_file import check_out
     from longshore.runs.export.results import DEFAULT_OUT

@@ -100,7 +100,7 @@ def _made(
     limits: Any,
 ) -> Schedule:
     """Return the schedule that the options describe, after every check that is possible here."""
-    from longshore.cli.input_options import input_file
+    from longshore.cli.input_file import input_file
     from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
     from longshore.runs.schedules.timetable import Timetable
 
