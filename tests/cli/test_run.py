@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
+from tests.waiting import wait_until
 
 from .conftest import Shell
 
@@ -289,6 +290,8 @@ def test_the_first_ctrl_c_finishes_what_is_under_way_and_the_same_command_goes_o
         line = process.stderr.readline()
         assert line, said
         said += line
+    # The message says that the workers are asked to stop, not that they have heard it.
+    wait_until(lambda: logs(gated).count("STOPPING") == 2)
     (gated.folder / "gate").touch()
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 130, said + rest
@@ -329,7 +332,7 @@ def test_ctrl_c_on_a_terminal_leaves_neither_its_mark_nor_half_a_bar(gated: Shel
     try:
         until(lambda: hear(f"0/{COUNT}") and len(list(gated.folder.glob("begun-*"))) == 2, process)
         os.write(keyboard, b"\x03")
-        until(lambda: hear("Ctrl-C again"), process)
+        until(lambda: hear("Ctrl-C again") and logs(gated).count("STOPPING") == 2, process)
         (gated.folder / "gate").touch()
         while process.poll() is None:
             hear("")

@@ -64,6 +64,8 @@ _SUFFIXES = {
     ".sqlite3": ExportFormat.SQLITE,
     ".db": ExportFormat.SQLITE,
 }
+_WRITERS = {ExportFormat.CSV: write_csv, ExportFormat.PARQUET: write_parquet}
+"""The writers of formats with one table a file."""
 _BINARY = frozenset({ExportFormat.PARQUET, ExportFormat.SQLITE})
 """Formats that cannot be streamed or compressed."""
 
@@ -148,9 +150,8 @@ async def _as_table(rows: Rows, out: str, format_: ExportFormat, order: ExportOr
                 write_sqlite(part, columns.tables, map(columns.values, spool.rows()))
         else:
             [table] = columns.tables
-            write = write_csv if format_ is ExportFormat.CSV else write_parquet
             with opened(out) as file:
-                write(file, table, _values(columns, spool))
+                _WRITERS[format_](file, table, _values(columns, spool))
     return Exported(count, sum(len(table.columns) for table in columns.tables))
 
 
