@@ -92,6 +92,11 @@ class TestSettings:
         assert settings.verdict is CheckVerdict.WARN
         assert "LONGSHORE_LEASE_SECONDS" in settings.what
 
+    async def test_that_are_set_are_counted_as_one_would_say_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("LONGSHORE_LEASE_SECONDS", "3")
+        settings = (await found())["settings"]
+        assert settings.what == "Profile production; 1 set, the others have their default."
+
 
 class TestDotenv:
     async def test_missing_is_a_fault_where_it_is_needed(self) -> None:

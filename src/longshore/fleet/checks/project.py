@@ -25,7 +25,7 @@ async def check_settings(context: CheckContext) -> Finding:
     if unknown := unknown_variables(folder=context.plan.folder):
         return Finding(name, CheckVerdict.WARN, "; ".join(unknown), "Correct the name, or remove it.")
     count = len(settings.sources)
-    what = f"Profile {settings.profile}; {count} settings are set, the others have their default."
+    what = f"Profile {settings.profile}; {count} set, the others have their default."
     return Finding(name, CheckVerdict.OK, what)
 
 
