@@ -93,7 +93,7 @@ class Parts:
         )
         source = JobSource(context, want, self.scope, self.limiter.limiter, events, shutdown.stopping)
         conditions = (*config.stop, *stop_conditions_in(config.handler_file))
-        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, events)
+        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, shutdown.stop)
         self.claimer = Claimer(
             context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
         )

@@ -15,7 +15,7 @@ from longshore.queue import Count
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.partition_scope import Partitions, PartitionScope
 
 
@@ -28,7 +28,7 @@ class JobSource:
         want: Want,
         scope: PartitionScope,
         hosts: HostCapacity,
-        events: WorkerEvents,
+        events: EventResponder,
         stopping: asyncio.Event,
     ) -> None:
         self._queue = context.queue
