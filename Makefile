@@ -4,12 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Every Python that `pyproject.toml` names, each with a virtual environment of its own.
 PYTHONS := 3.11 3.12 3.13
-# Many tests wait for processes and leases: more than twice as many as processors finish sooner.
+# Many tests wait for processes and leases, so more test processes than processors finish sooner.
 TEST_PROCESSES := $(shell $(PYTHON) -c "import os; print(2 * (os.cpu_count() or 1) + 1)")
-# Each begins with a part of its own, so that what a file's tests share is made once; who is done first helps the others.
+# Each test process starts with a part of its own, so that fixtures of a file are made once; idle ones steal work.
 TEST_OPTIONS := -n $(TEST_PROCESSES) --dist worksteal
 LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
-# What runs at the same time says its lines in one piece, where this make can do that.
+# Keep the output of each parallel target together, if this make can.
 IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
@@ -56,10 +56,10 @@ $(PYTHONS:%=test-on-%): test-on-%:
 	echo "Python $* is not on this machine, so nothing was tested on it. Fix: put python$* on the PATH, or pyenv install $*" >&2; \
 	test -z "$$CI"
 
-services: setup-dev ## see to the servers that tests need
+services: setup-dev ## install the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
 
-# Types are checked by one process and take longest: the others need not wait for it.
+# The type check takes longest and uses one process, so the others run beside it.
 check: setup-dev ## format, lint, types, imports, docs that run
 	@$(MAKE) --no-print-directory -j2 $(IN_PIECES) lint types imports docs
 
@@ -78,7 +78,7 @@ imports: setup-dev
 docs: setup-dev
 	$(BIN)/python -m pytest tests/docs $(TEST_OPTIONS)
 
-format: setup-dev ## put the code into shape
+format: setup-dev ## format the code and fix lint
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -86,10 +86,10 @@ bench: setup-dev ## measure ours beside the peers, in one run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
-chaos: setup-dev ## the long proofs: kill everything, lose nothing
+chaos: setup-dev ## the long proofs: kill processes for minutes, lose nothing
 	$(BIN)/python -m pytest tests/chaos --long
 
-lock: ## pin the requirements anew (needs uv)
+lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
 	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra html --extra parquet --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 

@@ -17,7 +17,7 @@ from longshore.errors import (
     ValidationError,
     WorkerError,
 )
-from longshore.renamed import install as install_renamed_modules
+from longshore.renamed import install_renamed_modules
 
 # Not imported lazily: the module of the same name would replace the function.
 from longshore.retry import retry

@@ -1,7 +1,7 @@
 """The contract: the promises that every medium keeps, whatever it stores jobs in.
 
 The promises
-    1. A submitted job is never lost, whichever process dies.
+    1. A submitted job is never lost, no matter which process dies.
     2. A job may be executed more than once; it is settled exactly once. A settlement with a stale epoch changes
        nothing: not the job, not its result, not its follow-on jobs. The result and the follow-on jobs become visible
        together with the settlement, or not at all.

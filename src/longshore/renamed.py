@@ -30,9 +30,11 @@ RENAMED: Mapping[str, _NewName] = {
     "longshore.scrape.exchange": _NewName("longshore.scrape.capture.exchange"),
     "longshore.scrape.offline": _NewName("longshore.scrape.http.offline"),
     "longshore.scrape.pace": _NewName("longshore.pacing.limiter", {"LearnedPace": "LearnedLimiter"}),
+    "longshore.scrape.pacing": _NewName("longshore.pacing.contract", {"Pace": "Limiter", "NoPace": "Unlimited"}),
     "longshore.scrape.pages": _NewName("longshore.scrape.capture.page_store"),
     "longshore.scrape.proxy_file": _NewName("longshore.scrape.proxies.proxy_file"),
     "longshore.scrape.rate": _NewName("longshore.pacing.host_rate", {"Policy": "RatePolicy"}),
+    "longshore.scrape.robots": _NewName("longshore.scrape.http.robots"),
     "longshore.scrape.signature": _NewName(
         "longshore.scrape.capture.failure_signature", {"Signature": "FailureSignature"}
     ),
@@ -65,7 +67,7 @@ class _RenamedModules:
         module.__dict__.update({old: getattr(found, name) for old, name in new.names.items()})
 
 
-def install() -> None:
+def install_renamed_modules() -> None:
     """Let old names be imported. Calling it twice is harmless."""
     if not any(isinstance(finder, _RenamedModules) for finder in sys.meta_path):
         sys.meta_path.append(_RenamedModules())

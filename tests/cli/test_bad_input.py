@@ -201,7 +201,7 @@ async def test_nor_does_the_doctor_take_a_part_of_a_password_for_a_host(
         return f"The name {host} cannot be resolved."
 
     monkeypatch.setattr("longshore.fleet.checks.network._unresolved", unresolved)
-    findings = {finding.name: finding for finding in await run_checks(CheckPlan(said={"queue": url}))}
+    findings = {finding.name: finding for finding in await run_checks(CheckPlan(given={"queue": url}))}
     assert findings["queue"].verdict is CheckVerdict.FAIL
     assert "check itself failed" not in str(findings)
     assert "s3cr3t" not in str(findings).lower()

@@ -1,4 +1,4 @@
-"""`longshore copy` on real queues: copies, moves, bundles and their way back, and what it refuses."""
+"""`longshore copy` on real queues: copies, moves, offline checkouts and their merge, and what it refuses."""
 
 from __future__ import annotations
 
@@ -140,8 +140,8 @@ def test_a_move_says_what_the_two_queues_disagree_about(here: Path, says: Says) 
     asyncio.run(disagree())
     out = says("copy", "a.db", "b.db", "--move", "--resume", code=1)
     assert "1 job moved" in out
-    assert "1 is pending in sqlite:///a.db, and given up in sqlite:///b.db: kept in both." in out
-    assert "1 is finished in sqlite:///a.db and stands otherwise in sqlite:///b.db: kept in both." in out
+    assert "1 is pending in sqlite:///a.db, and failed or cancelled in sqlite:///b.db: kept in both." in out
+    assert "1 is finished in sqlite:///a.db and differs in sqlite:///b.db: kept in both." in out
     assert "not due" not in out
     assert states("a.db") == {State.PENDING: 1, State.COMPLETED: 1}
 
@@ -164,13 +164,13 @@ def test_a_move_that_died_goes_on_from_another_folder(here: Path, says: Says, mo
     assert states("../b.db") == {State.PENDING: 3}
 
 
-@pytest.mark.parametrize("place", ["./bundle", "bundle.db"])
-def test_a_bundle_is_worked_on_by_a_plain_worker_and_brought_back(shell: Shell, place: str) -> None:
+@pytest.mark.parametrize("place", ["./checkout", "checkout.db"])
+def test_a_checkout_is_worked_on_by_a_plain_worker_and_merged_back(shell: Shell, place: str) -> None:
     urls = shell.urls(6)
     shell.json("submit", "page", "--urls-file", urls, "--run", "r", "--queue", "a.db")
     taken = shell("copy", "a.db", place, "--claim", "4", "--hold", "2h", "--run", "r", "--kinds", "page")
     assert taken.returncode == 0, taken.stderr
-    assert "4 jobs taken" in taken.stdout
+    assert "4 jobs checked out" in taken.stdout
     assert shell.json("status", "--json", "--queue", "a.db")["claimed"] == 4
     worked = shell("work", "pages.py", "--queue", place, "--max-work", "3")
     assert worked.returncode == 0, worked.stderr
@@ -185,9 +185,9 @@ def test_a_bundle_is_worked_on_by_a_plain_worker_and_brought_back(shell: Shell, 
     assert shell.json("status", "--json", "--queue", "a.db") == status
 
 
-def test_what_somebody_else_did_meanwhile_is_not_written(here: Path, says: Says) -> None:
+def test_jobs_that_another_worker_did_meanwhile_are_not_written(here: Path, says: Says) -> None:
     fill("a.db", 3)
-    says("copy", "a.db", "./bundle", "--claim", "3")
+    says("copy", "a.db", "./checkout", "--claim", "3")
 
     async def cancelled() -> None:
         queue = await open_queue("a.db")
@@ -195,14 +195,14 @@ def test_what_somebody_else_did_meanwhile_is_not_written(here: Path, says: Says)
         await queue.close()
 
     async def worked() -> None:
-        queue = await open_queue("./bundle")
+        queue = await open_queue("./checkout")
         leases = await queue.claim(Want(worker=WorkerId.new("w"), limit=3))
         await queue.settle([Settlement(lease, Completed("late")) for lease in leases])
         await queue.close()
 
     asyncio.run(worked())
     asyncio.run(cancelled())
-    assert "3 were done by another worker meanwhile" in says("copy", "./bundle", "a.db")
+    assert "3 were done by another worker meanwhile" in says("copy", "./checkout", "a.db")
     assert states("a.db") == {State.CANCELLED: 3}
 
 
@@ -216,32 +216,32 @@ def test_a_merge_waits_for_what_is_still_worked_on_and_ends_with_one(here: Path,
         await queue.close()
 
     asyncio.run(begun())
-    assert "1 is still worked on" in says("copy", "b.db", "a.db", code=1)
+    assert "1 is still being worked on" in says("copy", "b.db", "a.db", code=1)
 
 
-def test_a_bundle_is_gone_on_with_only_as_it_was_begun(here: Path, says: Says, refused: Refused) -> None:
+def test_a_checkout_is_resumed_only_with_the_same_options(here: Path, says: Says, refused: Refused) -> None:
     fill("a.db")
-    says("copy", "a.db", "./bundle", "--claim", "3")
-    assert "--resume" in refused("copy", "a.db", "./bundle", "--claim", "3")
-    assert "other options" in refused("copy", "a.db", "./bundle", "--claim", "4", "--resume")
-    assert "3 jobs taken" in says("copy", "a.db", "./bundle", "--claim", "3", "--resume")
-    assert "merged back whole" in refused("copy", "./bundle", "a.db", "--move")
-    says("copy", "./bundle", "a.db")
-    assert "has been merged back" in refused("copy", "a.db", "./bundle", "--claim", "3", "--resume")
+    says("copy", "a.db", "./checkout", "--claim", "3")
+    assert "--resume" in refused("copy", "a.db", "./checkout", "--claim", "3")
+    assert "other options" in refused("copy", "a.db", "./checkout", "--claim", "4", "--resume")
+    assert "3 jobs checked out" in says("copy", "a.db", "./checkout", "--claim", "3", "--resume")
+    assert "merged as a whole" in refused("copy", "./checkout", "a.db", "--move")
+    says("copy", "./checkout", "a.db")
+    assert "has been merged already" in refused("copy", "a.db", "./checkout", "--claim", "3", "--resume")
 
 
-def test_a_bundle_is_not_merged_into_another_queue(here: Path, says: Says, refused: Refused) -> None:
+def test_a_checkout_is_not_merged_into_another_queue(here: Path, says: Says, refused: Refused) -> None:
     fill("a.db")
     fill("c.db", run="other")
-    says("copy", "a.db", "./bundle", "--claim", "3")
-    assert "taken from sqlite:///a.db" in refused("copy", "./bundle", "c.db")
-    assert "There is no queue at" in refused("copy", "./bundle", "nothing.db")
+    says("copy", "a.db", "./checkout", "--claim", "3")
+    assert "taken from sqlite:///a.db" in refused("copy", "./checkout", "c.db")
+    assert "There is no queue at" in refused("copy", "./checkout", "nothing.db")
     assert not Path("nothing.db").exists()
 
 
-def test_a_bundle_of_nothing_says_so(here: Path, says: Says) -> None:
+def test_a_checkout_of_nothing_says_so(here: Path, says: Says) -> None:
     fill("a.db", 1, done=1)
-    assert "nothing to claim" in says("copy", "a.db", "./bundle", "--claim", "3")
+    assert "nothing to claim" in says("copy", "a.db", "./checkout", "--claim", "3")
 
 
 @pytest.mark.parametrize(
@@ -251,12 +251,12 @@ def test_a_bundle_of_nothing_says_so(here: Path, says: Says) -> None:
         (("a.db", "a.db"), "the same queue"),
         (("a.db", "sqlite:///./x/../a.db"), "the same queue"),
         (("a.db", "memory://"), "memory://"),
-        (("a.db", "b.db", "--hold", "1h"), "--hold belongs to --claim"),
-        (("a.db", "b.db", "--kinds", "page"), "--kinds belongs to --claim"),
-        (("a.db", "b.db", "--claim", "3", "--move"), "Give one of them"),
+        (("a.db", "b.db", "--hold", "1h"), "--hold works only with --claim"),
+        (("a.db", "b.db", "--kinds", "page"), "--kinds works only with --claim"),
+        (("a.db", "b.db", "--claim", "3", "--move"), "Give only one of them"),
         (("a.db", "b.db", "--claim", "0"), "--claim"),
         (("a.db", "b.db", "--claim", "3", "--hold", "soon"), "--hold cannot be 'soon'"),
-        (("a.db", "b.db", "--claim", "3", "--hold", "0h"), "longer than nothing"),
+        (("a.db", "b.db", "--claim", "3", "--hold", "0h"), "longer than 0"),
         (("a.db", "postgresql://u:hunter2@nowhere/x", "--claim", "3"), "must be a folder"),
     ],
 )
@@ -296,7 +296,7 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_whole_batches(shell: Shell) -> None
     os.close(ours)
     assert process.stdout is not None
     process.stdout.close()
-    assert b"with --resume goes on from there" in shown
+    assert b"Repeat the command with --resume to continue" in shown
     arrived = shell.json("status", "--json", "--queue", "b.db")["pending"]
     assert 0 < arrived < 30_000
     assert arrived % 1000 == 0

@@ -79,29 +79,29 @@ def documented(marker: str) -> str:
 
 def test_the_documented_roles_are_enough_to_work_and_not_to_change_tables(server: PostgresServer, shell: Shell) -> None:
     execute(server.url, documented("create schema"))
-    owner, crew = (server.url_of("postgres", user=name, password="secret") for name in ("harbour", "crew"))
+    owner, worker = (server.url_of("postgres", user=name, password="secret") for name in ("jobs_owner", "jobs_worker"))
 
     urls = shell.urls(20)
-    early = shell("submit", "page", "--urls-file", urls, "--queue", crew)
+    early = shell("submit", "page", "--urls-file", urls, "--queue", worker)
     assert early.returncode == 1
     assert "let the owner run 'longshore migrate' once" in early.stderr
     made = shell("migrate", "--queue", owner)
     assert "secret" not in made.stdout
     assert made.stdout.endswith(f" was made: version {VERSION}.\n")
 
-    assert shell("submit", "page", "--urls-file", urls, "--run", "r", "--queue", crew).returncode == 0
-    assert shell("work", "pages.py", "--until-done", "--queue", crew).returncode == 0
-    assert shell.json("status", "r", "--json", "--queue", crew)["completed"] == 20
-    assert "up to date" in shell("migrate", "--queue", crew).stdout
-    assert shell("prune", "--run", "r", "--yes", "--queue", crew).stdout == "20 jobs are removed.\n"
+    assert shell("submit", "page", "--urls-file", urls, "--run", "r", "--queue", worker).returncode == 0
+    assert shell("work", "pages.py", "--until-done", "--queue", worker).returncode == 0
+    assert shell.json("status", "r", "--json", "--queue", worker)["completed"] == 20
+    assert "up to date" in shell("migrate", "--queue", worker).stdout
+    assert shell("prune", "--run", "r", "--yes", "--queue", worker).stdout == "20 jobs are removed.\n"
 
     # What a later version adds is theirs to use as well, and still not theirs to make.
     execute(owner, "create table longshore.later (id bigserial primary key, n int)")
-    execute(crew, "insert into longshore.later (n) values (1)")
+    execute(worker, "insert into longshore.later (n) values (1)")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        execute(crew, "create table longshore.mine (id int)")
+        execute(worker, "create table longshore.mine (id int)")
     execute(owner, f"delete from longshore.migration where version = {VERSION}")
-    late = shell("status", "--queue", crew)
+    late = shell("status", "--queue", worker)
     assert late.returncode == 1
     assert "let the owner run 'longshore migrate' once" in late.stderr
 
@@ -110,7 +110,7 @@ def test_tables_that_are_there_already_are_granted_as_documented(server: Postgre
     queue = f"{server.url}?schema=shop"
     assert " was made" in shell("migrate", "--queue", queue).stdout
     execute(server.url, "create role deckhand login password 'secret'; grant usage on schema shop to deckhand")
-    grants = documented("on all tables").replace("longshore", "shop").replace("crew", "deckhand")
+    grants = documented("on all tables").replace("longshore", "shop").replace("jobs_worker", "deckhand")
     execute(server.url, grants)
     deckhand = server.url_of("postgres", user="deckhand", password="secret") + "?schema=shop"
     assert shell("submit", "page", "--urls-file", shell.urls(3), "--queue", deckhand).returncode == 0

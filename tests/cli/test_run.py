@@ -258,7 +258,7 @@ def test_after_the_whole_thing_was_killed_the_same_command_goes_on_with_the_same
     (gated.folder / "gate").touch()
     done = gated(*COMMAND)
     assert done.returncode == 0, done.stderr
-    assert "Going on where this command stopped" in done.stderr
+    assert "Continuing the unfinished run" in done.stderr
     settled_once(gated)
 
 

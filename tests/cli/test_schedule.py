@@ -29,7 +29,7 @@ NIGHTLY = ("--cron", "0 2 * * *")
 
 @pytest.fixture
 def scraper(here: Path) -> Path:
-    """A folder with one scraper for workers, and one that runs where it is started."""
+    """A folder with one scraper for workers, and one with mode single."""
     (here / "pages.py").write_text(
         "from longshore import handler\n\n@handler('page', retries=1)\nasync def page(job):\n    return 1\n"
     )

@@ -1,4 +1,4 @@
-"""Jobs that a queue has set aside are seen by whoever looks: `status` counts them, `doctor` warns."""
+"""Rejected files of a queue are reported: `status` counts them, `doctor` warns."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from typing import Any
 
 
-def test_what_a_folder_has_set_aside_is_counted_and_warned_of(shell: Any) -> None:
+def test_rejected_files_of_a_folder_are_counted_and_cause_a_warning(shell: Any) -> None:
     queue = ("--queue", "./jobs")
     shell("submit", "page", "--urls-file", shell.urls(3), "--run", "r", *queue)
     assert shell.json("status", "--json", *queue)["set_aside"] == 0
-    assert "set aside" not in shell("status", *queue).stdout
+    assert "rejected files" not in shell("status", *queue).stdout
     victim = next((shell.folder / "jobs" / "pending").rglob("*.json"))
     victim.write_text("nonsense")
     worked = shell("work", "pages.py", "--run", "r", "--until-done", "--log-format", "json", *queue)
@@ -20,13 +20,13 @@ def test_what_a_folder_has_set_aside_is_counted_and_warned_of(shell: Any) -> Non
     assert warned["worker_id"]
     counted = shell.json("status", "--json", *queue)
     assert (counted["completed"], counted["set_aside"]) == (2, 1)
-    assert "set aside: 1 (" in shell("status", *queue).stdout
+    assert "rejected files: 1 (" in shell("status", *queue).stdout
     checks = json.loads(shell("doctor", "--json", *queue).stdout)["checks"]
     (found,) = [check for check in checks if check["name"] == "queue"]
     assert found["verdict"] == "warn"
     assert "rejected" in json.dumps(found)
 
 
-def test_a_queue_that_sets_nothing_aside_says_nothing_of_it(shell: Any) -> None:
+def test_a_queue_that_rejects_no_files_has_no_such_count(shell: Any) -> None:
     shell("submit", "page", "--urls-file", shell.urls(1))
     assert "set_aside" not in shell.json("status", "--json")

@@ -10,9 +10,9 @@ from longshore.errors import InputFileError, UsageError
 from longshore.fleet.partitions.assignment_table import (
     AssignmentTable,
     listed_partitions,
+    problems_text,
     read_partitions,
     read_table,
-    told,
 )
 from longshore.fleet.partitions.us_states import US_STATES
 
@@ -45,7 +45,7 @@ def test_twice_missing_unknown_and_too_many_workers_are_all_named_at_once() -> N
         "ZZ: not among the partitions to assign.",
         "It has worker 4, but 3 workers are numbered 0 to 2.",
     ]
-    message = told(Path("t.toml"), problems)
+    message = problems_text(Path("t.toml"), problems)
     assert message.startswith("t.toml has 5 problems:\n  - CA is listed")
 
 

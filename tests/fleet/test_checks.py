@@ -56,7 +56,7 @@ async def test_everything_that_is_wrong_is_named_at_once(folder: Path, monkeypat
         handler_file=Path("broken.py"),
         table=Path("table.toml"),
         partitions=("CA", "NY", "TX"),
-        said={
+        given={
             "queue": f"postgresql://user:geheim@127.0.0.1:{unused_tcp_port}/db",
             "proxy_file": "proxies.txt",
         },
@@ -112,7 +112,7 @@ class TestDotenv:
 
     async def test_missing_is_a_fault_where_only_other_settings_come_from_elsewhere(self, monkeypatch: Any) -> None:
         monkeypatch.setenv("LONGSHORE_CONCURRENCY", "4")
-        missing = (await found(needs_dotenv=True, said={"workers": 3, "lease_seconds": 9}))[".env"]
+        missing = (await found(needs_dotenv=True, given={"workers": 3, "lease_seconds": 9}))[".env"]
         assert missing.verdict is CheckVerdict.FAIL
         assert "nothing else names the queue" in missing.what
 
@@ -161,7 +161,7 @@ class TestHandlers:
 
 class TestQueue:
     async def test_that_is_not_there_yet_is_not_made(self, folder: Path) -> None:
-        queue = (await found(said={"queue": "sqlite:///new/jobs.db"}))["queue"]
+        queue = (await found(given={"queue": "sqlite:///new/jobs.db"}))["queue"]
         assert queue.verdict is CheckVerdict.OK
         assert not (folder / "new").exists()
 
@@ -169,16 +169,16 @@ class TestQueue:
         made = await open_queue("sqlite:///jobs.db")
         await made.submit([new_job("page", {"n": number}) for number in range(3)])
         await made.close()
-        queue = (await found(said={"queue": "sqlite:///jobs.db"}))["queue"]
+        queue = (await found(given={"queue": "sqlite:///jobs.db"}))["queue"]
         assert queue.what == "sqlite:///jobs.db answers: 3 jobs to do, 3 in all."
 
     async def test_that_is_something_else_is_refused(self, folder: Path) -> None:
         (folder / "jobs.db").write_text("no database, not at all")
-        assert (await found(said={"queue": "sqlite:///jobs.db"}))["queue"].verdict is CheckVerdict.FAIL
+        assert (await found(given={"queue": "sqlite:///jobs.db"}))["queue"].verdict is CheckVerdict.FAIL
 
     @pytest.mark.parametrize("url", ["memory://", "carrier-pigeon://x"])
     async def test_that_cannot_be_shared_is_refused(self, url: str) -> None:
-        assert (await found(said={"queue": url}))["queue"].verdict is CheckVerdict.FAIL
+        assert (await found(given={"queue": url}))["queue"].verdict is CheckVerdict.FAIL
 
 
 class TestPartitions:
@@ -194,7 +194,7 @@ class TestPartitions:
 
 class TestVpn:
     async def test_not_required_is_fine(self) -> None:
-        assert (await found(said={"profile": "testing"}))["vpn"].verdict is CheckVerdict.OK
+        assert (await found(given={"profile": "testing"}))["vpn"].verdict is CheckVerdict.OK
 
     async def test_required_without_a_check_is_a_warning(self) -> None:
         assert (await found())["vpn"].verdict is CheckVerdict.WARN
@@ -209,7 +209,7 @@ class TestVpn:
 class TestMachine:
     async def test_git_is_needed_for_a_git_queue(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         monkeypatch.setenv("PATH", str(folder))
-        assert (await found(said={"queue": f"git+file://{folder}/repo.git"}))["git"].verdict is CheckVerdict.FAIL
+        assert (await found(given={"queue": f"git+file://{folder}/repo.git"}))["git"].verdict is CheckVerdict.FAIL
         assert (await found())["git"].verdict is CheckVerdict.OK
 
     async def test_a_browser_is_needed_where_the_handlers_drive_one(
@@ -248,7 +248,7 @@ class TestMachine:
         self, monkeypatch: pytest.MonkeyPatch, free: int, verdict: CheckVerdict
     ) -> None:
         monkeypatch.setattr("longshore.system.machine.memory", lambda: (free, 8 << 30))
-        assert (await found(said={"workers": 10}))["memory"].verdict is verdict
+        assert (await found(given={"workers": 10}))["memory"].verdict is verdict
 
     async def test_a_disk_that_does_not_answer_holds_up_no_other_check(self, monkeypatch: pytest.MonkeyPatch) -> None:
         answered = threading.Event()

@@ -54,7 +54,7 @@ def test_a_tilde_is_the_home_folder() -> None:
     assert full_url("~/queue") == f"dir://{Path.home()}/queue"
     assert full_url("~/jobs.db") == f"sqlite:///{Path.home()}/jobs.db"
     assert full_url("~/queue.git") == f"git+file://{Path.home().resolve()}/queue.git"
-    with pytest.raises(SettingsError, match="whole path"):
+    with pytest.raises(SettingsError, match="full path"):
         full_url("~nobody-of-this-name/queue")
 
 

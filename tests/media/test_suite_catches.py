@@ -49,8 +49,8 @@ CAUGHT_BY = {
     "DisownsFollowOns": "test_follow_on_jobs_know_their_parent_and_how_deep_they_are",
     "TakesOverFromTheStart": "test_the_next_claim_raises_the_epoch_it_came_with",
     "TakesOverWhatIsThere": "test_a_job_that_is_known_here_is_not_changed",
-    "KeepsTheDeadOnTheRoll": "test_who_is_silent_for_a_lease_is_not_present",
-    "SigningOutGivesUp": "test_who_signs_out_is_gone_at_once_and_keeps_its_leases",
+    "KeepsTheDeadOnTheRoll": "test_a_worker_silent_for_a_lease_is_not_present",
+    "SigningOutGivesUp": "test_a_deregistered_worker_is_gone_at_once_and_keeps_its_leases",
 }
 
 

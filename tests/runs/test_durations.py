@@ -96,7 +96,7 @@ def test_the_older_an_attempt_with_a_heavy_tail_the_more_is_left_of_it() -> None
 def test_who_meets_an_attempt_under_way_meets_a_long_one() -> None:
     """Of one in ten that takes a hundred times as long, nine of ten instants are."""
     lengths, rng = Durations([1.0] * 180 + [100.0] * 20, ()), random.Random(1)
-    rests = [lengths.draw(rng).remaining_if_met(0.0) for _ in range(400)]
+    rests = [lengths.draw(rng).remaining_if_found(0.0) for _ in range(400)]
     assert fmean(rest > 1.0 for rest in rests) > 0.6
 
 

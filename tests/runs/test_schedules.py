@@ -22,7 +22,7 @@ from longshore.queue import Submitted
 from longshore.runs.control.growth_limits import GrowthLimits, limits_of
 from longshore.runs.schedules.schedule import (
     KEPT_BYTES,
-    SHELF,
+    NAMESPACE,
     SILENT_SECONDS,
     FromFile,
     FromList,
@@ -425,7 +425,7 @@ async def test_a_schedule_that_is_removed_starts_nothing(queue: MemoryQueue, clo
 
 
 async def test_a_note_of_a_newer_version_spoils_nothing(queue: MemoryQueue, clock: ManualClock) -> None:
-    await queue.swap_entries(SHELF, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
+    await queue.swap_entries(NAMESPACE, [StateEntry("strange", "", {"when": "at dawn"}), StateEntry("odd", "", [1])])
     await define(queue, "nightly", nightly())
     clock.advance(DAY)
     await ScheduleTrigger(queue, clock, "a").look()
@@ -471,7 +471,7 @@ async def test_two_processes_that_race_start_one_run(tmp_path: Path, scheme: str
     queue = await open_queue(url)
     state = keeping(queue)
     # Due half an hour ago, so that no other time comes while the two run.
-    minute = datetime.fromtimestamp((await state.read_entries(SHELF)).now - 1800, UTC).minute
+    minute = datetime.fromtimestamp((await state.read_entries(NAMESPACE)).now - 1800, UTC).minute
     await define(state, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=a_list(50), kind="page"))
     now, there = await schedule_of(state, "often")
     assert await put(state, there.note, msgspec.structs.replace(there.schedule, made=now - 3600))

@@ -20,7 +20,7 @@ from longshore.clock import SystemClock
 from longshore.media import open_queue
 from longshore.queue import Queue
 from longshore.runs.schedules import trigger
-from longshore.runs.schedules.schedule import SHELF, FromList, Schedule, define, keeping, put, run_id, schedule_of
+from longshore.runs.schedules.schedule import NAMESPACE, FromList, Schedule, define, keeping, put, run_id, schedule_of
 from longshore.runs.schedules.timetable import Timetable
 from longshore.runs.schedules.trigger import ScheduleTrigger
 from longshore.runs.submit.input_files import InputEntry
@@ -77,7 +77,7 @@ async def due(url: str) -> tuple[Queue, str]:
         init_git(url)
     queue = await open_queue(url)
     state = keeping(queue)
-    minute = datetime.fromtimestamp((await state.read_entries(SHELF)).now - 1800, UTC).minute
+    minute = datetime.fromtimestamp((await state.read_entries(NAMESPACE)).now - 1800, UTC).minute
     what = FromList(tuple(InputEntry(payload={"number": number}) for number in range(JOBS)))
     await define(state, "often", Schedule(when=Timetable(f"{minute} * * * *"), what=what, kind="page"))
     now, there = await schedule_of(state, "often")

@@ -371,7 +371,7 @@ async def test_what_a_worker_posts_another_process_reads_and_only_news_are_writt
     poster.post(scene.pool)
     (told,) = read_status_files(tmp_path)
     assert (told.worker, told.at, told.alive) == ("ann", scene.clock.now(), True)
-    assert unused([told.standings]) == [str(proxy) for proxy in scene.pool.proxies]
+    assert unused([told.counters]) == [str(proxy) for proxy in scene.pool.proxies]
     scene.clock.advance(10)
     poster.post(scene.pool)
     assert read_status_files(tmp_path) == [told]
@@ -379,7 +379,7 @@ async def test_what_a_worker_posts_another_process_reads_and_only_news_are_writt
     poster.post(scene.pool)
     (again,) = read_status_files(tmp_path)
     assert again.at == scene.clock.now()
-    assert list(again.standings) == scene.pool.standings()
+    assert list(again.counters) == scene.pool.standings()
     assert "geheim" not in (tmp_path / "ann%2F7.json").read_text()
 
 

@@ -26,7 +26,8 @@ def places(package: str) -> dict[str, str]:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    return {name: module for name, module in found.items() if module.startswith("longshore") and name != "lazy_exports"}
+    own = {name: module for name, module in found.items() if module.startswith("longshore")}
+    return {name: module for name, module in own.items() if name not in {"install_renamed_modules", "lazy_exports"}}
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -232,8 +232,8 @@ async def test_requests_go_through_the_proxies_of_the_file_and_changes_are_logge
     assert all(server.names for server in servers)
     assert "rests" in (tmp_path / "logs" / "proxies.log").read_text()
     (told,) = read_status_files(tmp_path / ".longshore" / "proxies")
-    assert sum(standing.succeeded for standing in told.standings) >= 12
-    assert [trouble.state for standing in told.standings for trouble in standing.troubles] == ["resting"]
+    assert sum(standing.succeeded for standing in told.counters) >= 12
+    assert [trouble.state for standing in told.counters for trouble in standing.troubles] == ["resting"]
 
 
 async def test_proxies_that_change_are_taken_on_while_the_worker_runs(

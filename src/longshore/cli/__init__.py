@@ -64,7 +64,7 @@ def _end(given: list[str]) -> int:
     except LongshoreError as error:
         return _say(str(error), error.exit_code, given)
     except Exception as error:  # noqa: BLE001  the last boundary: an unexpected error still ends in one message
-        hint = "" if _debugging(given) else " This is a fault of Longshore; --debug shows where it came from."
+        hint = "" if _debugging(given) else " This is a fault of Longshore; --debug shows the traceback."
         return _say(f"{type(error).__name__}: {error}.{hint}", 1, given)
 
 

@@ -62,7 +62,7 @@ VERBS: Mapping[str, _Listed] = {
     "archive": _Listed("control.archive", _INSPECT, "Move old completed jobs to the archive."),
     "autoscale-target": _Listed("inspect.autoscale_target", _INSPECT, "Print how many workers the pending jobs need."),
     "migrate": _Listed("setup.migrate", _SETUP, "Create or update the queue's tables."),
-    "config": _Listed("setup.config", _SETUP, "Show every setting, and where it came from."),
+    "config": _Listed("setup.config", _SETUP, "Show every setting and its source."),
     "doctor": _Listed("setup.doctor", _SETUP, "Check this machine, and say how to fix what fails."),
     "proxies": _Listed("setup.proxies", _SETUP, "Show the health of each proxy per host; with check, test each."),
     "demo": _Listed("setup.demo", _SETUP, "Scrape a bundled site, to see how it works."),

@@ -63,7 +63,7 @@ async def report(plan: CheckPlan, findings: Sequence[Finding]) -> str:
         *_heading("Network"),
         *(_line(i.name, f"{'up' if i.up else 'down'}  {' '.join(i.addresses)}") for i in machine.interfaces()),
         *_heading("Checks"),
-        *(line for finding in findings for line in _told(finding)),
+        *(line for finding in findings for line in _finding_lines(finding)),
         *_heading("Settings"),
         *faults,
         *([] if settings is None else _settings(settings)),
@@ -124,7 +124,7 @@ def _settings(settings: Settings) -> Iterator[str]:
         yield f"{name:<{width}}  {shown}  ({settings.source(name)})"
 
 
-def _told(finding: Finding) -> Iterator[str]:
+def _finding_lines(finding: Finding) -> Iterator[str]:
     yield _line(finding.name, f"{finding.verdict.upper()}  {finding.what}")
     if finding.fix:
         yield _line("", f"fix: {finding.fix}")

@@ -51,7 +51,7 @@ from longshore.handlers.result import outcome_of, outcome_of_error
 from longshore.job import Job
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.media import open_queue
-from longshore.observe.failure_fields import said_of
+from longshore.observe.failure_fields import fields_of
 from longshore.observe.logs import configure
 from longshore.observe.statistics import final_statistics
 from longshore.outcome import Completed, Failed, Outcome
@@ -317,7 +317,7 @@ class Worker:
             if handler.is_async:
                 value = self._finish(value, handler.timeout)
         except Exception as error:  # noqa: BLE001 (anything the task raises is its outcome)
-            self.log.warning("Failed work", job_id=task.id, **said_of(Failure.of(error)))
+            self.log.warning("Failed work", job_id=task.id, **fields_of(Failure.of(error)))
             self.fail_task(task, error)
         else:
             if self.complete_task(task, value):

@@ -15,7 +15,7 @@ _OWN = str(Path(__file__).parent.parent)
 _FOREIGN = (_OWN, "<frozen", *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
-def said_of(failure: Failure) -> dict[str, Any]:
+def fields_of(failure: Failure) -> dict[str, Any]:
     """Return the fields of a log line about this failure."""
     fields = {"error_type": failure.error_type, "error": short(failure.message)}
     if failure.error_type != WorkerError.error_type:

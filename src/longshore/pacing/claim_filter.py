@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-LOOK_SECONDS = 1.0
+HOST_LOOK_SECONDS = 1.0
 """How often a worker that waits for a host to open looks again."""
 
 

@@ -1,4 +1,4 @@
-"""The `Limiter` protocol: it says when the next request to a host may be sent, and is told how it was answered."""
+"""The `Limiter` protocol: it says when the next request to a host may be sent, and learns how it was answered."""
 
 from __future__ import annotations
 

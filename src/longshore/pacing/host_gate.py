@@ -1,7 +1,8 @@
 """The gate of one host in this process: requests wait in line, and each passes at a slot that is reserved for it.
 
-Slots are reserved a tenth of a second ahead, together with the write of the last answers. So a reservation is cheap,
-and after a refusal few slots are left over from the rate that was too high.
+A dispatcher task makes exchanges with the store: one write adds the last answers and reserves the next slots, about a
+tenth of a second ahead. So a request seldom waits for the store, and after a refusal few slots are left over from the
+rate that was too high.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from longshore.pacing.reserved_slots import EARLY_SECONDS, ReservedSlots
 from longshore.pacing.store import RateStore, entry_name
 
 _STOCK_SECONDS = 0.2
-"""How long the reserved slots should last if requests do not wait for the rate: event loops can be late, disks slow."""
+"""If requests do not wait for the rate, reserve slots for this long: event loops can be late, and disks slow."""
 _MIN_SPACING = 0.9
 """The smallest distance of two requests of this process, as a share of the interval, if the host allows no bursts."""
 _FLUSH_SECONDS = 1.0
-"""How long after the last request the answers are written without a reservation."""
+"""Seconds after the last request until its answers are written, even if no slot is wanted."""
 _ANNOUNCE_SECONDS = 2.0
 """A closure that is longer than this is announced to all, so that workers do not even claim the host's jobs."""
 _RETRY_SECONDS = 1.0
@@ -44,12 +45,14 @@ class _Waiter:
 
 
 class HostGate:
-    """Admits the requests of this process to one host, as one identity. All in one event loop."""
+    """Admits the requests of this process to one host with one identity. All calls are made in one event loop."""
 
     def __init__(
         self, host: str, identity: str, store: RateStore, clock: Clock, policy: Callable[[], RatePolicy]
     ) -> None:
+        """`identity` is the proxy in use, or an empty string."""
         self.host = host
+        # A host that refuses one proxy may be open to the others, so only a closure without a proxy is for all.
         self._announces = not identity
         self._store = store
         self._clock = clock
@@ -57,12 +60,17 @@ class HostGate:
         self._waiters: deque[_Waiter] = deque()
         self._answers = AnswerCounts()
         self._write_now = False
+        """Whether a refusal must be written at once."""
         self._asked_for_more = False
+        """Whether `try_pass` has woken the dispatcher to reserve more slots."""
         self._last_use = -math.inf
         self._used_since_exchange = 0
-        self._window_start, self._used_in_window, self._usual_use = -math.inf, 0, 0
+        self._window_start, self._used_in_window = -math.inf, 0
+        self._usual_use = 0
+        """Slots that were used in `_STOCK_SECONDS`, as measured last."""
         self._active_at = -math.inf
         self._not_before = -math.inf
+        """No exchange before this instant, because the store could not be reached."""
         self._wake = asyncio.Event()
         self._dispatcher: asyncio.Task[None] | None = None
 
@@ -199,10 +207,10 @@ class HostGate:
         self._used_in_window += 1
 
     def _runs_low(self) -> bool:
-        """Return whether it is time to reserve more slots: always, if requests wait for the rate.
+        """Return whether it is time to reserve more slots.
 
-        Otherwise all slots of a reservation are due soon. Some must be left while the next ones are reserved, or
-        requests would wait only for the reservation.
+        If requests wait for the rate, it always is. If they do not, it is when half of the slots that are usually used
+        are left: without any, requests would wait for the next reservation.
         """
         return self._rate_limited or 2 * len(self._reserved.slots) <= self._usual_use
 
@@ -293,6 +301,7 @@ class HostGate:
         return bool(self._answers) and not self._waiters and now >= self._active_at + _FLUSH_SECONDS
 
     def _next_look(self, now: float) -> float:
+        """Return the instant at which the dispatcher must look again if nothing wakes it."""
         looks = [self._active_at + _FLUSH_SECONDS]
         if self._waiters:
             reserved = self._reserved
@@ -322,7 +331,8 @@ class HostGate:
         try:
             await self._exchange(self._wanted_slots())
         except QueueUnavailableError as error:
-            # Only at debug level: the worker reports it. Requests wait, because the other processes are not known.
+            # Only at debug level: the worker reports it. Requests wait, because it is not known how many requests the
+            # other processes make.
             log.debug("Queue unavailable while keeping the rate of a host", host=self.host, error=str(error))
             self._not_before = self._clock.monotonic() + _RETRY_SECONDS
             self._reserved.invalidate()
@@ -340,4 +350,5 @@ class HostGate:
             await self._store.close_host(self.host, self.host_rate.closed_until)
 
     def _waiting_since(self) -> float | None:
+        """Return since when the first request in line waits; None if none waits."""
         return self._waiters[0].since if self._waiters else None

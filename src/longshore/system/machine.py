@@ -140,7 +140,7 @@ async def git() -> InstalledProgram | None:
     return (
         None
         if path is None
-        else InstalledProgram(path, (await said_by(path, "--version")).removeprefix("git version "))
+        else InstalledProgram(path, (await output_of(path, "--version")).removeprefix("git version "))
     )
 
 
@@ -149,7 +149,7 @@ async def browsers() -> list[InstalledProgram]:
     paths = _browsers_installed()
     # On Windows `--version` opens a window of the browser instead.
     asks = sys.platform != "win32"
-    versions = await asyncio.gather(*(said_by(path, "--version") for path in paths)) if asks else [""] * len(paths)
+    versions = await asyncio.gather(*(output_of(path, "--version") for path in paths)) if asks else [""] * len(paths)
     own = [InstalledProgram(str(folder), folder.name) for folder in _playwright_browsers()]
     return [InstalledProgram(path, version) for path, version in zip(paths, versions, strict=True)] + own
 
@@ -168,7 +168,7 @@ def _playwright_browsers() -> list[Path]:
     return sorted(path for kind in kinds for path in folder.glob(kind) if path.is_dir())
 
 
-async def said_by(*command: str) -> str:
+async def output_of(*command: str) -> str:
     """Return the first line that a program prints; empty if it fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(

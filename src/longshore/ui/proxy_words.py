@@ -15,7 +15,7 @@ def resting_proxies(settings: Settings) -> str:
 
     if settings.proxy_file is None:
         return ""
-    standings = [each.standings for each in read_status_files(Path(settings.data_folder) / "proxies")]
-    every = {standing.proxy for each in standings for standing in each}
-    rest = {row.proxy for row in rows(standings, time.time()) if row.state == "resting"}
+    counters = [each.counters for each in read_status_files(Path(settings.data_folder) / "proxies")]
+    every = {proxy.proxy for each in counters for proxy in each}
+    rest = {row.proxy for row in rows(counters, time.time()) if row.state == "resting"}
     return f"{len(rest):,} of {len(every):,} rest" if every else ""

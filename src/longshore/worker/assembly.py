@@ -40,7 +40,7 @@ from longshore.worker.loop.start_gate import Gate, Gatekeeper
 from longshore.worker.loop.stop_check import StopCheck
 from longshore.worker.loop.stop_conditions import stop_conditions_in
 from longshore.worker.status.blockage import Blockage
-from longshore.worker.status.progress import Progress
+from longshore.worker.status.progress_reporter import ProgressReporter
 from longshore.worker.status.worker_status import StatusWatcher
 from longshore.wrappers.worker_queue import worker_queue
 
@@ -97,7 +97,7 @@ class Parts:
         self.claimer = Claimer(
             context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
         )
-        self.progress = Progress(
+        self.progress = ProgressReporter(
             context, self.executors, self.scope, self.blockage, lambda: self.tools.proxy_waits.summary, watcher
         )
 

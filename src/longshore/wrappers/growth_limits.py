@@ -225,7 +225,7 @@ class GrowthLimitedQueue(QueueWrapper):
                 return
             del self._uncounted[run]
             if self._reports[run] > 1:
-                log.info("Follow-on jobs left out so far", run=run, **msgspec.structs.asdict(counted))
+                log.info("Follow-on jobs left out until now", run=run, **msgspec.structs.asdict(counted))
 
     def _trimmed(self, settlement: Settlement, limits: GrowthLimits, quota: Counter[str]) -> tuple[Settlement, LeftOut]:
         outcome = settlement.outcome

@@ -24,7 +24,7 @@ from longshore.queue import Queue
 
 
 class AttemptTests(Scene):
-    async def test_a_job_has_four_attempts_where_nothing_else_is_said(self, queue: Queue) -> None:
+    async def test_a_job_has_four_attempts_by_default(self, queue: Queue) -> None:
         assert DEFAULT_MAX_ATTEMPTS == 4
         await queue.submit(jobs("a"))
         states = []

@@ -13,7 +13,7 @@ from longshore.queue import Queue
 
 
 class ClaimingTests(Scene):
-    async def test_a_claimed_job_is_in_the_hands_of_its_worker(self, queue: Queue) -> None:
+    async def test_a_claimed_job_is_held_by_its_worker(self, queue: Queue) -> None:
         await queue.submit([job("a", partition="CA", payload={"n": 1})])
         worker = WorkerId.new("anna")
         started = await now(queue)

@@ -47,14 +47,14 @@ class ContentionTests(Processes):
         arguments = [(url, f"w{n}", "10", "60") for n in range(PROCESSES)]
         async with children("contending_process", *arguments) as workers:
             async with asyncio.timeout(TIMEOUT):
-                said = await asyncio.gather(*(worker.end() for worker in workers))
+                outputs = await asyncio.gather(*(worker.end() for worker in workers))
             assert [worker.exit_code for worker in workers] == [0] * PROCESSES
-        lines = Counter(line for each in said for line in each)
+        lines = Counter(line for each in outputs for line in each)
         assert lines == Counter(
             {"ready": PROCESSES} | {f"claimed {key} 1": 1 for key in keys} | {f"settled {key} 1": 1 for key in keys}
         )
         assert totals(await shared.stats()) == Count(completed=JOBS)
-        for number, own in enumerate(said):
+        for number, own in enumerate(outputs):
             mine = {line.split()[1] for line in own if line.startswith("settled")}
             assert mine == {j.key async for j in each_job(shared, ALL) if j.result["by"] == f"w{number}"}
 
@@ -69,9 +69,9 @@ class ContentionTests(Processes):
                     await doomed.line()
                 await doomed.kill()
             async with asyncio.timeout(TIMEOUT):
-                said = await asyncio.gather(*(worker.end() for worker in workers))
+                outputs = await asyncio.gather(*(worker.end() for worker in workers))
             assert [worker.exit_code for worker in workers[5:]] == [0] * 3
-        lines = Counter(line for each in said for line in each if line != "ready")
+        lines = Counter(line for each in outputs for line in each if line != "ready")
         assert set(lines.values()) == {1}, "no claim of a job was given twice, nor settled twice"
         settled = Counter(line.split()[1] for line in lines if line.startswith("settled"))
         assert set(settled.values()) == {1}
@@ -81,4 +81,4 @@ class ContentionTests(Processes):
             assert done.result["epoch"] == done.epoch
             assert (done.attempts, done.epoch) == (len(history) + 1, len(history) + 1)
             if done.key in settled:
-                assert f"settled {done.key} {done.epoch}" in lines, "what a worker was told of is what is there"
+                assert f"settled {done.key} {done.epoch}" in lines, "some worker reported this settlement"

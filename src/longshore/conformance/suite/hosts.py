@@ -111,7 +111,7 @@ class HostTests(Scene):
         assert await claim(queue, without_hosts=BIG) == []
         assert keys(await claim(queue)) == ["bi0000", "bi0001", "bi0002"]
 
-    async def test_nobody_waits_for_hosts_that_are_not_wanted(self, queue: Queue) -> None:
+    async def test_waiting_ignores_jobs_of_excluded_hosts(self, queue: Queue) -> None:
         await queue.submit(of("big.test", 3))
         assert not await waiting(queue, NOTHING, without_hosts=BIG)
         assert await waiting(queue, NOTHING)

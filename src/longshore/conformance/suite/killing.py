@@ -112,10 +112,10 @@ class KillingTests(Processes):
         for run, lines in promised.items():
             found = await _in_run(shared, run)
             assert len(found) == BATCHES * BATCH
-            told = {key for line in lines for key in line.split()}
+            reported = {key for line in lines for key in line.split()}
             taken = {key for key, job in found.items() if job.epoch}
-            assert told <= taken
-            assert len(taken - told) in {0, BATCH}, "the call that was cut off took its batch, or nothing"
+            assert reported <= taken
+            assert len(taken - reported) in {0, BATCH}, "the interrupted call claimed its whole batch or nothing"
             assert {(job.state, job.epoch) for job in found.values() if job.epoch} <= {
                 (State.CLAIMED, 1),
                 (State.PENDING, 1),  # if another process has reaped it by now

@@ -30,7 +30,7 @@ PART = LEASE.total_seconds() * 0.6
 
 
 class LeaseTests(Scene):
-    async def test_renewing_tells_what_the_worker_holds(self, queue: Queue) -> None:
+    async def test_renewing_returns_the_held_leases(self, queue: Queue) -> None:
         await queue.submit(jobs("a", "b", "c"))
         worker = WorkerId.new()
         first, second = await claim(queue, worker, limit=2)
@@ -43,7 +43,7 @@ class LeaseTests(Scene):
     async def test_a_worker_that_holds_nothing_may_renew(self, queue: Queue) -> None:
         assert await queue.renew(WorkerId.new(), LEASE) == []
 
-    async def test_what_is_renewed_does_not_expire(self, queue: Queue, harness: Harness) -> None:
+    async def test_a_renewed_lease_does_not_expire(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a", "b"))
         worker = WorkerId.new()
         leases = await claim(queue, worker)
@@ -66,7 +66,7 @@ class LeaseTests(Scene):
         assert await queue.reap() == Reaped()
         assert await queue.renew(worker, LEASE) == [lease.held]
 
-    async def test_claiming_renews_what_the_worker_holds_already(self, queue: Queue, harness: Harness) -> None:
+    async def test_claiming_renews_the_leases_already_held(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a", "b"))
         worker = WorkerId.new()
         first = await claim_one(queue, worker)
@@ -90,9 +90,7 @@ class LeaseTests(Scene):
         assert await queue.reap() == Reaped()
         assert await queue.renew(worker, LEASE) == [lease.held]
 
-    async def test_what_a_silent_worker_held_comes_back_and_counts_an_attempt(
-        self, queue: Queue, harness: Harness
-    ) -> None:
+    async def test_jobs_of_a_silent_worker_come_back_and_count_an_attempt(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a", "b"))
         await claim(queue, WorkerId.new("anna"))
         assert await expire(harness, queue) == Reaped(returned=2, failed=0)
@@ -184,13 +182,13 @@ class LeaseTests(Scene):
         assert await queue.renew(worker, LEASE) == [again.held]
         assert await expire(harness, queue) == Reaped(returned=1)
 
-    async def test_a_late_worker_that_nobody_reaped_still_holds_its_job(self, queue: Queue, harness: Harness) -> None:
+    async def test_a_late_worker_that_was_not_reaped_still_holds_its_job(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))
         lease = await claim_one(queue)
         await harness.advance(LEASE.total_seconds() * 5)
         assert await settle(queue, lease, Completed("late"))
 
-    async def test_what_is_settled_is_not_reaped(self, queue: Queue, harness: Harness) -> None:
+    async def test_a_settled_job_is_not_reaped(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a", "b", "c"))
         done, given_back, _ = await claim(queue)
         await settle(queue, done, Completed())

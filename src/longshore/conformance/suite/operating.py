@@ -121,7 +121,7 @@ class OperatingTests(Scene):
         assert await states(queue) == {"claimed": "claimed", "pending": "pending"}
         assert await queue.prune(ALL) == 0
 
-    async def test_operations_count_jobs_and_not_what_was_kept_of_them(self, queue: Queue) -> None:
+    async def test_operations_count_jobs_and_not_their_history(self, queue: Queue) -> None:
         await queue.submit([job("a", max_attempts=3)])
         for _ in range(3):
             await settle(queue, await claim_one(queue), Failed(failure()))
@@ -129,7 +129,7 @@ class OperatingTests(Scene):
         assert await queue.cancel(ALL) == 1
         assert await queue.prune(ALL) == 1
 
-    async def test_a_pruned_key_may_be_submitted_anew(self, queue: Queue) -> None:
+    async def test_a_pruned_key_may_be_submitted_again(self, queue: Queue) -> None:
         await queue.submit(jobs("a"))
         await settle(queue, await claim_one(queue), Failed(failure(retryable=False)))
         await queue.prune(ALL)
@@ -140,7 +140,7 @@ class OperatingTests(Scene):
         assert await queue.history(there.id) == []
         assert await settle(queue, await claim_one(queue), Completed("again"))
 
-    async def test_operations_take_what_is_selected_and_nothing_else(self, queue: Queue) -> None:
+    async def test_operations_apply_to_the_selected_jobs_only(self, queue: Queue) -> None:
         await queue.submit([job("a", run="one"), job("a", run="two")])
         one, two = Selection(run="one"), Selection(run="two")
         assert await queue.cancel(one) == 1

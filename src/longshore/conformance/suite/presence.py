@@ -64,23 +64,25 @@ class RollTests(Scene):
         """The presence of the queue under test. A medium without the trait is not asked for it."""
         return offered(queue, WorkerRegistry)
 
-    async def test_nobody_is_present_in_a_new_queue(self, registry: WorkerRegistry) -> None:
+    async def test_no_worker_is_present_in_a_new_queue(self, registry: WorkerRegistry) -> None:
         assert await registry.present_workers() == []
 
     @pytest.mark.parametrize("info", INFO.values(), ids=INFO.keys())
-    async def test_who_signed_in_is_present_with_its_words(self, registry: WorkerRegistry, info: WorkerInfo) -> None:
+    async def test_a_registered_worker_is_present_with_its_info(
+        self, registry: WorkerRegistry, info: WorkerInfo
+    ) -> None:
         worker = WorkerId.new("anna")
         assert await registry.register(worker, LEASE, info) == []
         assert await registry.present_workers() == [PresentWorker(worker, info)]
 
-    async def test_what_a_worker_says_replaces_what_it_said_before(self, registry: WorkerRegistry) -> None:
+    async def test_new_info_of_a_worker_replaces_the_old(self, registry: WorkerRegistry) -> None:
         worker = WorkerId.new("anna")
         working = WorkerInfo(machine="m", busy=7)
         for info in (working, WorkerInfo(machine="idle"), WorkerInfo(), working):
             await registry.register(worker, LEASE, info)
             assert await registry.present_workers() == [PresentWorker(worker, info)]
 
-    async def test_words_that_cannot_be_stored_sign_nobody_in(self, registry: WorkerRegistry) -> None:
+    async def test_info_that_cannot_be_stored_registers_no_worker(self, registry: WorkerRegistry) -> None:
         unfit: Any = object()
         with pytest.raises(CANNOT_BE_STORED):
             await registry.register(WorkerId.new("anna"), LEASE, WorkerInfo(machine=unfit))
@@ -122,7 +124,7 @@ class RollTests(Scene):
         await harness.advance(PART)
         assert await registry.present_workers() == [PresentWorker(alive, WorkerInfo(slots=2))]
 
-    async def test_signing_in_tells_what_the_worker_holds(
+    async def test_registering_returns_the_held_leases(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await queue.submit(jobs("a", "b"))
@@ -148,20 +150,20 @@ class RollTests(Scene):
         await harness.advance(PART)
         assert await queue.reap() == Reaped()
 
-    async def test_who_never_signed_in_is_not_on_the_roll(self, queue: Queue, registry: WorkerRegistry) -> None:
+    async def test_a_worker_that_never_registered_is_not_present(self, queue: Queue, registry: WorkerRegistry) -> None:
         await queue.submit(jobs("a"))
         await claim_one(queue, WorkerId.new("claims"))
         await queue.renew(WorkerId.new("renews"), LEASE)
         assert await registry.present_workers() == []
 
-    async def test_who_claimed_first_may_sign_in_later(self, queue: Queue, registry: WorkerRegistry) -> None:
+    async def test_a_worker_may_claim_before_it_registers(self, queue: Queue, registry: WorkerRegistry) -> None:
         await queue.submit(jobs("a"))
         worker = WorkerId.new("anna")
         lease = await claim_one(queue, worker)
         assert await registry.register(worker, LEASE, WorkerInfo(slots=1)) == [lease.held]
         assert await registry.present_workers() == [PresentWorker(worker, WorkerInfo(slots=1))]
 
-    async def test_who_renews_stays_with_the_words_it_said(
+    async def test_a_worker_that_renews_stays_present_with_its_info(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         worker = WorkerId.new("anna")
@@ -173,13 +175,13 @@ class RollTests(Scene):
             assert await queue.reap() == Reaped()
         assert await registry.present_workers() == [PresentWorker(worker, WorkerInfo(machine="working"))]
 
-    async def test_who_claims_stays_with_the_words_it_said(
+    async def test_a_worker_that_claims_stays_present_with_its_info(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await queue.submit(jobs("a"))
         worker = WorkerId.new("anna")
         await registry.register(worker, LEASE, WorkerInfo(machine="working"))
-        # The first claim gets something, the others are in vain.
+        # The first claim gets a job, the others get none.
         for _ in range(3):
             await registry.present_workers()
             await harness.advance(PART)
@@ -187,7 +189,7 @@ class RollTests(Scene):
             assert await queue.reap() == Reaped()
         assert await registry.present_workers() == [PresentWorker(worker, WorkerInfo(machine="working"))]
 
-    async def test_who_is_silent_for_a_lease_is_not_present(
+    async def test_a_worker_silent_for_a_lease_is_not_present(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await registry.register(WorkerId.new("anna"), LEASE, WorkerInfo())
@@ -203,7 +205,7 @@ class RollTests(Scene):
         await fall_silent(harness, other)
         assert await watcher.present_workers() == []
 
-    async def test_who_speaks_again_before_anyone_reaped_is_present_again(
+    async def test_a_worker_heard_again_before_a_reap_is_present_again(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         worker = WorkerId.new("anna")
@@ -213,7 +215,7 @@ class RollTests(Scene):
         await queue.renew(worker, LEASE)
         assert await registry.present_workers() == [PresentWorker(worker, WorkerInfo(slots=1))]
 
-    async def test_a_reap_takes_the_silent_off_the_roll(
+    async def test_a_reap_removes_silent_workers_from_the_registry(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await queue.submit(jobs("a"))
@@ -232,7 +234,7 @@ class RollTests(Scene):
             PresentWorker(silent, WorkerInfo(slots=2)),
         ]
 
-    async def test_who_comes_after_one_that_was_reaped_does_not_take_its_place(
+    async def test_a_new_worker_does_not_replace_one_that_was_reaped(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await registry.register(WorkerId.new("gone"), LEASE, WorkerInfo(slots=1))
@@ -252,7 +254,7 @@ class RollTests(Scene):
         await harness.advance(100)
         assert await names(registry) == []
 
-    async def test_who_signs_out_is_gone_at_once_and_keeps_its_leases(
+    async def test_a_deregistered_worker_is_gone_at_once_and_keeps_its_leases(
         self, queue: Queue, registry: WorkerRegistry, harness: Harness
     ) -> None:
         await queue.submit(jobs("a", "b"))
@@ -266,7 +268,7 @@ class RollTests(Scene):
         assert await registry.present_workers() == []
         assert await expire(harness, queue) == Reaped(returned=1)
 
-    async def test_who_signed_out_may_sign_in_again(self, registry: WorkerRegistry) -> None:
+    async def test_a_deregistered_worker_may_register_again(self, registry: WorkerRegistry) -> None:
         worker = WorkerId.new("anna")
         await registry.register(worker, LEASE, WorkerInfo(slots=1))
         await registry.deregister(worker)
@@ -285,7 +287,7 @@ class RollTests(Scene):
         assert await names(registry) == ["anna"]
         assert await queue.renew(bert, LEASE) == [lease.held]
 
-    async def test_the_roll_is_the_same_through_every_opening(self, registry: WorkerRegistry, other: Queue) -> None:
+    async def test_the_registry_is_the_same_through_every_opening(self, registry: WorkerRegistry, other: Queue) -> None:
         through = offered(other, WorkerRegistry)
         anna, bert = WorkerId.new("anna"), WorkerId.new("bert")
         await registry.register(anna, LEASE, WorkerInfo(slots=1))
@@ -295,7 +297,7 @@ class RollTests(Scene):
         await through.deregister(anna)
         assert (await registry.present_workers(), await through.present_workers()) == (both[1:], both[1:])
 
-    async def test_the_roll_outlives_the_opening_it_was_signed_through(
+    async def test_the_registry_outlives_the_opening_that_wrote_it(
         self, registry: WorkerRegistry, harness: Harness
     ) -> None:
         brief = await harness.open()
@@ -304,7 +306,9 @@ class RollTests(Scene):
         await brief.close()
         assert await registry.present_workers() == [PresentWorker(worker, WorkerInfo(slots=1))]
 
-    async def test_the_roll_and_the_jobs_leave_each_other_alone(self, queue: Queue, registry: WorkerRegistry) -> None:
+    async def test_the_registry_and_the_jobs_do_not_affect_each_other(
+        self, queue: Queue, registry: WorkerRegistry
+    ) -> None:
         await queue.submit(jobs("a"))
         before = await queue.stats()
         await registry.register(WorkerId.new("anna"), LEASE, WorkerInfo(slots=1))

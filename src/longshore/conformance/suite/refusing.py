@@ -121,14 +121,14 @@ class RefusingTests(Scene):
         assert await settle(queue, lease, Failed(failure()))
 
     @pytest.mark.parametrize("value", UNFIT.values(), ids=UNFIT.keys())
-    async def test_words_that_could_not_be_read_back_sign_nobody_in(self, queue: Queue, value: Any) -> None:
+    async def test_info_that_could_not_be_read_back_registers_no_worker(self, queue: Queue, value: Any) -> None:
         registry = offered(queue, WorkerRegistry)
         with pytest.raises(UsageError):
             await registry.register(WorkerId.new("anna"), LEASE, WorkerInfo(machine=value))
         assert await registry.present_workers() == []
 
     @pytest.mark.parametrize("value", RESULTS.values(), ids=RESULTS.keys())
-    async def test_what_could_not_be_read_back_is_not_taken_over(self, queue: Queue, value: Any) -> None:
+    async def test_a_job_that_could_not_be_read_back_is_not_taken_over(self, queue: Queue, value: Any) -> None:
         taker = offered(queue, TakesOver)
         done = _job("done", state=State.COMPLETED, epoch=1, attempts=1, settled_at=1.0, result=value)
         with pytest.raises(UsageError, match="result"):
@@ -150,7 +150,7 @@ class RefusingTests(Scene):
         assert await listed(queue) == []
 
     @pytest.mark.parametrize("after", NO_IDS)
-    async def test_a_page_after_what_was_never_an_id_is_refused(self, queue: Queue, after: str) -> None:
+    async def test_a_page_after_an_invalid_id_is_refused(self, queue: Queue, after: str) -> None:
         await queue.submit(jobs("a", "b"))
         with pytest.raises(UsageError, match="id of a job"):
             await queue.jobs(ALL, after=after)
@@ -175,7 +175,7 @@ class RefusingTests(Scene):
             await queue.stats(HALF)
 
     @pytest.mark.parametrize("lease", [timedelta(0), timedelta(seconds=-1), timedelta.max], ids=str)
-    async def test_a_lease_that_nobody_could_hold_is_not_renewed(self, queue: Queue, lease: timedelta) -> None:
+    async def test_a_renewal_with_an_impossible_length_is_refused(self, queue: Queue, lease: timedelta) -> None:
         worker = WorkerId.new("anna")
         with pytest.raises(UsageError, match="lease"):
             await queue.renew(worker, lease)

@@ -33,7 +33,7 @@ from longshore.queue import Queue, Selection, Submitted
 
 
 class SettlingTests(Scene):
-    async def test_a_completed_job_shows_its_result_and_who_did_it(self, queue: Queue) -> None:
+    async def test_a_completed_job_shows_its_result_and_its_worker(self, queue: Queue) -> None:
         await queue.submit(jobs("a"))
         started = await now(queue)
         lease = await claim_one(queue, WorkerId.new("anna"))
@@ -154,14 +154,14 @@ class SettlingTests(Scene):
     async def test_follow_on_jobs_know_their_parent_and_how_deep_they_are(self, queue: Queue, other: Queue) -> None:
         await queue.submit([job("a", kind="list")])
         for depth, (parent, child) in enumerate((("a", "b"), ("b", "c"), ("c", "d")), start=1):
-            outcome = Completed(None, (job(child, kind=f"level {depth}"), job(f"{child}2", kind="aside", priority=9)))
+            outcome = Completed(None, (job(child, kind=f"level {depth}"), job(f"{child}2", kind="other", priority=9)))
             assert await settle(queue, await claim_one(queue), outcome)
             there = await find(other, child, kind=f"level {depth}")
             assert (there.parent, there.depth) == (
                 JobName("list" if depth == 1 else f"level {depth - 1}", parent),
                 depth,
             )
-            assert (await find(other, f"{child}2", kind="aside")).depth == depth
+            assert (await find(other, f"{child}2", kind="other")).depth == depth
         leases = await claim(queue)
         assert [(lease.job.key, lease.job.parent, lease.job.depth) for lease in leases] == [
             ("d", JobName("level 2", "c"), 3),
@@ -178,7 +178,7 @@ class SettlingTests(Scene):
         parents = [(j.key, j.parent and j.parent.key, j.depth) for j in await queue.jobs(ALL)][3:]
         assert parents == [("x", "a", 1), ("y", "a", 1), ("z", "c", 1)]
 
-    async def test_whoever_is_known_already_keeps_its_parent(self, queue: Queue) -> None:
+    async def test_a_known_job_keeps_its_parent(self, queue: Queue) -> None:
         await queue.submit(jobs("a", "b"))
         first, second = await claim(queue)
         await settle(queue, first, Completed(None, tuple(jobs("b", "c"))))

@@ -37,13 +37,13 @@ class NotingTests(Scene):
         del state
         return offered(other, SharedState)
 
-    async def test_a_new_shelf_is_empty(self, state: SharedState) -> None:
+    async def test_a_new_namespace_is_empty(self, state: SharedState) -> None:
         read = await state.read_entries(NAMESPACE)
         assert read.entries == ()
         assert read.get("x.test") == StateEntry("x.test", ABSENT, None)
 
     @pytest.mark.parametrize("value", VALUES, ids=str)
-    async def test_what_was_written_is_read_by_everybody(
+    async def test_a_written_entry_is_read_through_every_opening(
         self, state: SharedState, second: SharedState, value: Any
     ) -> None:
         version = await write(state, "x.test", value)
@@ -51,14 +51,16 @@ class NotingTests(Scene):
         for reader in (state, second):
             assert (await reader.read_entries(NAMESPACE)).entries == (StateEntry("x.test", version, value),)
 
-    async def test_a_note_is_replaced_by_whoever_read_it(self, state: SharedState, second: SharedState) -> None:
+    async def test_an_entry_is_replaced_by_a_writer_that_read_it(self, state: SharedState, second: SharedState) -> None:
         first = await write(state, "x.test", 1)
         assert first
         newer = await write(second, "x.test", 2, first)
         assert newer not in {None, ABSENT, first}
         assert (await state.read_entries(NAMESPACE)).get("x.test").value == 2
 
-    async def test_whoever_read_something_older_writes_nothing(self, state: SharedState, second: SharedState) -> None:
+    async def test_a_writer_that_read_an_older_version_writes_nothing(
+        self, state: SharedState, second: SharedState
+    ) -> None:
         first = await write(state, "x.test", 1)
         assert first
         await write(second, "x.test", 2, first)
@@ -67,11 +69,13 @@ class NotingTests(Scene):
         assert await write(state, "y.test", 3, "no such version") is None
         assert [entry.value for entry in (await second.read_entries(NAMESPACE)).entries] == [2]
 
-    async def test_of_two_who_write_at_once_one_is_faster(self, state: SharedState, second: SharedState) -> None:
+    async def test_of_two_writers_at_once_one_wins(self, state: SharedState, second: SharedState) -> None:
         answers = await asyncio.gather(*(write(each, "x.test", n) for n in range(4) for each in (state, second)))
         assert len([version for version in answers if version is not None]) == 1
 
-    async def test_who_reads_again_and_again_counts_right(self, state: SharedState, second: SharedState) -> None:
+    async def test_writers_that_read_again_and_retry_count_correctly(
+        self, state: SharedState, second: SharedState
+    ) -> None:
         async def count(state: SharedState) -> None:
             done = 0
             while done < 5:
@@ -81,7 +85,7 @@ class NotingTests(Scene):
         await asyncio.gather(count(state), count(second), count(state))
         assert (await state.read_entries(NAMESPACE)).get("n").value == 15
 
-    async def test_a_note_that_is_taken_away_is_gone(self, state: SharedState, second: SharedState) -> None:
+    async def test_a_removed_entry_is_gone(self, state: SharedState, second: SharedState) -> None:
         first = await write(state, "x.test", 1)
         assert first
         assert await write(state, "x.test", None, "no such version") is None
@@ -98,10 +102,10 @@ class NotingTests(Scene):
             await write(state, "x.test", None, version)
         assert await write(state, "x.test", 1, seen.pop()) is None
 
-    async def test_taking_away_what_is_not_there_is_no_harm(self, state: SharedState) -> None:
+    async def test_removing_an_absent_entry_is_harmless(self, state: SharedState) -> None:
         assert await write(state, "x.test", None) == ABSENT
 
-    async def test_notes_are_found_by_name_and_come_in_its_order(self, state: SharedState) -> None:
+    async def test_entries_are_found_by_name_and_ordered_by_it(self, state: SharedState) -> None:
         for name in ("b", "c", "a"):
             await write(state, name, name)
         assert [entry.name for entry in (await state.read_entries(NAMESPACE)).entries] == ["a", "b", "c"]
@@ -120,7 +124,7 @@ class NotingTests(Scene):
             None,
         ]
 
-    async def test_each_of_several_notes_is_written_or_not_on_its_own(self, state: SharedState) -> None:
+    async def test_each_of_several_entries_is_written_or_not_on_its_own(self, state: SharedState) -> None:
         first = await write(state, "a", 1)
         answers = await state.swap_entries(
             NAMESPACE, [StateEntry("a", "no such version", 9), StateEntry("b", ABSENT, 2), StateEntry("c", ABSENT, 3)]
@@ -131,7 +135,7 @@ class NotingTests(Scene):
         assert [entry.version for entry in entries] == [first, *answers[1:]]
         assert await state.swap_entries(NAMESPACE, []) == []
 
-    async def test_a_shelf_tells_the_time_by_which_jobs_are_delayed(self, queue: Queue, state: SharedState) -> None:
+    async def test_a_reading_has_the_time_by_which_jobs_are_delayed(self, queue: Queue, state: SharedState) -> None:
         earlier = await now(queue)
         assert abs((await state.read_entries(NAMESPACE)).now - earlier) < 30
 

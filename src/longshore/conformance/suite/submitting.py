@@ -29,7 +29,7 @@ CANNOT_BE_STORED = UsageError
 
 
 class SubmittingTests(Scene):
-    async def test_what_was_submitted_is_there(self, queue: Queue) -> None:
+    async def test_submitted_jobs_are_there(self, queue: Queue) -> None:
         given = job("a", payload={"url": "https://x.test/"}, priority=3, partition="CA", host="x.test", max_attempts=9)
         assert await queue.submit([given]) == Submitted(new=1, duplicates=0)
         there = await find(queue, "a")
@@ -94,7 +94,7 @@ class SubmittingTests(Scene):
         assert await queue.submit([]) == Submitted(new=0, duplicates=0)
         assert await queue.stats() == []
 
-    async def test_another_opening_sees_what_was_submitted(self, queue: Queue, other: Queue) -> None:
+    async def test_another_opening_sees_submitted_jobs(self, queue: Queue, other: Queue) -> None:
         await queue.submit(jobs("a", "b"))
         assert await listed(other) == ["a", "b"]
         assert await other.submit(jobs("b")) == Submitted(new=0, duplicates=1)

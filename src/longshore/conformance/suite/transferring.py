@@ -85,7 +85,7 @@ EXAMPLES = {
         "a", state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED
     ),
     "cancelled": carried("a", state=State.CANCELLED, settled_at=PAST + 100),
-    "cancelled in a worker's hands": carried(
+    "cancelled while a worker held it": carried(
         "a", FIRST, state=State.CANCELLED, epoch=2, attempts=1, failure=FIRST.failure, worker="wanda", settled_at=PAST
     ),
 }
@@ -166,7 +166,9 @@ class TransferringTests(Scene):
         assert not await settle(queue, stale, Completed("there"))
         assert await settle(queue, lease, Completed("here"))
 
-    async def test_nobody_holds_what_was_claimed(self, queue: Queue, taker: TakesOver, harness: Harness) -> None:
+    async def test_a_job_that_was_claimed_there_is_held_by_no_worker_here(
+        self, queue: Queue, taker: TakesOver, harness: Harness
+    ) -> None:
         await taker.take_over([EXAMPLES["claimed"]])
         worker = WorkerId.new("wanda")
         assert await queue.renew(worker, LEASE) == []
@@ -175,7 +177,7 @@ class TransferringTests(Scene):
         lease = await claim_one(queue, worker)
         assert set(await queue.renew(worker, LEASE)) == held(lease)
 
-    async def test_what_is_not_due_yet_waits_on(self, queue: Queue, taker: TakesOver, harness: Harness) -> None:
+    async def test_a_job_that_is_not_due_stays_delayed(self, queue: Queue, taker: TakesOver, harness: Harness) -> None:
         due = await now(queue) + 50
         await taker.take_over([carried("a", not_before=due), carried("b")])
         assert (await find(queue, "a")).not_before == pytest.approx(due, abs=0.001)
@@ -184,7 +186,7 @@ class TransferringTests(Scene):
         assert keys(await claim(queue)) == ["a"]
 
     @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
-    async def test_what_is_finished_stays_finished(
+    async def test_a_finished_job_stays_finished(
         self, queue: Queue, taker: TakesOver, harness: Harness, theirs: Carried
     ) -> None:
         await taker.take_over([theirs])
@@ -286,7 +288,7 @@ class TransferringTests(Scene):
         assert keys(await claim(queue, limit=3000)) == [f"{n:05}" for n in range(3000) if n % 4 < 2]
         assert len(await queue.history((await find(queue, "02999")).id)) == 2
 
-    async def test_statistics_count_what_was_taken_over_where_it_stands(self, queue: Queue, taker: TakesOver) -> None:
+    async def test_statistics_count_jobs_taken_over_by_their_state(self, queue: Queue, taker: TakesOver) -> None:
         batch = [replace(item, job=replace(item.job, key=name, partition="TX")) for name, item in EXAMPLES.items()]
         later = await now(queue) + 1000
         await taker.take_over([*batch, carried("later", partition="TX", not_before=later), carried("a", kind="image")])
@@ -295,8 +297,8 @@ class TransferringTests(Scene):
             Count(run=RUN, kind=KIND, partition="TX", pending=8, completed=2, failed=2, cancelled=2),
         ]
 
-    @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled in a worker's hands"])
-    async def test_what_failed_or_was_cancelled_there_can_be_retried_here(
+    @pytest.mark.parametrize("name", ["failed", "cancelled", "cancelled while a worker held it"])
+    async def test_jobs_that_failed_or_were_cancelled_there_can_be_retried_here(
         self, queue: Queue, taker: TakesOver, name: str
     ) -> None:
         theirs = EXAMPLES[name]
@@ -311,7 +313,7 @@ class TransferringTests(Scene):
         assert await settle(queue, lease, Completed("at last"))
 
     @pytest.mark.parametrize("theirs", CLOSED.values(), ids=CLOSED.keys())
-    async def test_what_is_finished_can_be_pruned_by_its_own_age(
+    async def test_finished_jobs_can_be_pruned_by_their_own_age(
         self, queue: Queue, taker: TakesOver, theirs: Carried
     ) -> None:
         await taker.take_over([theirs, carried("b")])
@@ -322,13 +324,13 @@ class TransferringTests(Scene):
         assert await queue.submit(jobs("a")) == Submitted(new=1, duplicates=0)
 
     @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
-    async def test_what_is_not_finished_can_be_cancelled(self, queue: Queue, taker: TakesOver, theirs: Carried) -> None:
+    async def test_unfinished_jobs_can_be_cancelled(self, queue: Queue, taker: TakesOver, theirs: Carried) -> None:
         await taker.take_over([theirs])
         assert await queue.prune(ALL) == 0
         assert await queue.cancel(ALL) == 1
         assert (await find(queue, "a")).state is State.CANCELLED
 
-    async def test_what_was_taken_over_can_be_selected_like_any_other_job(self, queue: Queue, taker: TakesOver) -> None:
+    async def test_jobs_taken_over_can_be_selected_like_any_other(self, queue: Queue, taker: TakesOver) -> None:
         await queue.submit([job("ours")])
         batch = [replace(item, job=replace(item.job, key=name)) for name, item in EXAMPLES.items()]
         await taker.take_over(batch)
@@ -346,7 +348,7 @@ class TransferringTests(Scene):
         there = await find(queue, "b", kind="detail")
         assert (there.parent, there.depth) == (JobName(KIND, "a"), 4)
 
-    async def test_snoozing_and_expiry_work_on_what_was_taken_over(
+    async def test_snoozing_and_expiry_work_on_jobs_taken_over(
         self, queue: Queue, taker: TakesOver, harness: Harness
     ) -> None:
         await taker.take_over([EXAMPLES["claimed"], carried("b")])
@@ -356,7 +358,7 @@ class TransferringTests(Scene):
         assert [entry.worker for entry in await queue.history(first.job.id)] == ["wanda", "anna"]
         assert {lease.job.key: lease.epoch for lease in await claim(queue)} == {"a": 4, "b": 2}
 
-    async def test_a_job_taken_over_wakes_who_waits(
+    async def test_a_job_taken_over_wakes_a_waiting_worker(
         self, queue: Queue, taker: TakesOver, other: Queue, harness: Harness
     ) -> None:
         task = waiting(other)

@@ -101,13 +101,13 @@ class ValueTests(Scene):
     @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
     async def test_odd_text_survives_in_a_failure(self, queue: Queue, harness: Harness, text: str) -> None:
         await queue.submit(jobs("a"))
-        told = Failure("unknown", text, f"shop.{text}", retryable=True, traceback=f"{text}\n" * 3)
+        given = Failure("unknown", text, f"shop.{text}", retryable=True, traceback=f"{text}\n" * 3)
         lease = await claim_one(queue, WorkerId.new(text))
-        await settle(queue, lease, Failed(told))
+        await settle(queue, lease, Failed(given))
         await claim_one(queue, WorkerId.new(text))
         await expire(harness, queue)
         kept, crash = await queue.history(lease.job.id)
-        assert (kept.worker, kept.failure, crash.worker) == (text, told, text)
+        assert (kept.worker, kept.failure, crash.worker) == (text, given, text)
 
     async def test_texts_that_look_alike_are_not_the_same(self, queue: Queue) -> None:
         assert await queue.submit(jobs(*ALIKE)) == Submitted(new=len(ALIKE), duplicates=0)
@@ -161,7 +161,7 @@ class ValueTests(Scene):
         }
         assert second.job.payload == {}
 
-    async def test_what_a_worker_does_to_a_payload_stays_with_it(self, queue: Queue) -> None:
+    async def test_a_worker_that_changes_a_payload_changes_only_its_copy(self, queue: Queue) -> None:
         given: dict[str, Any] = {"seen": []}
         await queue.submit([job("a", payload=given)])
         given["seen"].append("by the submitter")

@@ -49,7 +49,7 @@ async def woken(harness: Harness, queue: Queue, task: asyncio.Task[bool]) -> boo
 
 
 class WaitingTests(Scene):
-    async def test_waiting_ends_at_once_where_there_is_work(self, queue: Queue) -> None:
+    async def test_waiting_ends_at_once_if_there_is_work(self, queue: Queue) -> None:
         await queue.submit(jobs("a"))
         assert await waiting(queue)
 
@@ -71,7 +71,7 @@ class WaitingTests(Scene):
         task = waiting(queue, timedelta(seconds=1), **ours)
         assert not await let_pass(harness, 2, task)
 
-    async def test_jobs_in_the_hands_of_others_are_no_reason_to_wake(self, queue: Queue, harness: Harness) -> None:
+    async def test_jobs_that_others_hold_are_no_reason_to_wake(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))
         await claim_one(queue)
         assert not await let_pass(harness, 2, waiting(queue, timedelta(seconds=1)))
@@ -80,7 +80,7 @@ class WaitingTests(Scene):
         await queue.submit([job("a", not_before=await now(queue) + 1000)])
         assert not await let_pass(harness, 2, waiting(queue, timedelta(seconds=1)))
 
-    async def test_a_submission_wakes_who_waits(self, queue: Queue, other: Queue, harness: Harness) -> None:
+    async def test_a_submission_wakes_a_waiting_worker(self, queue: Queue, other: Queue, harness: Harness) -> None:
         task = waiting(queue)
         await settled_in(task, queue)
         await other.submit(jobs("a"))
@@ -97,7 +97,7 @@ class WaitingTests(Scene):
         await queue.submit([job("a", partition="CA")])
         assert [await woken(harness, queue, task) for task in tasks] == [True] * 3
 
-    async def test_a_follow_on_job_wakes_who_waits(self, queue: Queue, other: Queue, harness: Harness) -> None:
+    async def test_a_follow_on_job_wakes_a_waiting_worker(self, queue: Queue, other: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))
         lease = await claim_one(queue)
         task = waiting(other)
@@ -105,7 +105,7 @@ class WaitingTests(Scene):
         await settle(queue, lease, Completed(None, tuple(jobs("b"))))
         assert await woken(harness, queue, task)
 
-    async def test_a_released_job_wakes_who_waits(self, queue: Queue, other: Queue, harness: Harness) -> None:
+    async def test_a_released_job_wakes_a_waiting_worker(self, queue: Queue, other: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))
         lease = await claim_one(queue)
         task = waiting(other)
@@ -113,7 +113,7 @@ class WaitingTests(Scene):
         await settle(queue, lease, Released())
         assert await woken(harness, queue, task)
 
-    async def test_a_retried_job_wakes_who_waits(self, queue: Queue, other: Queue, harness: Harness) -> None:
+    async def test_a_retried_job_wakes_a_waiting_worker(self, queue: Queue, other: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))
         await queue.cancel(ALL)
         task = waiting(other)
@@ -121,7 +121,7 @@ class WaitingTests(Scene):
         await queue.retry(ALL)
         assert await woken(harness, queue, task)
 
-    async def test_a_delayed_job_wakes_who_waits_when_it_is_due(self, queue: Queue, harness: Harness) -> None:
+    async def test_a_delayed_job_wakes_a_waiting_worker_when_it_is_due(self, queue: Queue, harness: Harness) -> None:
         await queue.submit([job("a", not_before=await now(queue) + 30)])
         task = waiting(queue)
         await settled_in(task, queue)
@@ -130,7 +130,7 @@ class WaitingTests(Scene):
         await harness.advance(10)
         assert await woken(harness, queue, task)
 
-    async def test_a_retry_wakes_who_waits_when_it_is_due(self, queue: Queue, harness: Harness) -> None:
+    async def test_a_retry_wakes_a_waiting_worker_when_it_is_due(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a", "b"))
         for outcome in (Failed(failure(), retry_in=timedelta(seconds=30)), Snoozed(timedelta(hours=1))):
             await settle(queue, await claim_one(queue), outcome)
@@ -139,7 +139,7 @@ class WaitingTests(Scene):
         await harness.advance(35)
         assert await woken(harness, queue, task)
 
-    async def test_who_stops_waiting_leaves_the_queue_as_it_was(self, queue: Queue, other: Queue) -> None:
+    async def test_a_cancelled_wait_leaves_the_queue_unchanged(self, queue: Queue, other: Queue) -> None:
         task = waiting(other)
         await settled_in(task, queue)
         task.cancel()

@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True):
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The work that is about to be started, as far as it is known."""
 
-    said: Mapping[str, Any] = {}
+    given: Mapping[str, Any] = {}
     """Settings from the command line; the others are resolved as usual."""
     folder: Path = Path()
     """The folder in which the work will run."""

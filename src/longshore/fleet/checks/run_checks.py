@@ -89,15 +89,15 @@ async def _run_check(name: str, check: Check, context: CheckContext, deadline: f
 def readable_settings(plan: CheckPlan) -> tuple[Settings | None, list[str]]:
     """Return the settings and their errors. A wrong setting has its default, so that the others can be used."""
     try:
-        return resolve(plan.said, folder=plan.folder), []
+        return resolve(plan.given, folder=plan.folder), []
     except SettingsError as error:
         first = str(error)
     defaults = {name: setting.default for name, setting in TABLE.items()}
-    valid: dict[str, Any] = dict(plan.said)
+    valid: dict[str, Any] = dict(plan.given)
     faults = []
     for name in TABLE:
         # All other settings have their default, so an error is about this one.
-        alone = {**defaults, name: plan.said.get(name)}
+        alone = {**defaults, name: plan.given.get(name)}
         try:
             resolve(alone, folder=plan.folder)
         except SettingsError as error:

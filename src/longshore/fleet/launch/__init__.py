@@ -1,1 +1,1 @@
-"""The start of a fleet: the checks, the plan, and the command of each worker."""
+"""The start of a fleet: whether it may start, the command and environment of each worker, and its log."""

@@ -160,7 +160,7 @@ async def check_launch(options: LaunchOptions, open_queue: OpenQueue) -> Checked
         # The table must have every partition that has jobs. Without a table the checks need not wait for the queue.
         await asyncio.wait({reading})
     plan = CheckPlan(
-        said=options.given,
+        given=options.given,
         handler_file=options.file,
         table=options.table,
         at_work=tuple(sorted(_partitions_of(reading, only))),

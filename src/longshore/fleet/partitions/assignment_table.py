@@ -84,11 +84,11 @@ def read_table(path: Path) -> AssignmentTable:
     if not rows and not problems:
         problems.append(f"It has no workers. Give each a list: {_example(path)}.")
     if problems:
-        raise InputFileError(told(path, problems))
+        raise InputFileError(problems_text(path, problems))
     return AssignmentTable(rows)
 
 
-def told(path: Path, problems: Sequence[str]) -> str:
+def problems_text(path: Path, problems: Sequence[str]) -> str:
     """Return the problems of a file as one message."""
     if len(problems) == 1:
         return f"{path}: {problems[0]}"

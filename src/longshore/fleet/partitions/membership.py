@@ -11,12 +11,13 @@ Start of a fleet: for the length of a lease all its workers count as present, so
     partitions that it would have to give up a moment later.
 
 Help (the default): a member claims from its own partitions first. If these have no job to claim, it helps the partition
-    with the most pending jobs, and then any other. It does no harm if members read different registries for a moment.
+    with the most pending jobs, and then any other. Members may read different states of the registry without harm.
 Strict: a member claims from its own partitions only, and no two members hold jobs of one partition at the same time,
     whatever they read:
     - a member declares in the registry which partitions it has or is about to take;
     - it takes a partition only after it declared it and then read that no other member declares it. If two declare at
-      the same moment, at least one reads the other's declaration; the member whose name sorts first tries again;
+      the same moment, at least one reads the other's declaration and does not take it. If neither takes it, only
+      the member whose name sorts first declares it at the next heartbeat;
     - it gives a partition up by no longer declaring it, after the last job of it that it holds is settled;
     - a member without a heartbeat for a lease has given up everything, because it has lost its leases too.
     So a partition that moves is without a worker for two heartbeats at most, and the partitions of a dead worker for
@@ -110,6 +111,7 @@ class Membership:
         clock: Clock,
         busy: Callable[[], frozenset[str]],
     ) -> None:
+        """`busy` returns the partitions of the jobs that the worker holds."""
         self._plan = plan
         self._want = want
         self._queue = queue
@@ -121,6 +123,7 @@ class Membership:
         self._own: frozenset[str] = frozenset()
         self._joined_at = clock.monotonic()
         self._beat_at: tuple[float, float] | None = None
+        """When the last heartbeat began, by the monotonic and by the wall clock."""
         self._helped: Partitions = None
         self._help_until = float("-inf")
         self._retired = False
@@ -227,14 +230,14 @@ class Membership:
             self._own = frozenset()  # another worker may have them by now
         others = await self._others()
         if self._retired:
-            self._number, due = None, frozenset[str]()
+            self._number, assigned = None, frozenset[str]()
         else:
-            self._number, due = await self._due(others)
+            self._number, assigned = await self._assigned(others)
         if self._strict:
-            await self._exchange_partitions(due, others)
+            await self._exchange_partitions(assigned, others)
         else:
             await self._register(frozenset())
-            self._own = due
+            self._own = assigned
         self._beat_at = began
         if self.reach != reach:
             self._changed.set()
@@ -248,24 +251,25 @@ class Membership:
         ]
         return [member for member in members if member.entry.run == self._want.run]
 
-    async def _due(self, others: Iterable[_Member]) -> tuple[int, frozenset[str]]:
-        """Return this worker's number, and its partitions according to the members that are present."""
+    async def _assigned(self, others: Iterable[_Member]) -> tuple[int, frozenset[str]]:
+        """Return this worker's number, and the partitions that the numbers of the present members assign to it."""
         label = self._want.worker.label
-        claims: dict[str, int] = {} if self._number is None else {label: self._number}
+        registered: dict[str, int] = {} if self._number is None else {label: self._number}
         for each in others:
             if each.entry.number is not None:
-                known = claims.get(each.worker.label, each.entry.number)
-                claims[each.worker.label] = min(known, each.entry.number)
-        claims.setdefault(label, self._free(claims))
-        numbers = _distinct_numbers(claims)
+                # A restarted worker may be registered twice under its label; the lower number counts.
+                known = registered.get(each.worker.label, each.entry.number)
+                registered[each.worker.label] = min(known, each.entry.number)
+        registered.setdefault(label, self._free(registered))
+        numbers = _distinct_numbers(registered)
         alive = set(numbers.values())
         if self._clock.monotonic() - self._joined_at < self._want.lease.total_seconds():
             alive |= set(range(self._plan.fleet_size))
         shares = self._plan.assigns(await self._partitions(), alive)
         return numbers[label], frozenset(shares[numbers[label]])
 
-    def _free(self, claims: Mapping[str, int]) -> int:
-        taken = set(claims.values())
+    def _free(self, registered: Mapping[str, int]) -> int:
+        taken = set(registered.values())
         if self._plan.number is not None and self._plan.number not in taken:
             return self._plan.number
         return next(number for number in count() if number not in taken)
@@ -276,14 +280,14 @@ class Membership:
         found = frozenset(lane.partition for lane in await self._queue.stats(self._want.run))
         return (found | self._plan.known) - _NO_PARTITION
 
-    async def _exchange_partitions(self, due: frozenset[str], others: Iterable[_Member]) -> None:
-        """In strict mode: give up the partitions that are no longer due, and take those that are due and free."""
-        # Two members that wait for each other to withdraw a declaration would wait for ever, so the one whose name
-        # sorts first does not wait.
-        before = _declared(each for each in others if _name(each.worker) < _name(self._want.worker))
+    async def _exchange_partitions(self, assigned: frozenset[str], others: Iterable[_Member]) -> None:
+        """In strict mode: give up partitions that are no longer assigned, and take assigned ones that are free."""
+        # If two members declare a partition, the one whose name sorts first goes on declaring it, and the other stops.
+        # If both stopped, or neither, it could happen that no member ever takes it.
+        left_to_others = _declared(each for each in others if _name(each.worker) < _name(self._want.worker))
         had = self._own
-        kept = due & had
-        wanted = due - had - before
+        kept = assigned & had
+        wanted = assigned - had - left_to_others
         # From here on this worker claims nothing from the partitions it gives up, but may still hold jobs of them.
         self._own = kept
         await self._register(kept | wanted | self._busy() - _NO_PARTITION)
@@ -304,15 +308,15 @@ def _name(worker: WorkerId) -> tuple[str, str]:
     return worker.label, worker.incarnation
 
 
-def _distinct_numbers(claims: Mapping[str, int]) -> dict[str, int]:
+def _distinct_numbers(registered: Mapping[str, int]) -> dict[str, int]:
     """Return the number of each label: its own, or the lowest free one if a label that sorts before it has that one."""
     numbers: dict[int, str] = {}
     duplicates = []
-    for label in sorted(claims):
-        if claims[label] in numbers:
+    for label in sorted(registered):
+        if registered[label] in numbers:
             duplicates.append(label)
         else:
-            numbers[claims[label]] = label
-    free = (number for number in count() if number not in claims.values())
+            numbers[registered[label]] = label
+    free = (number for number in count() if number not in registered.values())
     numbers |= dict(zip(free, duplicates, strict=False))
     return {label: number for number, label in numbers.items()}

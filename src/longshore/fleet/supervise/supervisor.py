@@ -250,7 +250,7 @@ class Fleet:
         worker.ending.exit_code = process.exit_code
         # A worker that was asked to stop before it could begin has nothing to report.
         stopped_early = worker.stopping.is_set() and not process.reported
-        as_intended = self.heard is None or process.said_goodbye or stopped_early
+        as_intended = self.heard is None or process.announced_exit or stopped_early
         worker.ending.done = process.exit_code == _EXIT_DONE and as_intended
 
     def _started_wrongly(self, ending: WorkerExit, process: WorkerProcess) -> bool:

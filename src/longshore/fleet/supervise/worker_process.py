@@ -32,7 +32,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
         self.reported = False
         """Whether it has written anything, so that its start was successful."""
-        self.said_goodbye = False
+        self.announced_exit = False
         """Whether it has reported that it ends as intended."""
 
     @classmethod
@@ -111,7 +111,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         for line in lines:
             self.reported = True
             if line == GOODBYE:
-                self.said_goodbye = True
+                self.announced_exit = True
             else:
                 self._heard(line)
 

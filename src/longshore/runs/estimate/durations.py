@@ -24,8 +24,8 @@ _SAMPLE = 200
 _STRATA = 24
 _BEYOND = 15.0
 _FAR = 3.5
-"""The longest duration that is drawn, because there are timeouts: `_BEYOND` times the longest observed one, or `_FAR`
-standard deviations above the mean of the logarithms, whichever is longer."""
+"""The longest duration that is drawn, because there are timeouts: the longer one of `_BEYOND` times the longest
+observed duration, and `_FAR` standard deviations above the mean of the logarithms."""
 _USUAL = 100
 """Number of attempts in the tail that a mean without a given number assumes."""
 _DOUBT, _SUPPOSED = 3.0, 1.1
@@ -47,7 +47,7 @@ class Durations:
     """The distribution of durations, fitted to observed attempts."""
 
     def __init__(self, seconds: Sequence[float], ages: Sequence[float]) -> None:
-        """`seconds` are the durations of finished attempts, at least one; `ages` those of attempts in flight so far."""
+        """`seconds` are the durations of finished attempts, at least one; `ages` the ages of attempts in flight."""
         self._body, self._weights, self._share = _body(seconds, ages)
         ended = sorted(max(each, 1e-3) for each in seconds)
         begun = [each for each in ages if each > 0]
@@ -142,12 +142,12 @@ class DrawnDuration:
         most = max(self._most, 1.5 * age)
         return min(self._tail.quantile(self._tail.survival(age) * (self._rng.random() or 1e-300)), most) - age
 
-    def remaining_if_met(self, age: float) -> float:
+    def remaining_if_found(self, age: float) -> float:
         """Return the remaining time of an attempt found in flight that is at least `age` seconds old."""
         # Long attempts are found in flight more often than short ones.
         whole = max(self._length_biased(), 1e-3)
-        met = whole * self._rng.random()
-        return self.remaining(max(age, met)) if age else whole - met
+        found_at = whole * self._rng.random()
+        return self.remaining(max(age, found_at)) if age else whole - found_at
 
     def _length_biased(self) -> float:
         below = (1 - self._share) * self._sums[-1] / len(self._body)

@@ -35,7 +35,7 @@ _MAX_SIMULATIONS, _MIN_SIMULATIONS = 200, 40
 _STEPS = 20_000
 """Simulated attempts in all, so that an estimate takes tens of milliseconds at most."""
 _MIN_LAST, _MAX_LAST = 50, 400
-"""Jobs at the end of a run that are simulated one by one: at least (or all), and at most."""
+"""The fewest and the most jobs at the end of a run that are simulated one by one; all jobs, if fewer remain."""
 _OLDEST = 8
 """Oldest attempts in flight that are simulated individually, before the last jobs."""
 _GENERATIONS = 100
@@ -88,7 +88,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[ThroughputSpan, ...] = ()
     """Observed throughput, oldest first."""
     idle: float = 0.0
-    """Seconds of watching since a job last finished."""
+    """Seconds since a job was last seen to finish."""
     going: bool = False
     """Whether a job was seen to finish within the last half minute."""
     seconds: tuple[float, ...] = ()
@@ -195,6 +195,7 @@ def unattended(evidence: Evidence) -> bool:
 
 
 def _binding(evidence: Evidence, model: _Model, p50: float) -> tuple[Binding, str]:
+    """Return the bottleneck, and the host if that is the bottleneck."""
     slowest = max(evidence.hosts, key=_host_seconds, default=None)
     if slowest is not None and _host_seconds(slowest) >= 0.85 * p50:
         return Binding.HOST, slowest.host
@@ -218,24 +219,26 @@ class _Model:
         self._evidence = evidence
         self.retried = min(evidence.retried, 0.9)
         slots = evidence.slots or float(max(evidence.claimed, 1))
-        rate, seen = _rate(evidence, 0.0)
+        # First without the attempts in flight: how much work was done in them follows from the mean duration.
+        rate, _ = _rate(evidence, 0.0)
         self._durations = Durations(evidence.seconds or (slots / max(rate, 1e-6),), evidence.ages)
         self._mean = self._durations.mean
         rate, seen = _rate(evidence, sum(min(age / self._mean, 1.0) for age in evidence.ages))
         # Jobs per second × seconds per job is the number of attempts in flight (Little's law). After a few jobs it is
         # not reliable, because long jobs have not finished yet.
         little = rate * self._mean / (1 - self.retried)
+        # The number of slots counts as much as `trust` observed jobs.
         trust = 2 * slots if evidence.slots else slots / 2
         self.capacity = max((trust * slots + seen * little) / (trust + seen), 1e-6)
         if evidence.slots:
             self.capacity = min(self.capacity, slots)
         self._slots = max(math.ceil(self.capacity - 1e-9), 1)
         self._stretch = self._slots / self.capacity
-        """Idle time between two jobs, as a factor."""
+        """Factor for every duration: `capacity` is not a whole number, so the simulated slots are idle in between."""
         self._drift = _drift(evidence, self.even_seconds)
         self._oldest = sorted(evidence.ages, reverse=True)[:_OLDEST] or [0.0]
         self._pause = 2 * median(evidence.waits) if evidence.waits else _BACKOFF
-        """Seconds before a first retry. Observed waits are on average half of it."""
+        """Seconds before a first retry. Waits are observed halfway on average, so it is twice as long."""
 
     @property
     def even_seconds(self) -> float:
@@ -277,8 +280,8 @@ class _Model:
         if not self._evidence.generations or not grown:
             return 0.0
         # The length of the longest of many chains has a Gumbel distribution, as maxima do.
-        last = -math.log(-math.log(rng.random() or 1e-300))
-        number = self._evidence.generations * grown * (1 + last / math.log(self._evidence.remaining + 2))
+        gumbel = -math.log(-math.log(rng.random() or 1e-300))
+        number = self._evidence.generations * grown * (1 + gumbel / math.log(self._evidence.remaining + 2))
         return sum(durations.sample() for _ in range(min(round(number), _GENERATIONS)))
 
     def _simulate_last(self, rng: random.Random, durations: DrawnDuration, last: int, retried: float) -> float:
@@ -294,7 +297,7 @@ class _Model:
             free[:in_flight] = [
                 *(durations.remaining(age) for age in ages),
                 *(
-                    durations.remaining_if_met(0.0 if evidence.pending else evidence.idle)
+                    durations.remaining_if_found(0.0 if evidence.pending else evidence.idle)
                     for _ in range(in_flight - len(ages))
                 ),
             ]
@@ -303,7 +306,7 @@ class _Model:
             fresh = last - in_flight - len(later)
         else:
             # Simulate no more slots than there are jobs.
-            free = [durations.remaining_if_met(0.0) for _ in range(min(self._slots, last))]
+            free = [durations.remaining_if_found(0.0) for _ in range(min(self._slots, last))]
             fresh = last - len(free)
         free = [each * self._stretch for each in free]
         heapq.heapify(later)

@@ -91,10 +91,11 @@ class Forecast(RunWatcher):
 
 def _unmet_share(look: RunSnapshot) -> float:
     """Return the share of the remaining jobs whose kinds are underrepresented among the finished ones."""
-    left, met = Counter[str](), Counter[str]()
+    left, finished = Counter[str](), Counter[str]()
     for lane in look.lanes:
         left[lane.kind] += lane.remaining
-        met[lane.kind] += lane.completed + lane.failed
+        finished[lane.kind] += lane.completed + lane.failed
     return sum(
-        max(number / max(left.total(), 1) - met[kind] / max(met.total(), 1), 0.0) for kind, number in left.items()
+        max(number / max(left.total(), 1) - finished[kind] / max(finished.total(), 1), 0.0)
+        for kind, number in left.items()
     )

@@ -115,7 +115,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class WaitingSurvey:
     """Reads the pending jobs of a run, a page with each call, and starts again after the last page.
 
-    `found` describes the last complete reading, or before there is one, the pages read so far.
+    `found` describes the last complete reading, or before there is one, the pages already read.
     """
 
     def __init__(self, queue: Queue, run: str) -> None:

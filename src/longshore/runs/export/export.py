@@ -23,7 +23,7 @@ from longshore.runs.export.spool import Spool
 from longshore.runs.export.sqlite_file import write_sqlite
 
 Progress = Callable[[int], None]
-"""Called now and then with the number of rows read so far."""
+"""Called now and then with the number of rows already read."""
 
 _PROGRESS_EVERY = 1000
 _encode = msgspec.json.Encoder().encode

@@ -25,7 +25,7 @@ from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
 from longshore.runs.submit.submission import SubmissionPlan
 from longshore.wrappers.growth_limits import GrowthLimits
 
-SHELF = "schedules"
+NAMESPACE = "schedules"
 KEPT_BYTES = 64 * 1024
 """Largest list of jobs that an entry stores: every worker reads the entry with every poll."""
 SILENT_SECONDS = 45.0
@@ -175,7 +175,7 @@ def keeping(queue: Queue) -> SharedState:
 
 async def schedules(queue: SharedState) -> tuple[float, dict[str, StoredSchedule]]:
     """Return the time by the queue's clock, and the schedules by name. Those of a newer Longshore are left out."""
-    read = await queue.read_entries(SHELF)
+    read = await queue.read_entries(NAMESPACE)
     return read.now, {entry.name: found for entry in read.entries if (found := stored_schedule(entry)) is not None}
 
 
@@ -184,7 +184,7 @@ async def schedule_of(queue: SharedState, name: str) -> tuple[float, StoredSched
 
     Raise `NotFoundError`, which lists the known schedules.
     """
-    read = await queue.read_entries(SHELF, frozenset({name}))
+    read = await queue.read_entries(NAMESPACE, frozenset({name}))
     found = stored_schedule(read.get(name))
     if found is None:
         raise await _missing(queue, name)
@@ -231,13 +231,13 @@ async def remove(queue: SharedState, name: str) -> Schedule:
 async def update(queue: SharedState, name: str, change: Callable[[StateEntry, float], Awaitable[object]]) -> Update:
     """Change the entry of a schedule, as `update_entry` does."""
     busy = QueueUnavailableError(f"Too many processes change the schedule {name} at the same time. Try again.")
-    return await update_entry(queue, SHELF, name, change, busy)
+    return await update_entry(queue, NAMESPACE, name, change, busy)
 
 
 async def put(queue: SharedState, note: StateEntry, schedule: Schedule) -> bool:
     """Replace the schedule in the entry. Return False if another process changed the entry first."""
     value = msgspec.to_builtins(schedule)
-    return (await queue.swap_entries(SHELF, [msgspec.structs.replace(note, value=value)]))[0] is not None
+    return (await queue.swap_entries(NAMESPACE, [msgspec.structs.replace(note, value=value)]))[0] is not None
 
 
 def check_name(name: str) -> None:

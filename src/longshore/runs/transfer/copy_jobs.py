@@ -27,7 +27,7 @@ MOVED_TO = "moved_to"
 """The only field in the result of a moved job in the source, between its arrival in the target and its removal."""
 
 Progress = Callable[[int], None]
-"""Called after every batch with the number of jobs processed so far."""
+"""Called after every batch with the number of jobs already processed."""
 
 
 class Copied(msgspec.Struct, frozen=True, kw_only=True):

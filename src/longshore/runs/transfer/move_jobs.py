@@ -239,7 +239,7 @@ def _is_copy(target_job: Job, job: Job) -> bool:
 class _Lookup:
     """Finds jobs by name in a queue that can only be listed by age.
 
-    It starts where it last found something, and wraps around once. Jobs were copied in the same order, so looking up
+    It starts at the last job that it found, and wraps around once. Jobs were copied in the same order, so looking up
     all jobs of a run reads the queue a few times, not once for each batch.
     """
 

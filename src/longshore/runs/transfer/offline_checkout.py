@@ -201,7 +201,7 @@ def _unwritable(path: Path, error: OSError) -> UsageError:
 async def prepare_checkout(checkout: Queue) -> None:
     """Create the empty queue for a checkout, before its checkout file is written.
 
-    Raise `UsageError` if it has jobs: these could not be told from the checked-out ones.
+    Raise `UsageError` if it has jobs: these could not be distinguished from the checked-out ones.
     """
     if await checkout.stats():
         raise UsageError("An offline checkout needs an empty queue, and this one has jobs. Name a new folder or file.")

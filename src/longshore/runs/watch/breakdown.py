@@ -57,7 +57,7 @@ _STATES = {
 async def breakdown(queue: Queue, run: str | None, by: By, read: Callable[[int], None]) -> list[Part]:
     """Return the counts of the jobs of a run, or of all runs, by `by`; the largest first.
 
-    `read` is called now and then with the number of jobs read so far.
+    `read` is called now and then with the number of jobs already read.
     """
     parts: dict[str, Part] = {}
     number = 0

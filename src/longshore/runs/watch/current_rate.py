@@ -53,6 +53,6 @@ class CurrentRate:
         """Return how long the remaining jobs take at this rate; None if that is not known."""
         waits = self._not_before - self._seen[-1][0] if self._seen else 0.0
         if waits > 0:
-            # The rate so far says nothing about remaining jobs that must wait.
+            # The past rate says nothing about remaining jobs that must wait.
             return waits
         return seconds_left(remaining, self.per_second)

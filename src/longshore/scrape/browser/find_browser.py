@@ -69,7 +69,7 @@ class FoundBrowser(msgspec.Struct, frozen=True):
 
     path: str
     origin: str
-    """Where it comes from: `named` (by the user), `playwright`, `system` or `selenium`."""
+    """The source: `named` (by the user), `playwright`, `system` or `selenium`."""
 
 
 def find_browser(path: str | None = None, *, kind: Kind = "playwright") -> FoundBrowser:

@@ -165,7 +165,7 @@ class _CurlSession:
 
 
 class _Body:
-    """The body received so far."""
+    """The received part of the body."""
 
     def __init__(self, url: str, limits: TransferLimits) -> None:
         self._url = url

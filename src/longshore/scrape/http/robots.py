@@ -48,7 +48,7 @@ class RobotsError(ProcessingError):
 
 
 class Robots:
-    """The robots.txt rules of the sites visited so far, for the robot `name`."""
+    """The robots.txt rules of the visited sites, for the robot `name`."""
 
     def __init__(self, name: str, pace: Limiter, clock: Clock) -> None:
         self._name = name

@@ -41,11 +41,11 @@ class ProxyCounters(msgspec.Struct, frozen=True, kw_only=True):
     succeeded: int
     failed: int
     places: tuple[HostCounters, ...]
-    """The most recently used hosts and the hosts where it fails; an empty host if the proxy itself fails."""
+    """The most recently used hosts and the hosts at which it fails; an empty host if the proxy itself fails."""
 
     @property
     def troubles(self) -> tuple[HostCounters, ...]:
-        """The hosts where its last request failed."""
+        """The hosts at which its last request failed."""
         return tuple(place for place in self.places if place.failures)
 
 

@@ -80,7 +80,7 @@ class ProxyHealth:
         return first, any(trouble.trying for each in troubles for trouble in each)
 
     def begin(self, proxy: int, host: str, now: float) -> tuple[str, ...]:
-        """Record that a request begins; return the places where it is the trial request of a probation."""
+        """Record that a request begins; return the places at which it is the trial request of a probation."""
         tries = []
         for place in (EVERYWHERE, host):
             trouble = self._at(proxy, place)

@@ -263,7 +263,7 @@ class ProxyTurn:
         self.number = number
         self.host = host
         self.tries = tries
-        """The places where it is the trial request of a probation."""
+        """The places at which it is the trial request of a probation."""
 
     @property
     def proxy(self) -> Proxy:

@@ -27,7 +27,7 @@ class ProxyStatusFile(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     at: float
     """When it was written, in seconds since 1970."""
-    standings: tuple[ProxyCounters, ...]
+    counters: tuple[ProxyCounters, ...] = msgspec.field(name="standings")
 
     @property
     def alive(self) -> bool:
@@ -57,7 +57,7 @@ class ProxyStatusWriter:
                 self._remove_stale()
             self._last = pool, pool.revision
             status = ProxyStatusFile(
-                worker=self._worker, pid=os.getpid(), at=self._clock.now(), standings=tuple(pool.standings())
+                worker=self._worker, pid=os.getpid(), at=self._clock.now(), counters=tuple(pool.standings())
             )
             write_atomically(self._path, msgspec.json.encode(status))
 

@@ -24,7 +24,7 @@ class RecordSink(Protocol):
         """Mark an attempt whose completion the queue accepted. Never waits."""
 
     async def flush(self) -> None:
-        """Return when all records put so far will survive a crash of the process and of the machine.
+        """Return when all records put before this call will survive a crash of the process and of the machine.
 
         Raise `OSError` or `QueueError` if they cannot be stored; they are kept in memory and the next call tries again.
         """

@@ -95,7 +95,7 @@ class RecordWriter:
             self._marks.append((job_id, epoch))
 
     def flush(self) -> None:
-        """Return when all records put so far are on disk. Marks alone may wait, because the queue has the same facts.
+        """Return when all records put before are on disk. Marks alone may wait, because the queue has the same facts.
 
         Raise `OSError` if they cannot be written; they stay in memory and the next `flush` tries again.
         """

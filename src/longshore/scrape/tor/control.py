@@ -223,7 +223,7 @@ class TorControl:
         except asyncio.IncompleteReadError:
             raise ConnectionResetError("it closed the connection") from None
         except asyncio.LimitOverrunError:
-            raise TorError("What answers at the control port is not Tor: its lines do not end.") from None
+            raise TorError("The server at the control port is not Tor: its lines do not end.") from None
         return line[:-2].decode(errors="replace")
 
 

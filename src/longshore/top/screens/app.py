@@ -83,7 +83,7 @@ class Top(App[None]):
         """Read the queue now."""
         self._hurry.set()
 
-    def said(self, entry: dict[str, Any]) -> None:
+    def notify_of(self, entry: dict[str, Any]) -> None:
         """Show a log entry of this process as a notification."""
         message = printable(str(entry.get("message", "")))
         self.call_later(self.notify, message, severity="warning", markup=False)

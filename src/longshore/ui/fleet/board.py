@@ -64,7 +64,7 @@ class FleetBoard:
     """Memory in bytes, by process id."""
     _reports: defaultdict[str, dict[int, WorkerStatus]] = field(default_factory=lambda: defaultdict(dict))
     _troubled: Counter[int] = field(default_factory=Counter)
-    """How many consecutive reports told of trouble, by process id."""
+    """How many consecutive reports showed trouble, by process id."""
     _paces: defaultdict[str, CurrentRate] = field(default_factory=lambda: defaultdict(CurrentRate))
 
     def hear(self, name: str, line: bytes) -> None:
@@ -170,19 +170,19 @@ class ProxySummary:
 
     board: FleetBoard
     say: Callable[[str], None]
-    _told: bool = False
+    _reported: bool = False
 
     def look(self) -> None:
         """Say what has changed since the last call."""
         rest = self.board.proxies_rest
-        if rest and not self._told:
-            self._told = True
+        if rest and not self._reported:
+            self._reported = True
             self.say(
                 f"PROXIES: {rest}. Nothing goes out without one: those jobs come back later, at no cost. "
                 "`longshore proxies` shows why, logs/proxies.log has every change."
             )
-        elif rest == "" and self._told:
-            self._told = False
+        elif rest == "" and self._reported:
+            self._reported = False
             self.say("PROXIES: they serve again, and the jobs that waited go on.")
 
 

@@ -95,7 +95,7 @@ class Supervision:
         self._settings = LiveSettings(lambda: resolve(self.launch.options.given))
         self._closed = False
         """Whether the terminal is known to be gone."""
-        self._told: set[str] = set()
+        self._pause_reasons: set[str] = set()
         """The reasons of pauses that have been printed."""
         self._working: asyncio.Task[list[WorkerExit]] | None = None
         self._reported: set[int] = set()
@@ -173,13 +173,13 @@ class Supervision:
     def _note_pauses(self) -> None:
         """Print one line for all workers: the reason of a pause is usually the same for all."""
         reasons = set(self.board.paused.values())
-        for reason in sorted(reasons - self._told):
+        for reason in sorted(reasons - self._pause_reasons):
             self.say(
                 f"PAUSED: {reason.rstrip('.')}. Nothing new begins; work goes on by itself once this is put right."
             )
-        self._told |= reasons
-        if self._told and not reasons and self.board.goes_on:
-            self._told.clear()
+        self._pause_reasons |= reasons
+        if self._pause_reasons and not reasons and self.board.goes_on:
+            self._pause_reasons.clear()
             self.say("RESUMED: work goes on.")
 
     def _hear(self, name: str, line: bytes) -> None:
@@ -281,9 +281,9 @@ class Supervision:
         return INTERRUPTED if self.board.asked is Stop.RELEASE else 0
 
     def _ended_well(self, post: SupervisedWorker) -> bool:
-        # A worker that was stopped before its start, or told to leave at once, did as it was told.
-        told_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
-        return post.ending.done or self.board.asked is Stop.RELEASE or told_early
+        # A worker that was stopped before its start, or ordered to leave at once, ended as ordered.
+        stopped_early = post.wanted is Stop.DRAIN and post.ending.exit_code is None
+        return post.ending.done or self.board.asked is Stop.RELEASE or stopped_early
 
     def _tell(self, text: str) -> None:
         self.log.write(text.strip())

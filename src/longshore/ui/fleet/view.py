@@ -264,5 +264,5 @@ def _left(board: FleetBoard) -> str:
 
 
 def _foreseeable(board: FleetBoard) -> bool:
-    """Return whether the time left can be told: a fleet that begins no jobs has no current rate."""
+    """Return whether the time left can be estimated: a fleet that begins no jobs has no current rate."""
     return bool(board.count.remaining) and board.asked is Stop.NOT and not _all_paused(board)

@@ -32,7 +32,7 @@ class HostNews:
         self._clock = clock
         self._say = say
         self._look_at = clock.monotonic() + EVERY
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     async def look(self, count: Count) -> float | None:
         """Return the monotonic time when the first host opens; None unless all pending jobs wait for closed hosts."""
@@ -43,20 +43,20 @@ class HostNews:
         jobs = await self._queue.jobs(self._pending, limit=_JOBS)
         hosts = sorted({job.host for job in jobs if job.host})[:_HOSTS]
         try:
-            at, standings = await self._standings(hosts)
+            at, rates = await self._rates(hosts)
         except LongshoreError:
             # The file of the rates may belong to another user; the run goes on without the notice.
             return None
-        closed = {host: it for host, it in standings.items() if it.closed_until - at > _SHORTEST}
+        closed = {host: it for host, it in rates.items() if it.closed_until - at > _SHORTEST}
         for host, it in closed.items():
-            if self._told.get(host) != it.closed_until:
-                self._told[host] = it.closed_until
+            if self._reported.get(host) != it.closed_until:
+                self._reported[host] = it.closed_until
                 self._say(printable(f"{host} is closed for {duration(it.closed_until - at)}: {it.why}. Its jobs wait."))
         if not closed or len(closed) < len(hosts) or not all(job.host for job in jobs):
             return None
         return now + min(it.closed_until for it in closed.values()) - at
 
-    async def _standings(self, hosts: list[str]) -> tuple[float, dict[str, HostRate]]:
+    async def _rates(self, hosts: list[str]) -> tuple[float, dict[str, HostRate]]:
         from longshore.pacing.choose_store import rate_store_for
 
         found, at = {}, self._clock.now()

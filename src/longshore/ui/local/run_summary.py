@@ -54,8 +54,8 @@ class Summary:
             head += f" ({self.submission.duplicates:,} given twice)"
         lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
         if unfinished:
-            afresh = "--run with a new name would start afresh." if self.again is None else ""
-            lines.append(f"Going on where this command stopped. {afresh}".rstrip())
+            advice = "To start a new one, give --run with a new name." if self.again is None else ""
+            lines.append(f"Continuing the unfinished run. {advice}".rstrip())
         return lines
 
     def unfinished(self, conducted: Conducted) -> list[str]:
@@ -176,10 +176,10 @@ def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
             message = one_line(job.failure.message, 160) if job.failure else ""
             about = mask_urls(subject(job))
             head = f"      job {job.id}  "
-            told = message if about in message else f"{about}: {message}"
-            if width is not None and len(head + told) > width and told != message:
-                told = f"{about}\n{' ' * len(head)}{message}"
-            lines.append(escape(head + told))
+            text = message if about in message else f"{about}: {message}"
+            if width is not None and len(head + text) > width and text != message:
+                text = f"{about}\n{' ' * len(head)}{message}"
+            lines.append(escape(head + text))
         if group.count > len(group.examples):
             lines.append(f"      … and {group.count - len(group.examples):,} more")
     return lines

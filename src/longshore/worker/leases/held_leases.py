@@ -3,7 +3,7 @@
 Only the event loop changes them. The renewal thread reads them too; each single change leaves them consistent for it.
 
 A worker that was stopped or asleep for longer than its lease may hold nothing any more, and another worker may be
-working on the same jobs. Until the queue has said which leases are still valid, no ready job is begun.
+working on the same jobs. Until the queue has confirmed which leases are still valid, no ready job is begun.
 """
 
 from __future__ import annotations

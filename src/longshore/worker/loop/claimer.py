@@ -9,7 +9,7 @@ import asyncio
 from datetime import timedelta
 
 from longshore.lease import Lease
-from longshore.pacing.claim_filter import LOOK_SECONDS
+from longshore.pacing.claim_filter import HOST_LOOK_SECONDS
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
@@ -24,7 +24,7 @@ _FIRST_WAIT_SHARE = 0.1
 """The first wait for work, as a share of the longest: a few empty polls then take a while, as people expect."""
 _RUN_LOOK_SECONDS = (0.5, 2.0)
 """How often a waiting worker asks whether its run is finished: at first, and when it has waited long."""
-_LOOK_SECONDS = 5.0
+_WAITING_CHECK_SECONDS = 5.0
 """How often a waiting worker asks the stop conditions."""
 
 
@@ -42,7 +42,7 @@ class Claimer:
         events: EventResponder,
         stopping: asyncio.Event,
     ) -> None:
-        """`stopping` is set from outside when nothing more is to be claimed."""
+        """`stopping` is set by the worker's shutdown: then nothing more is claimed."""
         self._clock = context.clock
         self._reporter = context.reporter
         self._counters = context.counters
@@ -56,7 +56,7 @@ class Claimer:
         self._events = events
         self._stopping = stopping
         self._hinted = False
-        """Whether the queue has just said that there may be work."""
+        """Whether the queue has just reported that there may be work."""
         longest = context.config.poll_interval.total_seconds()
         self._waits = Backoff(_FIRST_WAIT_SHARE * longest, longest)
         self._lost_races = Backoff(0.005, longest)
@@ -75,7 +75,7 @@ class Claimer:
                 continue
             limit = self._claim_size()
             if limit <= 0:
-                if await self._run_finished_between_jobs():
+                if await self._stops_between_jobs():
                     return
                 await first_of(need.wait(), self._stopping.wait(), timeout=CHECK_SECONDS)
                 continue
@@ -122,9 +122,9 @@ class Claimer:
         self._reporter.claimed(leases)
 
     async def _stops_at_gate(self) -> bool:
-        """Wait until the gate opens. Returns True if the worker stops first, as when others finish the run."""
+        """Wait until the start gate opens (see `start_gate`). Return True if a stop condition holds before that."""
         while not self._stopping.is_set():
-            await first_of(self._clock.sleep(_LOOK_SECONDS), self._stopping.wait(), self._gate_open.wait())
+            await first_of(self._clock.sleep(_WAITING_CHECK_SECONDS), self._stopping.wait(), self._gate_open.wait())
             # A worker that may not look for work cannot know that there is none.
             self._idleness.restart()
             if self._gate_open.is_set():
@@ -133,8 +133,11 @@ class Claimer:
                 return True
         return False
 
-    async def _run_finished_between_jobs(self) -> bool:
-        """Return whether the run is finished while a spaced job waits for its turn: then no turn is waited for."""
+    async def _stops_between_jobs(self) -> bool:
+        """Return whether a stop condition holds between two spaced jobs, so that the worker need not wait for the next.
+
+        Asks the queue for the counts of the run, at most every two seconds, and only if nothing is in flight.
+        """
         now, idleness = self._clock.monotonic(), self._idleness
         if (
             not (self._prefetch.spaced and self._stop_check.watches_run)
@@ -146,7 +149,7 @@ class Claimer:
         return await self._stop_check.holds_while_waiting()
 
     async def _lost_race(self) -> None:
-        """Wait a little: the queue said that there was work, and another worker was faster."""
+        """Wait a little: the queue reported work, and another worker was faster."""
         self._counters.lost_races += 1
         self._reporter.lost_race()
         # The wait grows with each lost race in a row; otherwise all workers would rush at every new job together.
@@ -155,7 +158,7 @@ class Claimer:
     async def _wait_beside_work(self) -> None:
         """Wait for new work, or for the end of what is in flight."""
         skipped = bool(self._source.skipped_hosts)
-        wait = timedelta(seconds=min(self._waits.next(), LOOK_SECONDS if skipped else _LOOK_SECONDS))
+        wait = timedelta(seconds=min(self._waits.next(), HOST_LOOK_SECONDS if skipped else _WAITING_CHECK_SECONDS))
         await self._reaper.reap()
         others = [self._stopping.wait(), self._idleness.began.wait(), self._source.scope.changed()]
         if skipped:
@@ -164,7 +167,7 @@ class Claimer:
         self._hinted = await first_of(self._source.wait(wait), *others) is True
 
     async def _stops_while_idle(self) -> bool:
-        """Wait with nothing to claim and nothing in flight. Returns True if a stop condition holds."""
+        """Wait with nothing to claim and nothing in flight. Return True if a stop condition holds."""
         if await self._reaper.reap():
             return False
         skipped = self._source.skipped_hosts
@@ -178,7 +181,7 @@ class Claimer:
             return False
         if self._stop_check.holds(snapshot):
             return True
-        wait = min(self._waits.next(), LOOK_SECONDS) if skipped else self._waits.next()
+        wait = min(self._waits.next(), HOST_LOOK_SECONDS) if skipped else self._waits.next()
         if (idle_left := self._stop_check.idle_left(snapshot)) is not None:
             wait = min(wait, idle_left)
         if skipped:
@@ -198,6 +201,6 @@ class Claimer:
     def _look_seconds(self) -> float:
         """Return how long to wait before the next look at the run: the longer the worker has waited, the longer."""
         if not self._stop_check.watches_run:
-            return _LOOK_SECONDS
+            return _WAITING_CHECK_SECONDS
         soonest, latest = _RUN_LOOK_SECONDS
         return min(latest, max(soonest, 0.1 * self._idleness.seconds))

@@ -170,7 +170,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def claim_success_rate(queue: Queue) -> float | None:
-    """That of the queue; None where it does not count races, or does not answer (soon) any more."""
+    """That of the queue; None if the queue does not count races, or does not answer soon enough."""
     claim_stats = find(queue, ClaimStats)
     if claim_stats is None:
         return None

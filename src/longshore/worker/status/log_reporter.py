@@ -17,7 +17,7 @@ import structlog
 from longshore.clock import Clock
 from longshore.errors import QueueError
 from longshore.lease import Lease
-from longshore.observe.failure_fields import said_of, short
+from longshore.observe.failure_fields import fields_of, short
 from longshore.observe.health import Vitals
 from longshore.observe.statistics import per_hour
 from longshore.outcome import Failed, Settlement
@@ -104,7 +104,7 @@ class LogReporter:
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
         plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
         plan |= self._share(ended)
-        write("Failed work", **_named(settlement.lease), **said_of(outcome.failure), **plan)
+        write("Failed work", **_named(settlement.lease), **fields_of(outcome.failure), **plan)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
         if self._may_log(1):
@@ -239,7 +239,7 @@ class LogReporter:
             self._failures = {}
             for fold in folds[:_SORTS_SHOWN]:
                 self._log.warning(
-                    "Failed work", jobs=fold.count, **said_of(fold.outcome.failure), example=fold.lease.job.id
+                    "Failed work", jobs=fold.count, **fields_of(fold.outcome.failure), example=fold.lease.job.id
                 )
             if rest := folds[_SORTS_SHOWN:]:
                 jobs = sum(fold.count for fold in rest)

@@ -66,8 +66,8 @@ async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -
         archive = find(queue, Archives)
         if archive is None:
             raise UsageError(
-                f"{mask_url(settings.queue)} has no archive: its jobs stay where they are until they are removed. "
-                "To remove old ones: longshore prune --older-than 90d"
+                f"{mask_url(settings.queue)} has no archive: finished jobs stay in the queue until you prune "
+                "them. To remove old ones: longshore prune --older-than 90d"
             )
         if chosen is None:
             return None, await archive.archived()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 DEFAULT_HOLD = "24h"
 LEFT_SOME = 1
 
-_GO_ON = "Everything that has arrived is complete; the same command goes on from there."
-_RESUME = "Everything that has arrived is complete; the same command with --resume goes on from there."
-_RESUME_MOVE = f"{_RESUME} Until then, FROM hands out nothing of what was on its way."
+_REPEAT = "The jobs copied until now are complete. Repeat the command to continue."
+_RESUME = "The jobs copied until now are complete. Repeat the command with --resume to continue."
+_RESUME_MOVE = f"{_RESUME} Until then, FROM gives the jobs in flight to no worker."
 
 
 def copy(
@@ -80,19 +80,20 @@ def copy(
     _refuse_same(here.queue, there.queue)
     terms = _terms(run, claim, hold, kinds, partitions)
     if terms is not None and move:
-        raise UsageError("--claim takes jobs away for a while and --move for good. Give one of them.")
-    sheet = _sheet_of(here.queue)
-    if terms is None and sheet is not None and sheet.exists():
+        raise UsageError("--claim checks jobs out for a while, --move removes them for good. Give only one of them.")
+    checkout_file = _checkout_file_of(here.queue)
+    if terms is None and checkout_file is not None and checkout_file.exists():
         if move or run is not None:
             raise UsageError(
-                f"{source} is a bundle, which is merged back whole: leave out --move and --run. ({sheet} says so.)"
+                f"{source} is an offline checkout ({checkout_file}), which can only be merged as a whole. Leave out "
+                "--move and --run."
             )
-        return _carried_out(_merge_back(here, there, sheet), _GO_ON)
+        return _run_until_done(_merge_back(here, there, checkout_file), _REPEAT)
     if terms is not None:
-        return _carried_out(_take_away(here, there, terms, resume=resume), _RESUME)
+        return _run_until_done(_check_out(here, there, terms, resume=resume), _RESUME)
     if move:
-        return _carried_out(_move(here, there, run, resume=resume), _RESUME_MOVE)
-    return _carried_out(_copy(here, there, run, resume=resume), _RESUME)
+        return _run_until_done(_move(here, there, run, resume=resume), _RESUME_MOVE)
+    return _run_until_done(_copy(here, there, run, resume=resume), _RESUME)
 
 
 def _settings(url: str, name: str, *, debug: bool | None) -> Settings:
@@ -120,8 +121,8 @@ def _path_of(url: str) -> Path | None:
     return of(url).resolve() if of is not None else None
 
 
-def _sheet_of(url: str) -> Path | None:
-    """Return the path of a checkout's description: in its folder, or beside its file. None for any other queue."""
+def _checkout_file_of(url: str) -> Path | None:
+    """Return the path of a checkout file: in the queue's folder, or beside its file. None for any other queue."""
     from longshore.media import scheme_of
 
     path = _path_of(url)
@@ -138,22 +139,22 @@ def _terms(
     if claim is None:
         for name, value in (("--hold", hold), ("--kinds", kinds), ("--partitions", partitions)):
             if value is not None:
-                raise UsageError(f"{name} belongs to --claim N, which takes jobs away. Add that, or leave it out.")
+                raise UsageError(f"{name} works only with --claim N. Add --claim N, or leave {name} out.")
         return None
     length = options.age(hold or DEFAULT_HOLD, "--hold")
     assert length is not None  # noqa: S101 - a text was given
     if not length:
-        raise UsageError("--hold must be longer than nothing, such as 24h.")
+        raise UsageError("--hold must be longer than 0. Write a time such as 24h.")
     return Terms(limit=claim, hold=length, run=run, kinds=options.listed(kinds), partitions=options.listed(partitions))
 
 
-def _carried_out(doing: Coroutine[Any, Any, int], go_on: str) -> int:
+def _run_until_done(doing: Coroutine[Any, Any, int], advice: str) -> int:
     from longshore.ui.output import note
 
     try:
         return asyncio.run(doing)
     except KeyboardInterrupt:
-        note(go_on)
+        note(advice)
         raise
 
 
@@ -169,7 +170,7 @@ async def _copy(here: Settings, there: Settings, run: str | None, *, resume: boo
         write(f"{counted(done.new, 'job')} copied to {_shown(there)}.{known}")
         if done.held:
             write(f"{_are(done.held)} held by a worker in {_shown(here)}, and pending in the copy.")
-        await _write_standing(target, run)
+        await _write_states(target, run)
     return 0
 
 
@@ -184,23 +185,24 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
             route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
             done = await Move(source, target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
-        await _write_standing(target, run)
+        await _write_states(target, run)
     left = done.left
     if left.claimed:
-        write(f"{_are(left.claimed)} held by a worker and stayed. When they are done: the same with --resume.")
+        write(f"{_are(left.claimed)} held by a worker and stayed. Repeat the command with --resume when it is done.")
     if (later := left.pending - done.given_up) > 0:
-        write(f"{_are(later)} not due yet and stayed. When they are: the same with --resume.")
+        write(f"{_are(later)} not due yet and stayed. Repeat the command with --resume later.")
     if done.given_up:
-        write(f"{_are(done.given_up)} pending in {_shown(here)}, and given up in {_shown(there)}: kept in both.")
-    if done.differing:
-        stand = "stands" if done.differing == 1 else "stand"
         write(
-            f"{_are(done.differing)} finished in {_shown(here)} and {stand} otherwise in {_shown(there)}: kept in both."
+            f"{_are(done.given_up)} pending in {_shown(here)}, and failed or cancelled in {_shown(there)}: "
+            "kept in both."
         )
+    if done.differing:
+        differ = "differs" if done.differing == 1 else "differ"
+        write(f"{_are(done.differing)} finished in {_shown(here)} and {differ} in {_shown(there)}: kept in both.")
     return LEFT_SOME if left.total else 0
 
 
-async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: bool) -> int:
+async def _check_out(here: Settings, there: Settings, terms: Terms, *, resume: bool) -> int:
     import time
 
     from longshore.runs.open_queue import counts_of, open_existing, open_or_create
@@ -209,57 +211,57 @@ async def _take_away(here: Settings, there: Settings, terms: Terms, *, resume: b
     from longshore.ui.output import write
     from longshore.ui.words import counted, moment
 
-    sheet_path = _sheet_of(there.queue)
-    if sheet_path is None:
-        raise UsageError("A bundle is something to carry away: TO must be a folder (dir://) or a file (sqlite:///).")
-    sheet: CheckoutFile | None = CheckoutFile.read(sheet_path) if resume and sheet_path.exists() else None
-    if sheet is not None:
-        _refuse_other_terms(sheet, terms)
+    path = _checkout_file_of(there.queue)
+    if path is None:
+        raise UsageError("An offline checkout must be a folder (dir://) or a file (sqlite:///). Name one as TO.")
+    file: CheckoutFile | None = CheckoutFile.read(path) if resume and path.exists() else None
+    if file is not None:
+        _refuse_other_terms(file, terms)
     async with open_existing(here) as source:
         if terms.run is not None:
             await counts_of(source, terms.run, here)
-        if sheet is None and sheet_path.exists():
-            CheckoutFile.refuse_existing(sheet_path)
-        async with open_or_create(there) as bundle:
-            taking_over(bundle)
-            if sheet is None:
-                await prepare_checkout(bundle)
-                sheet = CheckoutFile.create(sheet_path, here.queue, terms)
-            with _progress("Taking away", terms.limit, _RESUME) as progress:
-                taken = await check_out(source, bundle, sheet, progress=progress)
+        if file is None and path.exists():
+            CheckoutFile.refuse_existing(path)
+        async with open_or_create(there) as checkout:
+            taking_over(checkout)
+            if file is None:
+                await prepare_checkout(checkout)
+                file = CheckoutFile.create(path, here.queue, terms)
+            with _progress("Checking out", terms.limit, _RESUME) as progress:
+                taken = await check_out(source, checkout, file, progress=progress)
     if not taken:
-        write(f"There is nothing to claim in {_shown(here)} now: {_shown(there)} is empty.")
+        write(f"There is nothing to claim in {_shown(here)} now, so {_shown(there)} is empty.")
         return 0
     until = moment(time.time() + terms.hold.total_seconds())
-    write(f"{counted(taken, 'job')} taken to {_shown(there)}, and kept for you until {until}.")
+    write(f"{counted(taken, 'job')} checked out to {_shown(there)}, and held for you until {until}.")
     write(f"Work on them:     longshore work FILE --queue {_shown(there)} --until-done")
-    write(f"Bring them back:  longshore copy {_shown(there)} {_shown(here)}")
+    write(f"Merge them back:  longshore copy {_shown(there)} {_shown(here)}")
     return 0
 
 
-def _refuse_other_terms(sheet: CheckoutFile, terms: Terms) -> None:
-    if sheet.merged:
-        raise UsageError("This bundle has been merged back. Name a new folder or file for the next one.")
-    if sheet.head.terms != terms:
+def _refuse_other_terms(file: CheckoutFile, terms: Terms) -> None:
+    if file.merged:
+        raise UsageError("This offline checkout has been merged already. Name a new folder or file for the next one.")
+    if file.head.terms != terms:
         raise UsageError(
-            "This bundle was begun with other options. Give the same --claim, --hold, --run, --kinds and --partitions "
-            "as then, or name a new folder or file."
+            "This offline checkout was begun with other options. Give the same --claim, --hold, --run, --kinds and "
+            "--partitions, or name a new folder or file."
         )
 
 
-async def _merge_back(here: Settings, there: Settings, sheet_path: Path) -> int:
+async def _merge_back(here: Settings, there: Settings, path: Path) -> int:
     from longshore.clock import SystemClock
     from longshore.runs.open_queue import open_existing
     from longshore.runs.transfer.copy_jobs import taking_over
     from longshore.runs.transfer.offline_checkout import CheckoutFile
     from longshore.runs.transfer.offline_merge import merge
 
-    sheet = CheckoutFile.read(sheet_path)
+    file = CheckoutFile.read(path)
     # The queue that the jobs came from exists; a missing one is the wrong one.
-    async with open_existing(here) as bundle, open_existing(there) as source:
-        with _progress("Merging", len(sheet.jobs), _GO_ON) as progress:
+    async with open_existing(here) as checkout, open_existing(there) as source:
+        with _progress("Merging", len(file.jobs), _REPEAT) as progress:
             taking_over(source)
-            done = await merge(bundle, source, sheet, SystemClock(), progress=progress)
+            done = await merge(checkout, source, file, SystemClock(), progress=progress)
     _write_merge(done, there)
     return LEFT_SOME if done.busy else 0
 
@@ -288,13 +290,16 @@ def _write_merge(done: MergeResult, there: Settings) -> None:
         write(f"{_are(done.merged_before, 'was', 'were')} merged before.")
     if done.refused:
         write(
-            f"{_are(done.refused, 'was', 'were')} done by another worker meanwhile, or taken back because the time was "
-            "over; nothing of them was written."
+            f"{_are(done.refused, 'was', 'were')} done by another worker meanwhile, or taken back because the hold "
+            "time had expired; nothing of them was written."
         )
     if done.orphans:
-        write(f"{_are(done.orphans, 'was', 'were')} born of jobs that the bundle no longer has, and left out.")
+        write(
+            f"{_are(done.orphans, 'was', 'were')} not merged, because the checkout no longer has the jobs that created "
+            "them."
+        )
     if done.busy:
-        write(f"{_are(done.busy)} still worked on in the bundle. When that is over: the same command again.")
+        write(f"{_are(done.busy)} still being worked on in the checkout. Repeat the command when the worker is done.")
 
 
 @asynccontextmanager
@@ -315,27 +320,27 @@ async def _both(
             yield source, target, totals(counts).total
 
 
-async def _write_standing(target: Queue, run: str | None) -> None:
+async def _write_states(target: Queue, run: str | None) -> None:
     from longshore.job import State
     from longshore.queue import totals
     from longshore.ui.output import write
 
     count: Count = totals(await target.stats(run))
-    standing = ", ".join(f"{number:,} {state}" for state in State if (number := getattr(count, state)))
-    if standing:
-        write(f"There now: {standing}.")
+    states = ", ".join(f"{number:,} {state}" for state in State if (number := getattr(count, state)))
+    if states:
+        write(f"There now: {states}.")
 
 
 @contextmanager
-def _progress(doing: str, total: int, go_on: str) -> Iterator[Progress]:
-    """Yield a function to call with the number of jobs done. An error of the queue also says how to go on."""
+def _progress(doing: str, total: int, advice: str) -> Iterator[Progress]:
+    """Yield a function to call with the number of jobs done. `advice` is added to an error of the queue."""
     from longshore.ui.progress import counting
 
     try:
         with counting(lambda done: f"{doing}: {done:,} of {total:,} jobs", f"{doing}…") as progress:
             yield progress
     except QueueError as error:
-        raise type(error)(f"{error} {go_on}") from error
+        raise type(error)(f"{error} {advice}") from error
 
 
 def _shown(settings: Settings) -> str:

@@ -21,11 +21,11 @@ async def _release(queue: Queue, chosen: Selection) -> int:
     done = await give_back(queue, chosen)
     if done.restarted:
         note(
-            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: their holder is not in the "
-            "worker registry."
+            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: their holder is not in "
+            "the worker registry."
         )
     if done.moving:
-        note(f"{counted(done.moving, 'job')} stay where they are: `longshore copy --move` is taking them elsewhere.")
+        note(f"{counted(done.moving, 'job')} are not released: `longshore copy --move` is moving them.")
     return done.pending
 
 

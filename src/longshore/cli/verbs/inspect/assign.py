@@ -56,7 +56,7 @@ def assign(
     partitions as possible. A fixed table is shown as it is, or every error in it is named.
     """
     from longshore.fleet.partitions.assignment import assign as share_out
-    from longshore.fleet.partitions.assignment_table import read_table, told
+    from longshore.fleet.partitions.assignment_table import problems_text, read_table
     from longshore.settings import resolve
     from longshore.ui.assignment import show_assignment
 
@@ -71,7 +71,7 @@ def assign(
         if workers is None and "workers" not in settings.sources:
             number = max(fixed.rows) + 1
         if problems := fixed.problems(wanted, number):
-            raise InputFileError(told(table or Path(), problems))
+            raise InputFileError(problems_text(table or Path(), problems))
         shares = fixed.assign(wanted, range(number))
     if json:
         _write_json(shares, pending)

@@ -42,21 +42,21 @@ async def _look(settings: Settings) -> tuple[float, dict[str, HostRate]]:
             return await store.all()
 
 
-def _as_json(name: str, standing: HostRate, now: float) -> dict[str, Any]:
+def _as_json(name: str, rate: HostRate, now: float) -> dict[str, Any]:
     host, _, identity = name.partition(" via ")
-    closed = standing.closed_until > now
+    closed = rate.closed_until > now
     return {
         "host": host,
         "identity": identity or None,
-        "rate": round(standing.rate, 4),
-        "ceiling": round(standing.ceiling, 4) or None,
-        "crawl_delay": standing.crawl_delay or None,
-        "answers": standing.answers,
-        "refusals": standing.refusals,
-        "last_refusal": standing.last_refusal or None,
-        "last_status": standing.last_status or None,
-        "closed_until": standing.closed_until if closed else None,
-        "why": standing.why if closed else None,
+        "rate": round(rate.rate, 4),
+        "ceiling": round(rate.ceiling, 4) or None,
+        "crawl_delay": rate.crawl_delay or None,
+        "answers": rate.answers,
+        "refusals": rate.refusals,
+        "last_refusal": rate.last_refusal or None,
+        "last_status": rate.last_status or None,
+        "closed_until": rate.closed_until if closed else None,
+        "why": rate.why if closed else None,
     }
 
 

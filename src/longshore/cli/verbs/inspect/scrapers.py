@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def scrapers(json: options.Json = False, debug: options.Debug = None) -> None:
-    """List the scrapers of longshore.toml, how each is started, and where its jobs come from.
+    """List the scrapers of longshore.toml, how each is started, and the source of its jobs.
 
     If the registry has errors, the command names all of them.
     """

@@ -41,8 +41,8 @@ def status(
 
     Completion rate: the share of jobs that are finished. Success rate: the share of completed jobs among those that
     completed or failed. Claim success rate: the share of claims in the whole queue that no other worker won, if the
-    queue counts it. Utilisation: the share of the workers' slots that are busy, if all workers report it. Set aside:
-    the number of damaged or foreign files in the place of jobs, if there are any.
+    queue counts it. Utilisation: the share of the workers' slots that are busy, if all workers report it. Rejected
+    files: the number of damaged or foreign files found in the place of jobs, if there are any.
 
     All of this comes from counters and takes no time, however many jobs there are. --by worker, host and error read
     every job.
@@ -256,7 +256,7 @@ def _show_rejects(rejects: RejectedFiles | None) -> None:
     from longshore.ui.output import write
 
     if rejects is not None and rejects.count:
-        write(f"set aside: {rejects.count:,} (damaged, or none of the queue's; see {rejects.where})")
+        write(f"rejected files: {rejects.count:,} (damaged or foreign; see {rejects.where})")
 
 
 def _percent(rate: float) -> str:

@@ -52,7 +52,7 @@ async def _top(settings: Settings, run: str | None) -> None:
             await counts_of(queue, run, settings)
         app = Top(queue, SystemClock(), where=mask_url(settings.queue), run=run, folder=Path.cwd())
         # Log messages of this process would otherwise appear in the middle of the screen.
-        configure_relay(app.said, level="warning")
+        configure_relay(app.notify_of, level="warning")
         with stop_signals(app.exit):
             await app.run_async()
         if app.fault is not None:

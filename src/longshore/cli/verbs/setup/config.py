@@ -1,4 +1,4 @@
-"""`longshore config`: show every setting, its value, and where it came from."""
+"""`longshore config`: show every setting, its value and its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def config(
     queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> None:
-    """Show every setting with its value and where it came from. Passwords are masked."""
+    """Show every setting with its value and its source. Passwords are masked."""
     from longshore.settings import TABLE, SecondsRange, resolve, show
     from longshore.ui.output import write_json
     from longshore.ui.tables import write_table

@@ -76,7 +76,7 @@ def doctor(
 
     given = {"queue": queue, "workers": workers, "profile": profile, "debug": debug}
     plan = CheckPlan(
-        said={name: value for name, value in given.items() if value is not None},
+        given={name: value for name, value in given.items() if value is not None},
         handler_file=file,
         table=table,
         partitions=None if partitions is None else listed_partitions(partitions),

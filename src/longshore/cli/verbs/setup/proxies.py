@@ -75,14 +75,14 @@ def _show(settings: Settings, *, json: bool) -> None:
     from longshore.scrape.proxies.status_file import read_status_files
     from longshore.ui.output import write, write_json
 
-    told, now = read_status_files(Path(settings.data_folder) / "proxies"), time.time()
-    standings = [each.standings for each in told]
-    found = rows(standings, now)
+    files, now = read_status_files(Path(settings.data_folder) / "proxies"), time.time()
+    counters = [each.counters for each in files]
+    found = rows(counters, now)
     if json:
-        workers = [{"worker": each.worker, "at": each.at, "alive": each.alive} for each in told]
-        write_json({"workers": workers, "proxies": found, "unused": unused(standings)})
+        workers = [{"worker": each.worker, "at": each.at, "alive": each.alive} for each in files]
+        write_json({"workers": workers, "proxies": found, "unused": unused(counters)})
         return
-    if not told:
+    if not files:
         write("No worker of this folder has had proxies yet. Name a file of them: PROXY_FILE.")
         return
     hosts = [list(group) for _, group in groupby(found, key=lambda row: row.host)]
@@ -93,9 +93,9 @@ def _show(settings: Settings, *, json: bool) -> None:
             _show_host(group, now)
     if len(quiet) > 1:
         write(f"At {len(quiet):,} {'other ' * (len(hosts) > len(quiet))}hosts all serve.")
-    if left := len(unused(standings)):
+    if left := len(unused(counters)):
         write(f"{left:,} of the proxies {'was' if left == 1 else 'were'} not used yet.")
-    write(_source(told))
+    write(_source(files))
 
 
 def _show_host(found: Sequence[ProxyRow], now: float) -> None:
@@ -139,8 +139,8 @@ def _reasons(counted: Counter[str]) -> str:
     """Return the most frequent reasons, with their numbers if there are several."""
     if len(counted) <= 1:
         return "".join(f" ({why})" for why in counted if why)
-    told = [f"{number:,} {why}" for why, number in counted.most_common(_REASONS)]
-    return f" ({', '.join(told)}{', …' if len(counted) > _REASONS else ''})"
+    shown = [f"{number:,} {why}" for why, number in counted.most_common(_REASONS)]
+    return f" ({', '.join(shown)}{', …' if len(counted) > _REASONS else ''})"
 
 
 _REASONS = 3
@@ -156,15 +156,15 @@ def _state(row: ProxyRow, now: float) -> str:
     return f"rests {about(row.until - now)}{some}"
 
 
-def _source(told: Sequence[ProxyStatusFile]) -> str:
+def _source(files: Sequence[ProxyStatusFile]) -> str:
     from longshore.ui.words import counted, since
 
-    alive = sum(each.alive for each in told)
-    ended = len(told) - alive
+    alive = sum(each.alive for each in files)
+    ended = len(files) - alive
     who = counted(alive, "worker") if alive else ""
     if ended:
         who += f"{' and ' if who else ''}{counted(ended, 'worker')} that ended"
-    return f"As known to {who}, {since(max(each.at for each in told))}. Each change is a line in logs/proxies.log."
+    return f"As known to {who}, {since(max(each.at for each in files))}. Each change is a line in logs/proxies.log."
 
 
 def _check(settings: Settings, file: Path | None, url: str | None, *, json: bool) -> int:
@@ -202,11 +202,11 @@ def _show_checked(checked: Sequence[Checked], working: int, page: str) -> None:
     ]
     write_table(("proxy", "state", "took", "comes out as", "why"), rows, right=("took",), cut=("why",), keep=("proxy",))
     exits = len({each.exit_address for each in checked if each.exit_address})
-    told = (
+    addresses = (
         f", with {exits} different addresses"
         if exits > 1
         else ", all with one address"
         if exits and working > 1
         else ""
     )
-    write(f"{working:,} of {len(checked):,} work{told}. Fetched: {page}")
+    write(f"{working:,} of {len(checked):,} work{addresses}. Fetched: {page}")

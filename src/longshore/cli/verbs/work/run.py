@@ -60,11 +60,11 @@ def run(
 ) -> int:
     """Submit the jobs of a file, work on them with several processes, and write the results as JSONL.
 
-    If it is interrupted or killed, the same command goes on where it stopped. Ctrl-C finishes the jobs in flight and
+    If it is interrupted or killed, the same command continues the run. Ctrl-C finishes the jobs in flight and
     stops; a second one gives them back and leaves. The exit code is 0 only if nothing failed. Limits of a worker
     (LONGSHORE_MAX_WORK and the like, or those of a profile) do not count here: the run is worked on to its end.
     """
-    from longshore.cli.input_options import input_file
+    from longshore.cli.input_file import input_file
     from longshore.handlers.load import load_handlers
     from longshore.runs.export.output_file import check_out
     from longshore.runs.export.results import DEFAULT_OUT

@@ -100,7 +100,7 @@ def _made(
     limits: Any,
 ) -> Schedule:
     """Return the schedule that the options describe, after every check that is possible here."""
-    from longshore.cli.input_options import input_file
+    from longshore.cli.input_file import input_file
     from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
     from longshore.runs.schedules.timetable import Timetable
 
@@ -136,7 +136,7 @@ def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
         raise UsageError(f"{error} Or name the jobs: --urls-file FILE --kind KIND.") from error
     if not scraper.distributed:
         raise UsageError(
-            f"{name} runs where it is started (mode single), and a schedule is for workers anywhere. Write "
+            f"{name} has mode single, and a schedule can only start runs for workers. Write "
             f'mode = "distributed" into its table, or let the system\'s cron call `longshore start {name}`.'
         )
     if scraper.jobs is None:

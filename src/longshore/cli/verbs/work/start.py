@@ -50,10 +50,10 @@ def start(
     """Start a scraper of longshore.toml as its mode says, and print JSON.
 
     Distributed: its jobs are put into the queue, and the JSON has the command that starts a worker for them. Single, or
-    no mode: it is run here to its end, and never twice at a time; if it is killed, --resume goes on where it stopped,
-    and no job has two results. The exit code is 0 only if nothing failed.
+    no mode: it is run here to its end, and never twice at a time; if it is killed, --resume continues it, and no
+    job has two results. The exit code is 0 only if nothing failed.
     """
-    from longshore.cli.input_options import input_file
+    from longshore.cli.input_file import input_file
     from longshore.runs.local.growth import growth_limits
     from longshore.runs.scrapers.registry import find_scraper
     from longshore.ui.local.scraper_start import start_scraper

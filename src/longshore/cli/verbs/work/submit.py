@@ -172,7 +172,7 @@ class _SourceOptions:
 
     def source(self, partition: str) -> Source:
         """Return the source. Raise `UsageError` for none, for several, or for an option of another source."""
-        from longshore.cli.input_options import greet, input_file
+        from longshore.cli.input_file import input_file, note_if_terminal
         from longshore.runs.sources import CsvFile, Scan, Shape, SqlQuery
 
         named = {
@@ -191,7 +191,7 @@ class _SourceOptions:
         self._refuse_strays(given[0])
         shape = Shape(url=self.template, partition=partition or None)
         if self.csv is not None:
-            greet(self.csv)
+            note_if_terminal(self.csv)
             return CsvFile(self.csv, shape)
         if self.scan is not None:
             return Scan(self.scan, glob="**" if self.glob is None else self.glob, year=self.year, limit=self.limit)

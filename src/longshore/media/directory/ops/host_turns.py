@@ -1,4 +1,4 @@
-"""Round-robin over hosts: each open queue goes through the hosts in a fixed order and continues where it stopped.
+"""Round-robin over hosts: each open queue goes through the hosts in a fixed order, a few with each claim.
 
 The order is that of the folders, so the next host is found by listing one shard, whatever the number of hosts.
 Turns are neither shared nor stored. Every open queue starts at a random position, or processes that claim once and

@@ -152,7 +152,7 @@ class BranchSync:
 
     def change_token(self) -> tuple[str, str | None]:
         """Return a value that changes with every push from this machine or to a remote on this machine."""
-        return self.mirror.ref(CONFIRMED), self.mirror.local_head(self.mirror.branch or POINTER)
+        return self.mirror.ref(CONFIRMED), self._local_head()
 
     def _perform(self, operations: Sequence[Operation[Any]]) -> list[Any]:
         began = now()
@@ -237,7 +237,10 @@ class BranchSync:
         return answers
 
     def _deliver(self, mine: str, base: str) -> bool:
-        """Return whether this commit has become part of the branch; False if it was discarded."""
+        """Push the tip. Return whether the commit `mine`, made on top of `base`, is part of the branch now.
+
+        If not, it was discarded: its operations must be applied again.
+        """
         with self.mirror.push_lock:
             confirmed, tip = self.mirror.ref(CONFIRMED), self.mirror.ref(TIP)
             if self._contains(confirmed, mine, base):
@@ -253,14 +256,14 @@ class BranchSync:
                 raise
 
     def _arrived(self, mine: str, base: str) -> bool:
-        """Return whether a push succeeded although its answer was lost; False if the remote cannot be asked."""
+        """Return whether `mine` was pushed although the answer was lost; False if the remote cannot be asked."""
         try:
             return self._contains(self._fetch(), mine, base)
         except QueueUnavailableError:
             return False
 
     def _push(self, tip: str, confirmed: str) -> bool:
-        if not self._is_current(confirmed, float("inf"), otherwise=True):
+        if self._local_head() not in {None, confirmed}:
             return False  # the push would be refused
         if not self._contains(tip, confirmed, ""):
             # The tip does not descend from `confirmed`: the remote would accept the push, and lose others' commits.
@@ -291,7 +294,8 @@ class BranchSync:
     def _fetch(self) -> str:
         """Fetch the branch and move the refs to it; follow the queue if it moved to another branch.
 
-        Return the head of the branch known before, or of the new one; "" if there is no queue. Held: the push lock.
+        Return the head of the branch that was known before, if it still exists; else the head of the branch that was
+        found, "" if there is no queue. The caller holds the push lock.
         """
         began = now()
         self.traffic.fetches += 1
@@ -315,20 +319,23 @@ class BranchSync:
         """Set both refs to this commit, or to none, and discard commits that were not pushed."""
         with self.mirror.commit_lock:
             self.mirror.set_branch(branch)
-            # The tip first, in case the process dies between the two: the remote refuses a tip that is newer than
-            # `confirmed`, but a tip that does not descend from `confirmed` would overwrite what others pushed.
+            # The tip first, in case the process dies between the two writes: the next push then expects the old
+            # `confirmed` as the remote's head and is refused. In the other order, the old tip would be pushed over
+            # the new `confirmed`, from which it may not descend, and overwrite what others pushed.
             self.mirror.set_ref(TIP, oid)
             self.mirror.set_ref(CONFIRMED, oid)
 
-    def _is_current(self, confirmed: str, since: float, *, otherwise: bool = False) -> bool:
-        """Return whether the remote's head is known to have been this commit at `since` or later."""
-        head = self.mirror.local_head(self.mirror.branch or POINTER)
-        if head is not None:
-            return head == confirmed
-        return otherwise or self.mirror.contact >= since
+    def _is_current(self, confirmed: str, since: float) -> bool:
+        """Return whether the remote's head is known to have been `confirmed` at `since` or later."""
+        head = self._local_head()
+        return self.mirror.contact >= since if head is None else head == confirmed
+
+    def _local_head(self) -> str | None:
+        """Return the head of the remote's branch if the remote is on this machine; None if it must be fetched."""
+        return self.mirror.local_head(self.mirror.branch or POINTER)
 
     def _contains(self, head: str, ancestor: str, base: str) -> bool:
-        """Return whether a commit is `head` or one of its ancestors after `base`."""
+        """Return whether `ancestor` is `head`, or an ancestor of it that is newer than `base`."""
         at = head
         while at and at not in {ancestor, base}:
             try:
@@ -338,7 +345,7 @@ class BranchSync:
         return at == ancestor
 
     def _remote_answered(self) -> None:
-        """Count the silence of workers from now on, if no heartbeat could be seen because the remote did not answer."""
+        """If the remote did not answer before, restart the silence of all workers: no heartbeat could be seen."""
         if self._unanswered:
             self._unanswered = False
             self._state.heartbeats.restart_silence()
@@ -360,7 +367,7 @@ class BranchSync:
         self._head = commit
 
     def _authors(self, head: str) -> Iterator[str]:
-        """Yield the authors of the commits from `head` back to the commit of the state."""
+        """Yield the authors of the newest commits, from `head` back to the commit after `_head`; of 100 at most."""
         at = head
         for _ in range(100):
             try:

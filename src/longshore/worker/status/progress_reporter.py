@@ -1,4 +1,4 @@
-"""The progress of a worker: logged every half minute, and given every second to the watcher of its status."""
+"""The progress reporter: logs the progress of a worker every half minute, and shows its status every second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SILENT_SECONDS = 20.0
 """After this time without an answer, the queue counts as not answering."""
 
 
-class Progress:
+class ProgressReporter:
     """Logs and shows the progress of one worker."""
 
     def __init__(

@@ -20,11 +20,11 @@ def input_file(urls_file: str | None, jobs_file: str | None) -> InputFile:
             "Say where the jobs are: --urls-file FILE or --jobs-file FILE, one of them. - is standard input."
         )
     path = urls_file if urls_file is not None else jobs_file or ""
-    greet(path)
+    note_if_terminal(path)
     return InputFile(path, InputFormat.URLS if urls_file is not None else InputFormat.JOBS)
 
 
-def greet(path: str) -> None:
+def note_if_terminal(path: str) -> None:
     """Say that jobs are read from the terminal, if that is what the path `-` means here."""
     if path == "-" and sys.stdin.isatty():
         from longshore.ui.output import note
