@@ -13,7 +13,7 @@ from longshore.errors import SnoozeError
 from longshore.handlers.handler import handler
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
-from longshore.pacing.claim_filter import ClaimFilter
+from longshore.pacing.claim_filter import excluded_hosts
 from longshore.pacing.store_shared import SharedRateStore
 from longshore.queue import totals
 
@@ -35,11 +35,7 @@ class Known:
 def test_a_worker_claims_nothing_of_hosts_that_are_closed_or_of_which_it_holds_enough() -> None:
     held = ["a.test", "a.test", "b.test", "c.test", ""]
     known = Known({"z.test"}, {"a.test": 2, "b.test": 2})
-    assert ClaimFilter(known, lambda: held).excluded_hosts() == {"z.test", "a.test"}
-
-
-def test_a_worker_that_knows_nothing_of_hosts_excludes_none() -> None:
-    assert ClaimFilter(None, lambda: ["a.test"]).excluded_hosts() == frozenset()
+    assert excluded_hosts(known, held) == {"z.test", "a.test"}
 
 
 async def test_a_closed_host_waits_and_the_others_are_served(clock: ManualClock, run_worker: Any) -> None:

@@ -14,7 +14,7 @@ from longshore.job import State
 from longshore.queue import Queue, Selection, each_job
 from longshore.runs.open_queue import counts_of
 from longshore.settings import Settings
-from longshore.ui.output import note
+from longshore.ui.output import confirmed, note
 from longshore.ui.words import counted
 
 
@@ -108,14 +108,7 @@ def agreed(number: int, chosen: Selection, verb: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError(f"This would {verb} {counted(number, 'job')}, and there is no terminal to ask at. Add --yes.")
-    sys.stderr.write(f"{verb.capitalize()} {counted(number, 'job')}? [y/N] ")
-    sys.stderr.flush()
-    try:
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        note("")
-        raise
-    if answer.strip().lower() in {"y", "yes"}:
+    if confirmed(f"{verb.capitalize()} {counted(number, 'job')}?", sys.stderr):
         return True
     note("Nothing was changed.")
     return False

@@ -7,7 +7,7 @@ of each host only what it can start within moments, and leaves the rest to the o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 HOST_LOOK_SECONDS = 1.0
@@ -24,22 +24,8 @@ class HostCapacity(Protocol):
         """Return how many jobs of a host it makes sense to hold; None if nothing is known of the host."""
 
 
-class ClaimFilter:
-    """Excludes hosts from claims. `held_hosts` returns the host of each job that the worker holds."""
-
-    def __init__(self, hosts: HostCapacity | None, held_hosts: Callable[[], Iterable[str]]) -> None:
-        self._hosts = hosts
-        self._held_hosts = held_hosts
-
-    def excluded_hosts(self) -> frozenset[str]:
-        """Return the hosts to claim nothing of now."""
-        hosts = self._hosts
-        if hosts is None:
-            return frozenset()
-        held = Counter(self._held_hosts())
-        full = [host for host, number in held.items() if host and self._is_full(hosts.capacity(host), number)]
-        return hosts.closed_hosts().union(full)
-
-    @staticmethod
-    def _is_full(capacity: int | None, held: int) -> bool:
-        return capacity is not None and held >= capacity
+def excluded_hosts(hosts: HostCapacity, held: Iterable[str]) -> frozenset[str]:
+    """Return the hosts to claim nothing of now. `held` has the host of each job that the worker holds."""
+    capacities = ((host, number, hosts.capacity(host)) for host, number in Counter(held).items() if host)
+    full = [host for host, number, capacity in capacities if capacity is not None and number >= capacity]
+    return hosts.closed_hosts().union(full)

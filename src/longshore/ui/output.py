@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
@@ -17,6 +17,18 @@ def note(text: str) -> None:
     """Write a line on standard error: it is for the person, and never gets into a pipe."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
+
+
+def confirmed(question: str, to: TextIO) -> bool:
+    """Ask the person at the terminal, and return whether the answer is yes."""
+    to.write(f"{question} [y/N] ")
+    to.flush()
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        note("")
+        raise
+    return answer.strip().lower() in {"y", "yes"}
 
 
 def write_json(value: Any) -> None:

@@ -15,7 +15,6 @@ from longshore.clock import SystemClock
 from longshore.handlers.handler import Handler
 from longshore.lease import Want
 from longshore.media import open_queue
-from longshore.pacing.claim_filter import ClaimFilter
 from longshore.pacing.worker_limiter import WorkerLimiter
 from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.context import WorkerContext
@@ -92,12 +91,9 @@ class Parts:
             if config.scope is not None
             else Everywhere(config.partitions)
         )
-        claim_filter = ClaimFilter(
-            self.limiter.limiter, lambda: (lease.job.host for lease in in_flight.leases.held.values())
-        )
-        source = JobSource(context, want, self.scope, claim_filter, events, shutdown.stopping)
+        source = JobSource(context, want, self.scope, self.limiter.limiter, events, shutdown.stopping)
         conditions = (*config.stop, *stop_conditions_in(config.handler_file))
-        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, events)
+        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, shutdown.stop)
         self.claimer = Claimer(
             context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
         )

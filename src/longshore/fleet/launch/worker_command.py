@@ -1,24 +1,25 @@
-"""The command that starts each worker of a fleet."""
+"""The command and the environment that a worker process is started with."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import socket
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longshore.fleet.launch.fleet_log import LOGS
-from longshore.fleet.launch.worker_environment import given_options, worker_environment
 from longshore.fleet.partitions.membership import PartitionMode
 from longshore.fleet.supervise.allowed_partitions import write_limits
 from longshore.fleet.supervise.control import HOME
 from longshore.fleet.supervise.supervisor import WorkerCommand
 from longshore.fleet.supervise.worker_slot import WorkerSlot
+from longshore.settings import TABLE, Settings
 
 if TYPE_CHECKING:
     from longshore.fleet.launch.launch import Launch
-    from longshore.settings import Settings
 
 
 def worker_command(launch: Launch, number: int) -> WorkerCommand:
@@ -35,18 +36,63 @@ def worker_command(launch: Launch, number: int) -> WorkerCommand:
         table=None if options.table is None else str(options.table.resolve()),
         limits=None if limits is None else str(write_limits(_limits_file(number if plan.trial else None), limits)),
     )
+    arguments = (
+        *("--place", place.encoded()),
+        *(("--run", options.run) if options.run is not None else ()),
+        *(("--until-done",) if options.until_done else ()),
+        *("--worker-id", f"{name}-{number}"),
+    )
+    handed_on = ("concurrency", "lease_seconds", "profile")
+    return work_command(number, options.file, settings, arguments, handed_on, logs=LOGS)
+
+
+def work_command(
+    number: int,
+    file: Path,
+    settings: Settings,
+    arguments: Sequence[str],
+    handed_on: Sequence[str],
+    *,
+    logs: Path,
+    variables: Mapping[str, str] | None = None,
+) -> WorkerCommand:
+    """Return the command that starts worker `number` with the handlers of `file`.
+
+    `handed_on` are settings that become options if the command line gave them; the worker resolves all others itself.
+    `variables` are added to its environment.
+    """
     return WorkerCommand(
         name=worker_name(number),
         arguments=(
-            *(sys.executable, "-m", "longshore", "work", str(options.file), "--lifeline", "--place", place.encoded()),
-            *(("--run", options.run) if options.run is not None else ()),
-            *(("--until-done",) if options.until_done else ()),
-            *("--worker-id", f"{name}-{number}"),
-            *given_options(settings, "concurrency", "lease_seconds", "profile"),
+            *(sys.executable, "-m", "longshore", "work", str(file), "--lifeline"),
+            *arguments,
+            *_given_options(settings, handed_on),
         ),
-        log=LOGS / f"worker_{number}.log",
-        environment=worker_environment(settings),
+        log=logs / f"worker_{number}.log",
+        environment=_environment(settings) | dict(variables or {}),
     )
+
+
+def _given_options(settings: Settings, names: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if settings.source(name).level == "command line":
+            yield from (TABLE[name].flag, settings.shown(name))
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Return the environment of a worker process that writes its log into a file."""
+    # The queue's URL may hold a password: other users of the machine see arguments, but not the environment. The
+    # aliases of the variable are emptied, so that a .env file cannot name another queue.
+    queue = TABLE["queue"]
+    log_format = settings.log_format if "log_format" in settings.sources else "text"
+    return {
+        **os.environ,
+        **dict.fromkeys(queue.aliases, ""),
+        queue.variable: settings.queue,
+        TABLE["log_format"].variable: log_format,
+        TABLE["debug"].variable: str(settings.debug).lower(),
+        "PYTHONUTF8": "1",
+    }
 
 
 def _limits_file(number: int | None) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,8 +11,7 @@ from typing import Protocol
 
 from longshore.errors import QueueUnavailableError
 from longshore.fleet.launch.stop_signals import stop_signals
-from longshore.fleet.launch.worker_command import worker_name
-from longshore.fleet.launch.worker_environment import given_options, worker_environment
+from longshore.fleet.launch.worker_command import work_command
 from longshore.fleet.supervise.supervisor import Fleet, WorkerCommand, WorkerExit
 from longshore.queue import Count, Queue, totals
 from longshore.runs.local.defaults import LOCAL_DEFAULTS
@@ -47,28 +45,26 @@ class Campaign:
         """Return the command of each of its workers."""
         settings = self.settings
         arguments = (
-            sys.executable,
-            *("-m", "longshore", "work", str(self.handler_file), "--run", self.run, "--until-done", "--lifeline"),
-            *("--profile", settings.profile, "--batch-size", str(settings.batch_size)),
-            *given_options(settings, "concurrency", "min_delay_seconds", "max_delay_seconds"),
-            *("--lease-seconds", str(self.lease_seconds)),
+            *("--run", self.run, "--until-done", "--profile", settings.profile),
+            *("--batch-size", str(settings.batch_size), "--lease-seconds", str(self.lease_seconds)),
             *("--poll-interval", str(self._local("poll_interval"))),
             # The limits of a single worker would leave the run unfinished.
             *("--max-work", "0", "--max-empty-polls", "0", "--max-idle-hours", "0"),
         )
+        handed_on = ("concurrency", "min_delay_seconds", "max_delay_seconds")
+        label = settings.worker_id
         return [
-            WorkerCommand(
-                name=worker_name(number),
-                arguments=(*arguments, *self._label(number)),
-                log=self.logs / f"worker_{number}.log",
-                environment=worker_environment(settings) | dict(self.environment),
+            work_command(
+                number,
+                self.handler_file,
+                settings,
+                (*arguments, *(("--worker-id", f"{label}-{number}") if label else ())),
+                handed_on,
+                logs=self.logs,
+                variables=self.environment,
             )
             for number in range(1, settings.workers + 1)
         ]
-
-    def _label(self, number: int) -> tuple[str, ...]:
-        label = self.settings.worker_id
-        return ("--worker-id", f"{label}-{number}") if label else ()
 
 
 class CampaignProgress(Protocol):

@@ -19,7 +19,7 @@ from longshore.runs.watch.current_rate import least_seconds
 from longshore.scrape.proxies.proxy_file import read_proxies
 from longshore.ui.assignment import show_assignment
 from longshore.ui.findings import show_findings
-from longshore.ui.output import note, write
+from longshore.ui.output import confirmed, note, write
 from longshore.ui.words import counted, duration
 
 
@@ -162,14 +162,7 @@ def confirm_start(launch: Launch, *, yes: bool) -> bool:
     workers = counted(len(launch.plan.numbers), "worker")
     if not sys.stdin.isatty():
         raise UsageError(f"This would start {workers}, and there is no terminal to ask at. Add --yes.")
-    sys.stdout.write(f"Start {workers}? [y/N] ")
-    sys.stdout.flush()
-    try:
-        answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        note("")
-        raise
-    if answer.strip().lower() in {"y", "yes"}:
+    if confirmed(f"Start {workers}?", sys.stdout):
         return True
     write("Nothing was started.")
     return False

@@ -23,7 +23,7 @@ from longshore.queue import Queue
 from longshore.settlement.orphaned_leases import OrphanedLeases
 from longshore.worker.context import WorkerContext
 from longshore.worker.leases.watchdog import Watchdog
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.settlement_writer import SettlementWriter
 
 _SHORTEST_INTERVAL = 0.3
@@ -34,7 +34,7 @@ log = structlog.get_logger()
 class Renewal:
     """The renewals of one worker. Made in the worker's event loop; runs in that of any thread."""
 
-    def __init__(self, context: WorkerContext, events: WorkerEvents) -> None:
+    def __init__(self, context: WorkerContext, events: EventResponder) -> None:
         self._config = context.config
         self._in_flight = context.in_flight
         self._events = events

@@ -13,7 +13,7 @@ from longshore.pacing.claim_filter import HOST_LOOK_SECONDS
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.job_source import JobSource
 from longshore.worker.loop.prefetch import Prefetch
 from longshore.worker.loop.reaper import Reaper
@@ -39,7 +39,7 @@ class Claimer:
         stop_check: StopCheck,
         reaper: Reaper,
         gatekeeper: Gatekeeper,
-        events: WorkerEvents,
+        events: EventResponder,
         stopping: asyncio.Event,
     ) -> None:
         """`stopping` is set by the worker's shutdown: then nothing more is claimed."""
@@ -85,10 +85,10 @@ class Claimer:
             self._prefetch.claim_took(self._clock.monotonic() - self._source.claim_began)
             self._counters.claimed += len(leases)
             if self._stopping.is_set():
-                self._events.unwanted(leases)
+                self._in_flight.give_back(leases)
                 return
             if not self._gate_open.is_set():
-                self._events.unwanted(leases)
+                self._in_flight.give_back(leases)
                 continue
             if leases:
                 self._take_in(leases)

@@ -1,4 +1,4 @@
-"""The reaction of a worker to each of its events: count it, log it, and inform the parts that it concerns."""
+"""The events of a worker: each part reports here, and each event is counted, logged and told to those it concerns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from longshore.worker.status.blockage import Blockage
 
 
 class EventResponder:
-    """The `WorkerEvents` of one worker."""
+    """Everything that one part of a worker reports and another acts on. Called in the worker's event loop."""
 
     def __init__(
         self,
@@ -38,34 +38,26 @@ class EventResponder:
         self._idleness = idleness
         self._blockage = blockage
 
-    def stop(self, reason: str) -> None:
-        """Drain the worker."""
-        self._shutdown.stop(reason)
-
     def unavailable(self, doing: str, error: QueueError, wait: float) -> None:
-        """Log the outage."""
+        """The queue is out of reach while `doing` something, and is tried again after `wait` seconds: log it."""
         self._blockage.queue_error = str(error)
         self._reporter.unavailable(doing, error, wait)
 
     def available(self) -> None:
-        """Log the end of an outage."""
+        """The queue answered: log the end of an outage."""
         self._blockage.queue_error = ""
         self._reporter.available()
 
     def fatal(self, error: QueueError) -> None:
-        """Stop the worker as failed."""
+        """The queue cannot be used at all: stop the worker as failed."""
         self._blockage.queue_error = str(error)
         self._shutdown.fail(str(error))
         if self._leases.unsure:
             # The queue takes no outcome and renews no lease, so the attempts can no longer be settled.
             self.lost(list(self._leases.held.values()))
 
-    def unwanted(self, leases: Sequence[Lease]) -> None:
-        """Give the leases back."""
-        self._in_flight.give_back(leases)
-
     def lost(self, leases: Sequence[Lease]) -> None:
-        """End the attempts under these leases."""
+        """These leases are no longer valid: end their attempts, whose outcomes would be refused."""
         held = self._leases
         for lease in leases:
             if held.held.get(lease.job.id) is not lease:
@@ -83,7 +75,7 @@ class EventResponder:
             self.rested()
 
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
-        """Count and log the batch, and let the claimer learn how long attempts take."""
+        """The batch was written, or refused: count and log it, and let the claimer learn how long attempts take."""
         counters, reporter = self._counters, self._reporter
         ended = counters.ended
         verdicts = counters.count(settlements, accepted)
@@ -99,17 +91,17 @@ class EventResponder:
         self._leases.need.set()
 
     def rested(self) -> None:
-        """Note that the worker is idle, unless attempts are under way."""
+        """No outcome waits to be written: the worker is idle, unless attempts are under way."""
         if not self._leases.held:
             self._idleness.begin()
 
     def paused(self, reason: str) -> None:
-        """Give back the jobs that are not begun: other workers may be able to run them."""
+        """The start gate has closed: give back the jobs that are not begun, other workers may be able to run them."""
         self._blockage.pause_reason = reason
-        self.unwanted(self._leases.take_back())
+        self._in_flight.give_back(self._leases.take_back())
         self._reporter.paused(reason)
 
     def resumed(self) -> None:
-        """Log that work goes on."""
+        """The start gate is open again: log that work goes on."""
         self._blockage.pause_reason = ""
         self._reporter.resumed()

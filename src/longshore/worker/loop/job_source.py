@@ -10,12 +10,12 @@ import msgspec
 
 from longshore.errors import QueueUnavailableError
 from longshore.lease import Lease, Want
-from longshore.pacing.claim_filter import ClaimFilter
+from longshore.pacing.claim_filter import HostCapacity, excluded_hosts
 from longshore.queue import Count
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.partition_scope import Partitions, PartitionScope
 
 
@@ -27,15 +27,15 @@ class JobSource:
         context: WorkerContext,
         want: Want,
         scope: PartitionScope,
-        claim_filter: ClaimFilter,
-        events: WorkerEvents,
+        hosts: HostCapacity,
+        events: EventResponder,
         stopping: asyncio.Event,
     ) -> None:
         self._queue = context.queue
         self._clock = context.clock
         self._leases = context.in_flight.leases
         self._want = want
-        self._filter = claim_filter
+        self._hosts = hosts
         self._events = events
         self._stopping = stopping
         self._backoff = Backoff(0.5, 30.0)
@@ -50,7 +50,8 @@ class JobSource:
 
     async def claim(self, limit: int) -> list[Lease] | None:
         """Return the claimed leases; None, after a wait, if the queue is out of reach."""
-        self._want = msgspec.structs.replace(self._want, without_hosts=self._filter.excluded_hosts())
+        held = (lease.job.host for lease in self._leases.held.values())
+        self._want = msgspec.structs.replace(self._want, without_hosts=excluded_hosts(self._hosts, held))
 
         def take(partitions: Partitions) -> Awaitable[list[Lease]]:
             return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))

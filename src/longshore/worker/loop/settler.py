@@ -16,7 +16,7 @@ from longshore.outcome import Settlement
 from longshore.settlement.repair import reconsidered, unstorable
 from longshore.system.backoff import Backoff
 from longshore.worker.leases.pending_settlements import PendingSettlements
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.settlement_writer import SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
@@ -32,7 +32,7 @@ class Settler:
         writer: SettlementWriter,
         pending: PendingSettlements,
         clock: Clock,
-        events: WorkerEvents,
+        events: EventResponder,
         patience: Callable[[], float | None],
     ) -> None:
         """`patience` returns how many seconds an outage of the queue may last; None for any time."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from longshore.clock import Clock
-from longshore.worker.loop.events import WorkerEvents
+from longshore.worker.loop.event_responder import EventResponder
 
 
 class Gate(Protocol):
@@ -28,7 +28,7 @@ class Gate(Protocol):
 class Gatekeeper:
     """Asks the gate before the first job, and again at each interval. Without a gate, jobs may always begin."""
 
-    def __init__(self, gate: Gate | None, clock: Clock, events: WorkerEvents) -> None:
+    def __init__(self, gate: Gate | None, clock: Clock, events: EventResponder) -> None:
         self._gate = gate
         self._clock = clock
         self._events = events

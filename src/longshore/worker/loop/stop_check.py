@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from longshore.queue import Count
 from longshore.worker.context import WorkerContext
-from longshore.worker.loop.events import WorkerEvents
 from longshore.worker.loop.idleness import Idleness
 from longshore.worker.loop.job_source import JobSource
 from longshore.worker.loop.stop_conditions import MaxIdle, MaxWork, RunFinished, Snapshot, StopCondition
@@ -28,9 +27,9 @@ class StopCheck:
         kinds: frozenset[str],
         source: JobSource,
         idleness: Idleness,
-        events: WorkerEvents,
+        stop: Callable[[str], None],
     ) -> None:
-        """`kinds` are those that the worker has handlers for."""
+        """`kinds` are those that the worker has handlers for; `stop` drains the worker, for a reason."""
         self._config = config = context.config
         self._clock = context.clock
         self._counters = context.counters
@@ -38,7 +37,7 @@ class StopCheck:
         self._conditions = conditions
         self._kinds = kinds
         self._source = source
-        self._events = events
+        self._stop = stop
         self.idleness = idleness
         self._started = self._other_kinds_since = self._clock.monotonic()
         self._other_kinds = 0
@@ -72,7 +71,7 @@ class StopCheck:
         for condition in self._conditions:
             reason = condition.check(snapshot)
             if reason is not None:
-                self._events.stop(reason)
+                self._stop(reason)
                 return True
         return False
 
