@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import signal
 import sys
@@ -20,6 +21,7 @@ from tests.windows import SYSTEM, become_windows
 settings.register_profile("longshore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("longshore")
 
+FAKE_RESOLVER = Path(__file__).parent / "fake_resolver"
 MEMORY = Path("/dev/shm")
 ROOM = 4 << 30
 """Bytes that must be free there: all tests at once need a fraction of it."""
@@ -47,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+    _ask_no_name_server()
     # Users have buffers, and what cannot be flushed from them is noticed last.
     os.environ.pop("PYTHONUNBUFFERED", None)
     if config.getoption("basetemp") or os.environ.get("TMPDIR"):
@@ -57,6 +60,14 @@ def pytest_configure(config: pytest.Config) -> None:
         folder.mkdir(mode=0o711, exist_ok=True)
         # The environment is for the processes that run the tests, and those that tests start.
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+def _ask_no_name_server() -> None:
+    """Resolve names of this machine only, here and in every Python process that tests start."""
+    paths = [str(FAKE_RESOLVER), *filter(None, [os.environ.get("PYTHONPATH")])]
+    if str(FAKE_RESOLVER) not in os.environ.get("PYTHONPATH", ""):
+        os.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        runpy.run_path(str(FAKE_RESOLVER / "sitecustomize.py"))
 
 
 @pytest.fixture(scope="session")
