@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,15 @@ def own_cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def fill(url: str) -> None:
     queue = await open_queue(url)
-    shelf = rate_store_for(queue, SystemClock())
+    store = rate_store_for(queue, SystemClock())
     now = time.time()
     fresh = unknown(now, RatePolicy())
     closed = fold(
         fresh, AnswerCounts(refused=1, hard=True, status=429, sent=now, closed_until=now + 3600), now, RatePolicy()
     )
-    await shelf.write("a.org", "", fold(fresh, AnswerCounts(passed=7), now, RatePolicy()))
-    await shelf.write("b.org via http://proxy:1", "", closed)
+    await store.write("a.org", "", fold(fresh, AnswerCounts(passed=7), now, RatePolicy()))
+    await store.write("b.org via http://proxy:1", "", closed)
+    store.close()
     await queue.close()
 
 
@@ -67,7 +69,8 @@ def test_the_rate_that_is_shown_is_the_one_that_robots_txt_leaves(says: Callable
         queue = await open_queue("sqlite:///jobs.db")
         now = time.time()
         slow = fold(unknown(now, RatePolicy()), AnswerCounts(passed=1, crawl_delay=5.0), now, RatePolicy())
-        await rate_store_for(queue, SystemClock()).write("c.org", "", slow)
+        with closing(rate_store_for(queue, SystemClock())) as store:
+            await store.write("c.org", "", slow)
         await queue.close()
 
     asyncio.run(crawled())

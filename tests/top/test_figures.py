@@ -94,8 +94,9 @@ async def test_a_closed_host_is_shown_with_until_when_and_why(scene: Scene, cloc
     await scene.submit(3)
     now = clock.now()
     refused = AnswerCounts(refused=1, hard=True, status=429, sent=now, closed_until=now + 600)
-    shelf = rate_store_for(scene.queue, clock)
-    await shelf.write("a.org", "", fold(unknown(now, RatePolicy()), refused, now, RatePolicy()))
+    store = rate_store_for(scene.queue, clock)
+    await store.write("a.org", "", fold(unknown(now, RatePolicy()), refused, now, RatePolicy()))
+    store.close()
     [row] = (await FiguresReader(scene.queue, "r", clock).look()).hosts
     assert row.closed_for == pytest.approx(600)
     assert "429" in row.why

@@ -15,10 +15,11 @@ from longshore.ui.local.host_notices import EVERY, HostNews
 async def closed_for(queue: MemoryQueue, clock: ManualClock, host: str, seconds: float) -> None:
     now = clock.now()
     tally = AnswerCounts(refused=1, hard=True, status=429, sent=now, closed_until=now + seconds)
-    shelf = rate_store_for(queue, clock)
-    await shelf.write(
-        host, (await shelf.read(host)).version, fold(unknown(now, RatePolicy()), tally, now, RatePolicy())
+    store = rate_store_for(queue, clock)
+    await store.write(
+        host, (await store.read(host)).version, fold(unknown(now, RatePolicy()), tally, now, RatePolicy())
     )
+    store.close()
 
 
 async def test_a_closed_host_is_said_once_and_the_time_left_is_until_it_opens() -> None:
