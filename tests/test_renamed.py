@@ -68,7 +68,7 @@ def test_every_renamed_module_was_documented() -> None:
 
 @pytest.mark.parametrize("old", RENAMED)
 def test_an_old_name_warns_with_the_new_one(old: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"{old} is now {RENAMED[old].module}"):
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {RENAMED[old]}"):
         importlib.import_module(old)
 
 

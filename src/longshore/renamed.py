@@ -9,37 +9,38 @@ import importlib
 import sys
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 
-class _NewName(NamedTuple):
-    module: str
-    names: Mapping[str, str] = {}
-    """Old name to new name, for names that changed as well."""
-
-
-RENAMED: Mapping[str, _NewName] = {
-    "longshore.fleet.us_states": _NewName("longshore.fleet.partitions.us_states"),
-    "longshore.runs.recording": _NewName("longshore.runs.estimate.recorded_runs"),
-    "longshore.scrape.bundles": _NewName("longshore.scrape.capture.failure_bundles", {"Bundles": "FailureBundles"}),
-    "longshore.scrape.cache": _NewName("longshore.scrape.http.page_cache"),
-    "longshore.scrape.exchange": _NewName("longshore.scrape.capture.exchange"),
-    "longshore.scrape.offline": _NewName("longshore.scrape.http.offline"),
-    "longshore.scrape.pace": _NewName("longshore.pacing.limiter", {"LearnedPace": "LearnedLimiter"}),
-    "longshore.scrape.pacing": _NewName("longshore.pacing.contract", {"Pace": "Limiter", "NoPace": "Unlimited"}),
-    "longshore.scrape.pages": _NewName("longshore.scrape.capture.page_store"),
-    "longshore.scrape.proxy_file": _NewName("longshore.scrape.proxies.proxy_file"),
-    "longshore.scrape.rate": _NewName("longshore.pacing.host_rate", {"Policy": "RatePolicy"}),
-    "longshore.scrape.robots": _NewName("longshore.scrape.http.robots"),
-    "longshore.scrape.signature": _NewName(
-        "longshore.scrape.capture.failure_signature", {"Signature": "FailureSignature"}
-    ),
-    "longshore.scrape.trail": _NewName("longshore.scrape.capture.trail"),
+RENAMED: Mapping[str, str] = {
+    "longshore.fleet.us_states": "longshore.fleet.partitions.us_states",
+    "longshore.runs.recording": "longshore.runs.estimate.recorded_runs",
+    "longshore.scrape.bundles": "longshore.scrape.capture.failure_bundles",
+    "longshore.scrape.cache": "longshore.scrape.http.page_cache",
+    "longshore.scrape.exchange": "longshore.scrape.capture.exchange",
+    "longshore.scrape.offline": "longshore.scrape.http.offline",
+    "longshore.scrape.pace": "longshore.pacing.limiter",
+    "longshore.scrape.pacing": "longshore.pacing.contract",
+    "longshore.scrape.pages": "longshore.scrape.capture.page_store",
+    "longshore.scrape.proxy_file": "longshore.scrape.proxies.proxy_file",
+    "longshore.scrape.rate": "longshore.pacing.host_rate",
+    "longshore.scrape.robots": "longshore.scrape.http.robots",
+    "longshore.scrape.signature": "longshore.scrape.capture.failure_signature",
+    "longshore.scrape.trail": "longshore.scrape.capture.trail",
 }
+"""Old module to new module."""
+_RENAMED_CLASSES: Mapping[str, Mapping[str, str]] = {
+    "longshore.scrape.bundles": {"Bundles": "FailureBundles"},
+    "longshore.scrape.pace": {"LearnedPace": "LearnedLimiter"},
+    "longshore.scrape.pacing": {"Pace": "Limiter", "NoPace": "Unlimited"},
+    "longshore.scrape.rate": {"Policy": "RatePolicy"},
+    "longshore.scrape.signature": {"Signature": "FailureSignature"},
+}
+"""Old class to new class, by old module."""
 
 
 class _RenamedModules:
@@ -60,11 +61,11 @@ class _RenamedModules:
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module every name of the new one, and the old names of classes that were renamed."""
-        new = RENAMED[module.__name__]
-        warnings.warn(f"{module.__name__} is now {new.module}: import it from there.", DeprecationWarning, stacklevel=2)
-        found = importlib.import_module(new.module)
+        new, names = RENAMED[module.__name__], _RENAMED_CLASSES.get(module.__name__, {})
+        warnings.warn(f"{module.__name__} is now {new}: import it from there.", DeprecationWarning, stacklevel=2)
+        found = importlib.import_module(new)
         module.__dict__.update({name: value for name, value in vars(found).items() if not name.startswith("__")})
-        module.__dict__.update({old: getattr(found, name) for old, name in new.names.items()})
+        module.__dict__.update({old: getattr(found, name) for old, name in names.items()})
 
 
 def install_renamed_modules() -> None:
