@@ -17,6 +17,7 @@ def user_cache_dir() -> Path:
     """Return the folder in which programs keep caches by default, without `XDG_CACHE_HOME`."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
+    elif sys.platform == "darwin":
         return Path.home() / "Library" / "Caches"
-    return Path.home() / ".cache"
+    else:
+        return Path.home() / ".cache"
