@@ -22,7 +22,7 @@ from longshore.conformance.scene import (
 )
 from longshore.errors import UsageError
 from longshore.job import State
-from longshore.outcome import Completed, Failed, Released
+from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, Submitted
 
 CANNOT_BE_STORED = UsageError
@@ -43,6 +43,19 @@ class SubmittingTests(Scene):
         await queue.submit(jobs("a", "b"))
         assert await queue.submit(jobs("b", "c", "a")) == Submitted(new=1, duplicates=2)
         assert await listed(queue) == ["a", "b", "c"]
+
+    async def test_a_job_stays_known_to_an_opening_that_settled_it_with_a_follow_on_job(
+        self, queue: Queue, other: Queue
+    ) -> None:
+        await queue.submit(jobs("a", "b", "c"))
+        leases = await claim(other)
+        # A page that links back to the start page: the follow-on job is the one being settled.
+        outcomes = [Completed(None, tuple(jobs("a", "new"))), Completed(), Failed(failure(retryable=False))]
+        settlements = [Settlement(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
+        assert await other.settle(settlements) == [True, True, True]
+        assert await other.submit(jobs("a", "b", "c", "new")) == Submitted(new=0, duplicates=4)
+        assert await queue.submit(jobs("a", "b", "c", "new")) == Submitted(new=0, duplicates=4)
+        assert await listed(queue) == ["a", "b", "c", "new"]
 
     async def test_the_same_job_twice_in_one_batch_is_a_duplicate(self, queue: Queue) -> None:
         assert await queue.submit(jobs("a", "a", "b", "a")) == Submitted(new=2, duplicates=2)

@@ -79,12 +79,17 @@ class BranchState:
         self._apply_changes(changes)
 
     def load_finished(self) -> dict[int, JobPath]:
-        """Return the finished jobs; the first call reads them from the tree."""
+        """Return the finished jobs; the first call reads them from the tree and the uncommitted changes."""
         if self._finished is None:
             self._finished = {}
             empty = Tree()
             for folder in _ON_DEMAND:
                 self._apply_changes(_difference(folder, empty, self.tree.folder(folder, self._objects), self._objects))
+            # Jobs can only have become finished since the last commit: nothing changes a finished job before this load.
+            for path, oid in self._changes.items():
+                if path.partition("/")[0] in _ON_DEMAND:
+                    for place in self._places(path, oid):
+                        self._index(place)
         return self._finished
 
     def _apply_changes(self, changes: list[TreeChange]) -> None:
