@@ -22,7 +22,7 @@ from longshore.conformance.scene import (
 )
 from longshore.errors import UsageError
 from longshore.job import State
-from longshore.outcome import Completed, Failed, Released, Settlement
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.queue import Queue, Selection, Submitted
 
 CANNOT_BE_STORED = UsageError
@@ -50,7 +50,11 @@ class SubmittingTests(Scene):
         await queue.submit(jobs("a", "b", "c"))
         leases = await claim(other)
         # A page that links back to the start page: the follow-on job is the one being settled.
-        outcomes = [Completed(None, tuple(jobs("a", "new"))), Completed(), Failed(failure(retryable=False))]
+        outcomes: list[Outcome] = [
+            Completed(None, tuple(jobs("a", "new"))),
+            Completed(),
+            Failed(failure(retryable=False)),
+        ]
         settlements = [Settlement(lease, outcome) for lease, outcome in zip(leases, outcomes, strict=True)]
         assert await other.settle(settlements) == [True, True, True]
         assert await other.submit(jobs("a", "b", "c", "new")) == Submitted(new=0, duplicates=4)
