@@ -34,7 +34,7 @@ async def visit(proxy, site):
 async def main(folder, torrc, site):
     tor = Tor(Path(folder), torrc=Path(torrc))
     seen, broken = [], 0
-    while len(seen) < 10:
+    while len(seen) < 20:
         try:
             seen.append(await visit(await tor.proxy("shop"), site))
         except SOCKS_ERRORS as error:  # circuits do break, now and then
@@ -61,7 +61,10 @@ class Told(msgspec.Struct):
 async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
     network: TorNetwork, tmp_path: Path, site: str
 ) -> None:
-    """D3: over ten new identities, each worker is seen from at least two addresses."""
+    """D3: over twenty new identities, each worker is seen from at least two addresses.
+
+    Tor draws the exit. With two exits that are used about equally, ten visits go through one of them once in 500 runs.
+    """
     command = [sys.executable, "-c", WORKER, str(tmp_path / "tor"), network.torrc, site]
     workers = [await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE) for _ in range(2)]
     told = []
@@ -75,7 +78,7 @@ async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
             await worker.communicate(b"\n")
     assert [worker.returncode for worker in workers] == [0, 0]
     for one in told:
-        assert len(one.seen) == 10
+        assert len(one.seen) == 20
         assert set(one.seen) <= set(EXITS)
         assert len(set(one.seen)) >= 2
     assert len({port for one in told for port in one.ports}) == 4
