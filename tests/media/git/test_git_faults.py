@@ -324,6 +324,29 @@ async def test_a_remote_that_died_in_a_push_leaves_nothing_half_done(server: Git
     await queue.close()
 
 
+@pytest.mark.parametrize(("failures", "accepted"), [(1, True), (2, False)])
+async def test_a_login_that_worked_before_is_tried_once_more(
+    server: GitHttpServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, accepted: bool
+) -> None:
+    queue = await opened(server.url("queue.git"), tmp_path)
+    await queue.submit(jobs("a"))
+    attempt, failed = GitCommand.attempt, list[str]()
+
+    def break_login(self: GitCommand, *arguments: str) -> tuple[int, str]:
+        if arguments[0] == "push" and len(failed) < failures:
+            failed.append("push")
+            return 128, "fatal: Authentication failed for 'http://127.0.0.1/queue.git/'"
+        return attempt(self, *arguments)
+
+    monkeypatch.setattr(GitCommand, "attempt", break_login)
+    if accepted:
+        assert (await queue.submit(jobs("b"))).new == 1
+    else:
+        with pytest.raises(QueueError, match="did not accept the login"):
+            await queue.submit(jobs("b"))
+    await queue.close()
+
+
 @pytest.mark.parametrize("arrives", [True, False], ids=["after it got through", "before it got through"])
 async def test_a_push_that_is_killed_half_way_is_done_once_or_not_at_all(
     remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arrives: bool

@@ -38,6 +38,7 @@ class Mirror:
 
     def __init__(self, location: RepositoryLocation, cache: Path) -> None:
         self.location = location
+        self._login_worked = False
         self.folder = location.mirror(cache)
         self._git = GitCommand(self.folder, location)
         try:
@@ -187,9 +188,13 @@ class Mirror:
         self._git.first_timeout = _SILENCE_AGAIN if self.push_lock.timed_out else SILENCE
         try:
             code, output = self._git.attempt(*arguments)
+            if code != 0 and self._login_worked and "Authentication failed" in output:
+                # git reports this, too, if the connection breaks during the login. It has worked before: try once more.
+                code, output = self._git.attempt(*arguments)
         except QueueUnavailableError:
             self.push_lock.give_up()
             raise
+        self._login_worked = self._login_worked or code == 0
         if f"not a git repository: '{self.folder}'" in output:
             raise mirror_gone(self.folder)
         return code, output
