@@ -199,3 +199,20 @@ def test_a_database_that_cannot_be_used_stops_the_worker_before_it_begins(shell:
     assert PASSWORD not in done.stderr
     assert "Traceback" not in done.stderr
     assert shell.json("status", "r", "--json")["pending"] == 1
+
+
+@pytest.mark.usefixtures("place")
+def test_a_key_that_the_database_cannot_store_fails_its_own_job_only(shell: Shell) -> None:
+    shell.write("jobs.jsonl", "".join(_line(f"k{n}") for n in range(10)) + _line("nul\0key") + _line("last"))
+    submitted = shell("submit", "page", "--jobs-file", "jobs.jsonl", "--run", "r")
+    assert submitted.returncode == 0, submitted.stderr
+    done = shell("work", "handlers.py", "--run", "r", "--until-done", "--batch-size", "4", "--concurrency", "2")
+    assert done.returncode == 0, done.stderr
+    [failed] = json.loads(shell("jobs", "--run", "r", "--state", "failed", "--json").stdout)
+    assert failed["key"] == "nul\0key"
+    assert "The records of this attempt cannot be stored: PostgreSQL cannot store" in failed["failure"]["message"]
+    assert len(exported(shell, "r")) == 11 * 3
+
+
+def _line(key: str) -> str:
+    return json.dumps({"key": key, "payload": {"url": "https://a.org/1"}}) + "\n"

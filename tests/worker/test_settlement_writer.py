@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.errors import QueueUnavailableError
+from longshore.errors import QueueUnavailableError, UsageError
+from longshore.extensions.record_store import RefusedRecordsError
 from longshore.job import Job, State, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
@@ -38,6 +39,8 @@ class Database:
         self.kept: dict[tuple[str, int], Any] = {}
         self.marked: set[tuple[str, int]] = set()
         self.answers = True
+        self.refuses: set[str] = set()
+        """The ids of jobs whose records it cannot store."""
 
     async def open(self, url: str) -> Store:
         assert url == "postgresql://records"
@@ -63,8 +66,13 @@ class Store:
         assert asyncio.get_running_loop() is self._loop
         if not self._database.answers:
             raise QueueUnavailableError("the database does not answer")
+        refused = {name: ValueError("a NUL") for name in self._waiting if name[0] in self._database.refuses}
+        for name in refused:
+            del self._waiting[name]
         self._database.kept |= self._waiting
         self._database.marked |= self._marks
+        if refused:
+            raise RefusedRecordsError(refused)
 
     async def close(self) -> None:
         await self.flush()
@@ -107,7 +115,7 @@ async def test_nothing_is_settled_while_records_cannot_be_kept(queue: MemoryQueu
         await writer.settle(completed(leases))
     assert await states(queue) == [State.CLAIMED] * 3
     database.answers = True
-    assert await writer.settle(completed(leases)) == [True] * 3
+    assert (await writer.settle(completed(leases))).accepted == [True] * 3
     assert set(database.kept) == {(leases[0].job.id, 1)}
     assert records.unkept == frozenset()
 
@@ -125,6 +133,61 @@ async def test_at_the_end_only_jobs_whose_records_cannot_be_kept_are_given_back(
     assert await states(queue) == [State.PENDING, State.COMPLETED, State.COMPLETED]
     assert (await queue.jobs(Selection()))[0].attempts == 0
     assert database.kept == {}
+
+
+async def test_records_that_the_sink_refuses_fail_their_own_job_only(queue: MemoryQueue, database: Database) -> None:
+    records = AttemptRecords(Path("unused"), "w/1")
+    await records.open_database("postgresql://records")
+    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    leases = await claimed(queue)
+    for number, lease in enumerate(leases):
+        records.take(lease.job, emitted(number))
+    database.refuses = {leases[1].job.id}
+    # The flush for one batch writes the records of all; the refused attempt may be settled in a later batch.
+    assert (await writer.settle(completed(leases[:1]))).accepted == [True]
+    written = await writer.settle(completed(leases[1:]))
+    assert written.accepted == [True, True]
+    writer.settled(*written)
+    assert await states(queue) == [State.COMPLETED, State.FAILED, State.COMPLETED]
+    failure = (await queue.jobs(Selection()))[1].failure
+    assert failure is not None
+    assert failure.message == "The records of this attempt cannot be stored: a NUL"
+    assert (records.refused, records.unkept) == ({}, frozenset())
+
+
+@pytest.mark.parametrize("thread", [True, False])
+async def test_at_the_end_too_records_that_the_sink_refuses_fail_their_own_job_only(
+    queue: MemoryQueue, database: Database, *, thread: bool
+) -> None:
+    records = AttemptRecords(Path("unused"), "w/1")
+    await records.open_database("postgresql://records")
+    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    leases = await claimed(queue)
+    for number, lease in enumerate(leases):
+        records.take(lease.job, emitted(number))
+    database.refuses = {leases[1].job.id}
+    if thread:
+        await asyncio.to_thread(lambda: asyncio.run(writer.settle_last(completed(leases))))
+    else:
+        await writer.settle_last(completed(leases))
+    assert await states(queue) == [State.COMPLETED, State.FAILED, State.COMPLETED]
+
+
+async def test_at_the_end_an_outcome_that_cannot_be_stored_spoils_no_other(
+    queue: MemoryQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = await claimed(queue)
+    settle = queue.settle
+
+    async def picky(settlements: Sequence[Settlement]) -> list[bool]:
+        if any(isinstance(each.outcome, Completed) and each.lease.job.id == leases[1].job.id for each in settlements):
+            raise UsageError("it cannot store this")
+        return await settle(settlements)
+
+    monkeypatch.setattr(queue, "settle", picky)
+    writer = SettlementWriter(worker_queue(queue, ManualClock()), AttemptRecords(tmp_path, "w/1"))
+    await writer.settle_last(completed(leases))
+    assert await states(queue) == [State.COMPLETED, State.FAILED, State.COMPLETED]
 
 
 async def test_another_event_loop_keeps_records_over_a_connection_of_its_own(

@@ -14,12 +14,14 @@ import pytest
 
 from longshore.errors import ProcessingError, QueueFullError, QueueUnavailableError, UnknownKindError
 from longshore.handlers.handler import handler
+from longshore.handlers.kit import AsyncKit
 from longshore.handlers.result import Result, Snooze
-from longshore.job import State, new_job
+from longshore.job import Job, State, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Settlement
 from longshore.queue import Selection
+from longshore.scrape.records import SegmentSink
 from longshore.worker import MaxWork
 
 
@@ -343,6 +345,37 @@ async def test_an_outcome_that_cannot_be_stored_spoils_no_other(run_worker: Any,
     assert bad.failure is not None
     assert "this text cannot be stored" in bad.failure.message
     assert report.exit_code == 0
+
+
+async def test_a_passing_error_of_the_process_while_outcomes_are_written_is_no_attempt(
+    run_worker: Any, some_jobs: Any
+) -> None:
+    queue = Faulty()
+    await queue.submit(some_jobs("echo", 3))
+    queue.faults["settle"] = [RuntimeError("can't start new thread")] * 2
+    report = await run_worker(queue, echo)
+    assert (report.exit_code, report.completed) == (0, 3)
+    assert [job.attempts for job in await queue.jobs(Selection())] == [1, 1, 1]
+
+
+async def test_jobs_are_given_back_without_an_attempt_when_the_process_cannot_write_records(
+    run_worker: Any, some_jobs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def flush(sink: SegmentSink) -> None:
+        raise ValueError("I/O operation on closed file")
+
+    @handler("emits")
+    async def emits(job: Job, kit: AsyncKit) -> None:
+        kit.emit({"number": 1})
+
+    monkeypatch.setattr(SegmentSink, "flush", flush)
+    queue = MemoryQueue()
+    await queue.submit(some_jobs("emits", 1))
+    report = await run_worker(queue, emits)
+    assert (report.exit_code, report.failed, report.released) == (1, 0, 1)
+    assert "I/O operation on closed file" in report.reason
+    [job] = await queue.jobs(Selection())
+    assert (job.state, job.attempts, await queue.history(job.id)) == (State.PENDING, 0, [])
 
 
 class Odd(BaseException):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
+from longshore.errors import UsageError
 from longshore.job import Job
+
+AttemptName = tuple[str, int]
+"""The id of a job and the epoch of the attempt."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +46,16 @@ class Undecided(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class RefusedRecordsError(UsageError):
+    """The records of some attempts cannot be stored here, now or later. All other records of the call are stored."""
+
+    def __init__(self, causes: Mapping[AttemptName, Exception]) -> None:
+        first = next(iter(causes.values()))
+        super().__init__(f"The records of {len(causes)} attempts cannot be stored: {first}")
+        self.causes = dict(causes)
+        """Why, for each attempt."""
+
+
 class NewRecord(Protocol):
     """An emitted record: its kind and its JSON."""
 
@@ -74,7 +88,8 @@ class RecordStore(Protocol):
     async def flush(self) -> None:
         """Return when all records and marks are stored.
 
-        Raise `QueueUnavailableError` if they cannot be; nothing is lost, and the next call tries again.
+        Raise `QueueUnavailableError` if they cannot be; nothing is lost, and the next call tries again. Raise
+        `RefusedRecordsError` for attempts whose records can never be stored; these are dropped, the others stored.
         """
 
     async def undecided(self) -> list[Undecided]:

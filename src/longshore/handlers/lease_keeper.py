@@ -14,12 +14,12 @@ from datetime import timedelta
 from typing import Any
 
 from longshore.clock import SystemClock
-from longshore.errors import QueueError, QueueUnavailableError
+from longshore.errors import QueueError
 from longshore.lease import Held, Lease, Want
 from longshore.outcome import Outcome, Released, Settlement
 from longshore.queue import Queue
 from longshore.settlement.orphaned_leases import OrphanedLeases
-from longshore.settlement.repair import reconsidered, unstorable
+from longshore.settlement.repair import REFUSALS, reconsidered, unstorable
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.system.loop_thread import LoopThread
@@ -113,16 +113,15 @@ class LeaseKeeper:
             try:
                 accepted = await self._queue.settle([settlement])
                 break
-            except QueueUnavailableError as error:
-                wait = backoff.next()
-                if now() + wait > give_up:
-                    raise
-                self._log.warning("The queue does not answer; settling again soon", error=str(error))
-                await asyncio.sleep(wait)
-            except QueueError:
-                raise
-            except Exception as error:  # noqa: BLE001 (recorded as the failure of the very job it belongs to)
+            except REFUSALS as error:
                 settlement = unstorable(settlement, error)
+            except Exception as error:
+                # Not the job's fault: the queue does not answer, or this process has passing trouble of its own.
+                wait = backoff.next()
+                if (isinstance(error, QueueError) and not error.retryable) or now() + wait > give_up:
+                    raise
+                self._log.warning("The outcome could not be written; settling again soon", error=str(error))
+                await asyncio.sleep(wait)
         if tries > 1:
             accepted = await reconsidered(self._queue, [settlement], accepted)
         self._held.pop(settlement.lease.held, None)

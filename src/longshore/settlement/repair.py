@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from longshore.errors import Failure, ProcessingError, QueueError
+from longshore.errors import Failure, ProcessingError, QueueError, UsageError
 from longshore.job import State
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Queue, Selection
+from longshore.stored import UNFIT
+
+REFUSALS = (UsageError, *UNFIT)
+"""The errors by which `settle` refuses a value of one outcome. Any other error says nothing about the job."""
 
 _UNSTORABLE = "the outcome cannot be stored in this queue"
 

@@ -17,6 +17,7 @@ import pytest
 
 from longshore import new_job, open_queue
 from longshore.errors import QueueError, QueueUnavailableError
+from longshore.extensions.record_store import RefusedRecordsError
 from longshore.job import Job, State
 from longshore.lease import Want, WorkerId
 from longshore.media.postgres import PostgresQueue
@@ -64,6 +65,19 @@ async def test_records_are_seen_when_their_attempt_is_settled(url: str, sink: Po
     sink.settled("1", 1)
     await sink.flush()
     assert await seen(url) == [("k1", 0, "item", "a"), ("k1", 1, "item", "b")]
+
+
+async def test_an_attempt_that_cannot_be_stored_is_named_and_spoils_no_other(url: str, sink: PostgresRecords) -> None:
+    unfit = {2: "nul\0key", 5: "long" * 1000_000}
+    for number in range(7):
+        key = unfit.get(number, f"k{number}")
+        sink.put(Job(id=str(number), run="r", kind="page", key=key, payload={}, epoch=3), emitted("a"))
+        sink.settled(str(number), 3)
+    with pytest.raises(RefusedRecordsError, match="NUL") as caught:
+        await sink.flush()
+    assert sorted(caught.value.causes) == [("2", 3), ("5", 3)]
+    await sink.flush()  # they are dropped
+    assert [key for key, *_ in await seen(url)] == ["k0", "k1", "k3", "k4", "k6"]
 
 
 async def test_to_write_the_same_again_changes_nothing(url: str, sink: PostgresRecords) -> None:

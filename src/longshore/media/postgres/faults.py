@@ -23,6 +23,8 @@ DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.Interface
 
 # SQLSTATE classes and codes after which the same call may succeed.
 _PASSING = ("08", "40", "53", "55P03", "57", "58")
+# SQLSTATE classes that speak about a value: it has a wrong form, or is larger than the server allows.
+_UNFIT = ("22", "54")
 # The server reported that it rolled the transaction back.
 _UNDONE = frozenset({"40001", "40P01"})
 
@@ -114,6 +116,8 @@ def _server_fault(error: asyncpg.PostgresError, location: DatabaseLocation) -> L
             )
         case "22021" | "22P05":
             return UsageError(f"PostgreSQL cannot store this text: {reason}. Fix: leave out NUL characters")
+    if code.startswith(_UNFIT):
+        return UsageError(f"PostgreSQL cannot store this: {reason} (SQLSTATE {code})")
     if code.startswith(_PASSING):
         return QueueUnavailableError(f"The database at {where} cannot do it now: {reason}")
     return QueueError(f"The database at {where} refused: {reason} (SQLSTATE {code})")

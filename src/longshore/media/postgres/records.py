@@ -14,7 +14,15 @@ from typing import Any, Self
 
 import msgspec
 
-from longshore.extensions.record_store import NewRecords, Record, RecordCounts, Undecided
+from longshore.errors import UsageError
+from longshore.extensions.record_store import (
+    AttemptName,
+    NewRecords,
+    Record,
+    RecordCounts,
+    RefusedRecordsError,
+    Undecided,
+)
 from longshore.job import Job
 from longshore.media.postgres.connections import Connections, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
@@ -74,14 +82,34 @@ class PostgresRecords:
             if not rows and not marks:
                 return
             self._rows, self._marks = [], []
+            refused: dict[AttemptName, Exception] = {}
+            parts, stored = [rows], False
             try:
-                await self._connections.fetch(
-                    self._keep, *self._columns(rows), *_to_columns(marks, _MARKS), repeatable=True
-                )
+                while parts:
+                    part = parts[-1]
+                    try:
+                        await self._connections.fetch(
+                            self._keep, *self._columns(part), *_to_columns(marks, _MARKS), repeatable=True
+                        )
+                    except UsageError as error:
+                        if not part:
+                            raise
+                        # One attempt has a value that cannot be stored. Halve until it is alone; the others are stored.
+                        middle = len(part) // 2
+                        parts[-1:] = [part[middle:], part[:middle]] if middle else []
+                        if not middle:
+                            refused[part[0][0].id, part[0][0].epoch] = error
+                    else:
+                        # The marks go with every part: an attempt can only be marked after it is stored.
+                        parts.pop()
+                        stored = True
             except BaseException:
-                self._rows[:0] = rows
+                self._rows[:0] = [row for part in reversed(parts) for row in part]
                 self._marks[:0] = marks
                 raise
+            if refused:
+                self._marks[:0] = [] if stored else marks
+                raise RefusedRecordsError(refused)
 
     def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
         # PostgreSQL refuses a statement that writes the same job twice.

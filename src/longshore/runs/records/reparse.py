@@ -18,6 +18,7 @@ import structlog
 
 from longshore.clock import SystemClock
 from longshore.errors import Failure, InputFileError
+from longshore.extensions.record_store import AttemptName, RefusedRecordsError
 from longshore.extensions.transfer import Carried
 from longshore.handlers.handler import Handler
 from longshore.handlers.offline_run import OfflineAttempt, run_offline
@@ -28,7 +29,7 @@ from longshore.queue import Queue, Selection, each_job, totals
 from longshore.runs.transfer.copy_jobs import taking_over
 from longshore.runs.watch.failures import short_message
 from longshore.scrape.capture.page_store import PageStore
-from longshore.scrape.records import Emitted, RecordSink
+from longshore.scrape.records import Emitted, RecordError, RecordSink
 from longshore.wrappers.worker_queue import worker_queue
 
 log = structlog.get_logger()
@@ -125,8 +126,15 @@ class _Pass:
             self._done.records += len(emitted.records)
             self._done.follow_ons += await self._add(job, attempt.outcome.jobs)
             if self._done.refreshed % _CHUNK == 0:
-                await self._revised.flush()
-        await self._revised.flush()
+                await self._flush_revised()
+        await self._flush_revised()
+
+    async def _flush_revised(self) -> None:
+        for error in (await _refused(self._revised)).values():
+            # The job keeps its earlier records.
+            self._done.refreshed -= 1
+            self._done.left_alone += 1
+            self._reasons[str(error)] += 1
 
     async def _add(self, parent: Job, found: Sequence[NewJob]) -> int:
         """Add follow-on jobs of a job that stays completed. Return how many are new in the run."""
@@ -187,7 +195,13 @@ class _Pass:
             if attempt.emitted is not None:
                 self._records.put(lease.job, attempt.emitted)
             settlements.append(Settlement(lease, attempt.outcome))
-        await self._records.flush()
+        refused = await _refused(self._records)
+        for number, settlement in enumerate(settlements):
+            if (cause := refused.get((settlement.lease.job.id, settlement.lease.epoch))) is not None:
+                failure = Failure.of(RecordError(f"The records of this attempt cannot be stored: {cause}"))
+                settlements[number] = Settlement(settlement.lease, Failed(failure))
+                self._reasons[failure.message] += 1
+                self._done.still_failing += 1
         before = await self._size()
         accepted = await self._limits.settle([*settlements, *(Settlement(lease, Released()) for lease in others)])
         self._done.follow_ons += await self._size() - before
@@ -221,6 +235,15 @@ class _Pass:
             ours += [lease for lease in leases if lease.job.id in wanted]
             others += [lease for lease in leases if lease.job.id not in wanted]
         return ours, others
+
+
+async def _refused(sink: RecordSink) -> Mapping[AttemptName, Exception]:
+    """Flush the sink. Return the attempts whose records can never be stored there, and why."""
+    try:
+        await sink.flush()
+    except RefusedRecordsError as error:
+        return error.causes
+    return {}
 
 
 def _carried(new: NewJob, parent: JobName, depth: int, now: float) -> Carried:

@@ -27,6 +27,7 @@ class RecordSink(Protocol):
         """Return when all records put before this call will survive a crash of the process and of the machine.
 
         Raise `OSError` or `QueueError` if they cannot be stored; they are kept in memory and the next call tries again.
+        Raise `RefusedRecordsError` for attempts whose records can never be stored: these are dropped, others stored.
         """
 
     async def close(self) -> None:

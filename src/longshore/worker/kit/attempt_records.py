@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.record_store import AttemptName, RefusedRecordsError
 from longshore.job import Job
 from longshore.media import open_records
 from longshore.outcome import Completed, Settlement
 from longshore.scrape.records import Emitted, RecordSink, RecordWriter, SegmentSink
-
-AttemptName = tuple[str, int]
-"""The id of a job and the epoch of the attempt."""
 
 
 class AttemptRecords:
@@ -33,6 +31,8 @@ class AttemptRecords:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unkept: dict[AttemptName, tuple[Job, Emitted]] = {}
         self._unmarked: set[AttemptName] = set()
+        self.refused: dict[AttemptName, Exception] = {}
+        """The attempts whose records can never be stored, and why, until they are settled."""
 
     async def open_database(self, url: str) -> None:
         """Send records to a database. Call it before the first attempt. Raises `SettingsError` or `QueueError`."""
@@ -66,7 +66,7 @@ class AttemptRecords:
         self._sink.put(job, emitted)
 
     async def keep(self) -> None:
-        """Return when all records taken before this call are durable.
+        """Return when all records taken before this call are durable, or are in `refused`.
 
         Raises `QueueError` when it cannot be written; nothing is lost by that, and the next call tries again.
         """
@@ -75,6 +75,8 @@ class AttemptRecords:
             return
         try:
             await self._sink.flush()
+        except RefusedRecordsError as error:
+            self.refused.update(error.causes)
         except OSError as error:
             raise QueueUnavailableError(
                 f"Records cannot be written to {self._folder}: {error.strerror or error}. Make room there."
@@ -83,7 +85,7 @@ class AttemptRecords:
             self._unkept.pop(name, None)
 
     def settled(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> None:
-        """Mark the records of the attempts that the queue accepted as completed."""
+        """Mark the records of the attempts that the queue accepted as completed, and forget all of these attempts."""
         if not self._unmarked:
             return
         for settlement, ok in zip(settlements, accepted, strict=True):
@@ -91,6 +93,8 @@ class AttemptRecords:
             name = lease.job.id, lease.epoch
             if name in self._unmarked:
                 self._unmarked.discard(name)
+                self._unkept.pop(name, None)
+                self.refused.pop(name, None)
                 if ok and isinstance(settlement.outcome, Completed):
                     self._sink.settled(*name)
 

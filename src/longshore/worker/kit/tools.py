@@ -16,6 +16,7 @@ import structlog
 
 from longshore.clock import Clock
 from longshore.errors import ProcessingError, QueueError, SettingsError
+from longshore.extensions.record_store import RefusedRecordsError
 from longshore.handlers.kit import Kit
 from longshore.job import Job
 from longshore.outcome import Failed, Outcome
@@ -166,7 +167,7 @@ class WorkerTools(AttemptTools):
         self._post_proxies()
         try:
             await self.records.close()
-        except (OSError, QueueError) as error:
+        except (OSError, QueueError, RefusedRecordsError) as error:
             log.warning("The last records could not be marked as settled; readers ask the queue", error=str(error))
         for client in (*self._replaced, self._http):
             await client.close()

@@ -2,7 +2,8 @@
 
 No outcome is lost on the way. If the queue is out of reach the settler tries again, without limit while the worker runs
 and for a lease length while it drains. An outcome that the medium cannot store (and only that one) becomes a failure
-that says so.
+that says so. Trouble of this process is no failure of a job: after a few tries the jobs are given back, and the worker
+stops.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from collections.abc import Callable
 from longshore.clock import Clock
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.outcome import Settlement
-from longshore.settlement.repair import reconsidered, unstorable
+from longshore.settlement.repair import REFUSALS, reconsidered, unstorable
 from longshore.system.backoff import Backoff
 from longshore.worker.leases.pending_settlements import PendingSettlements
 from longshore.worker.loop.event_responder import EventResponder
-from longshore.worker.loop.settlement_writer import SettlementWriter
+from longshore.worker.loop.settlement_writer import RecordsFaultError, SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
 _GATHER_SECONDS = 0.005
-_TRIES_WHEN_REFUSED = 3
+_TRIES = 3
+"""How often a batch is tried, if neither its values nor an outage of the queue are the trouble."""
 
 
 class Settler:
@@ -74,7 +76,7 @@ class Settler:
         while True:
             tries += 1
             try:
-                accepted = await self._writer.settle(batch)
+                batch, accepted = await self._writer.settle(batch)
                 break
             except QueueUnavailableError as error:
                 wait, patience = backoff.next(), self._patience()
@@ -88,16 +90,34 @@ class Settler:
                 self._events.unavailable("writing outcomes", error, wait)
             except QueueError as error:
                 self._events.fatal(error)
-                if tries == _TRIES_WHEN_REFUSED:
+                if tries == _TRIES:
                     self.unwritten += len(batch)
                     return
                 wait = backoff.next()
-            except Exception as error:  # noqa: BLE001  recorded as the failure of the very job it belongs to
+            except REFUSALS as error:
                 await self._write_singly(batch, error)
                 return
+            except Exception as error:  # noqa: BLE001  reported; the jobs are not to blame, and lose no attempt
+                if tries == _TRIES:
+                    await self._give_back(batch, error)
+                    return
+                wait = backoff.next()
+                self._events.unavailable("writing outcomes", _fault(error), wait)
             await self._clock.sleep(wait)
         if tries > 1:
             accepted = await reconsidered(self._writer.queue, batch, accepted)
+        self._writer.settled(batch, accepted)
+        self._events.settled(batch, accepted)
+
+    async def _give_back(self, batch: list[Settlement], error: Exception) -> None:
+        """Write what can be written without records, give the other jobs back, and stop the worker."""
+        self._events.fatal(_fault(error))
+        try:
+            batch, accepted = await self._writer.settle_without_records(batch)
+        except Exception as again:  # noqa: BLE001  reported; the jobs come back when the lease expires
+            self._events.fatal(_fault(again))
+            self.unwritten += len(batch)
+            return
         self._writer.settled(batch, accepted)
         self._events.settled(batch, accepted)
 
@@ -109,3 +129,10 @@ class Settler:
             return
         (settlement,) = batch
         await self._write([unstorable(settlement, error)])
+
+
+def _fault(error: Exception) -> QueueError:
+    if isinstance(error, QueueError):
+        return error
+    cause = str(error) if isinstance(error, RecordsFaultError) else f"{type(error).__name__}: {error}"
+    return QueueError(f"This worker cannot write outcomes: {cause}")
