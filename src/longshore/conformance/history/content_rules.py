@@ -1,0 +1,101 @@
+"""The rules about what attempts leave behind: C3 (records), C4 (follow-on jobs) and C5 (counts).
+
+The handlers of a trial return the attempt they ran in, as `{"attempt": [queue, id, epoch]}`. So the checker knows whose
+records to expect for a job that was copied, moved or merged from an offline checkout.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import msgspec
+
+from longshore.conformance.history.events import JobSeen, Name, QueueSeen
+from longshore.conformance.history.timeline import Attempted, QueueFacts, Timeline
+from longshore.conformance.history.violation import Violation
+
+_WORKER_PATHS = frozenset({"settler", "shutdown", "watchdog"})
+_STATES = ("pending", "claimed", "completed", "failed", "cancelled")
+
+
+class _Result(msgspec.Struct):
+    attempt: Attempted | None = None
+
+
+def records(found: Timeline, facts: QueueFacts, seen: QueueSeen) -> Iterator[Violation]:
+    """C3: for each completed job, exactly the records that its accepted attempt emitted; for others, none."""
+    if seen.records is None:
+        return
+    read: defaultdict[Name, list[str]] = defaultdict(list)
+    for record in seen.records:
+        read[record.name].append(record.data)
+    completed = {job.name: job for job in seen.jobs if job.state == "completed"}
+    for name in read:
+        if name not in completed:
+            yield Violation("C3", seen.queue, f"has {len(read[name])} records and is not a completed job", name)
+    for name, job in completed.items():
+        attempt = _attempt_of(facts.queue, job)
+        emitted = list(found.records[attempt].values()) or [[]]
+        if sorted(read[name]) not in [sorted(each) for each in emitted]:
+            text = f"the accepted attempt {attempt} emitted {emitted}, and {read[name]} is read"
+            yield Violation("C3", seen.queue, text, name)
+
+
+def _attempt_of(queue: str, job: JobSeen) -> Attempted:
+    try:
+        told = msgspec.json.decode(job.result or "null", type=_Result | None)
+    except msgspec.MsgspecError:
+        told = None
+    return (queue, job.id, job.epoch) if told is None or told.attempt is None else told.attempt
+
+
+def flush_order(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
+    """C3: a worker settles no attempt as completed before the records of the attempt are durable."""
+    for life in facts.lives.values():
+        for each in life.sent:
+            settlement, call = each.settlement, each.by
+            if settlement.outcome != "completed" or call.called.path not in _WORKER_PATHS:
+                continue
+            if not found.records.get((facts.queue, life.id, settlement.epoch)):
+                continue
+            flushed = found.flushed.get((call.process, life.id, settlement.epoch))
+            if flushed is None or flushed > call.place:
+                text = f"epoch {settlement.epoch} was settled before its records were durable"
+                yield Violation("C3", facts.queue, text, life.name)
+
+
+def follow_ons(facts: QueueFacts, seen: QueueSeen) -> Iterator[Violation]:
+    """C4: each follow-on job was named by an accepted settlement of its parent, and the run keeps its limits."""
+    sizes = Counter(job.name[0] for job in seen.jobs)
+    outside: Counter[str] = Counter()
+    for job in seen.jobs:
+        origins, run = facts.origins[job.name], job.name[0]
+        if any(each.parent is None for each in origins):
+            outside[run] += 1
+        if any(each.carried is not None for each in origins):
+            continue
+        parents = {each.parent for each in origins}
+        parent = None if job.parent is None else (run, *job.parent)
+        if origins and parent not in parents:
+            text = f"its parent is {job.parent}, and no accepted attempt of that job named it"
+            yield Violation("C4", seen.queue, text, job.name)
+        limits = facts.limits.get(run)
+        if limits is not None and limits.max_depth is not None and job.depth > limits.max_depth:
+            yield Violation("C4", seen.queue, f"its depth is {job.depth}, and {limits.max_depth} is allowed", job.name)
+    for run, limits in facts.limits.items():
+        if limits.max_jobs is not None and sizes[run] > max(limits.max_jobs, outside[run]):
+            text = f"run {run} may have {limits.max_jobs} jobs and has {sizes[run]}, {outside[run]} from outside"
+            yield Violation("C4", seen.queue, text)
+
+
+def counts(seen: QueueSeen) -> Iterator[Violation]:
+    """C5: the statistics, the listing and the stored jobs have the same numbers."""
+    listed = Counter(job.state for job in seen.jobs)
+    for state in _STATES:
+        told = seen.counts.get(state, 0)
+        if told != listed[state]:
+            yield Violation("C5", seen.queue, f"{told} jobs are counted as {state}, and {listed[state]} are listed")
+        if seen.stored is not None and seen.stored.get(state, 0) != listed[state]:
+            text = f"{seen.stored.get(state, 0)} jobs are stored as {state}, and {listed[state]} are listed"
+            yield Violation("C5", seen.queue, text)
