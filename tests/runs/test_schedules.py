@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from longshore.clock import ManualClock
 from longshore.errors import InputFileError, NotFoundError, QueueUnavailableError, UsageError
@@ -493,3 +494,41 @@ async def test_two_processes_that_race_start_one_run(tmp_path: Path, scheme: str
     _, there = await schedule_of(state, "often")
     assert [(count.run, count.total) for count in await queue.stats()] == [(there.schedule.last_run, 50)]
     await queue.close()
+
+
+async def test_runs_that_started_while_the_clock_was_ahead_do_not_silence_the_schedule(
+    queue: MemoryQueue, clock: ManualClock
+) -> None:
+    await define(queue, "often", msgspec.structs.replace(nightly(), when=Timetable("*/10 * * * *")))
+    clock.step_wall(12 * 3600)
+    worker = ScheduleTrigger(queue, clock, "a")
+    await worker.look()
+    early = set(await runs(queue))
+    assert early == {"often_20261117_000000"}
+    clock.step_wall(-12 * 3600)
+    with capture_logs() as logs:
+        await worker.look()
+        await ScheduleTrigger(queue, clock, "b").look()
+    assert [entry["event"] for entry in logs if "which is in the future" in entry["event"]] == [
+        "Schedule often was handled up to 2026-11-17 00:00 UTC, which is in the future: a clock was wrong then, or is "
+        "wrong now. Its times count from now on; a run that was started too early is not started again. Check the "
+        "clocks of the machines and of the queue's server"
+    ]
+    clock.advance(600)
+    await worker.look()
+    assert set(await runs(queue)) - early == {"often_20261116_121000"}
+
+
+async def test_a_machine_whose_clock_stays_ahead_does_not_make_runs_twice(
+    queue: MemoryQueue, clock: ManualClock
+) -> None:
+    await define(queue, "nightly", nightly())
+    right, ahead = ScheduleTrigger(queue, clock, "right"), ScheduleTrigger(queue, clock, "ahead")
+    for _ in range(20):
+        clock.step_wall(3600)
+        await ahead.look()
+        clock.step_wall(-3600)
+        await right.look()
+        await right.look()
+        clock.advance(3600)
+    assert await runs(queue) == {"nightly_20261117_020000": 3}

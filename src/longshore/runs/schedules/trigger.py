@@ -46,7 +46,7 @@ from longshore.runs.submit.submission import BATCH, Submission, SubmissionPlan
 _HEARTBEAT_SECONDS = 15.0
 _QUICK_POLL, _SLOW_POLL = 10.0, 60.0
 """Seconds between two polls of the schedules, on media with quick and with slow shared state."""
-_FAR_AHEAD = 86400.0
+_AHEAD = 300.0
 """Seconds by which two correct clocks never differ."""
 
 log = structlog.get_logger()
@@ -75,7 +75,9 @@ class ScheduleTrigger:
         now, there = await schedules(self._state)
         wait = self._every
         for name, stored in there.items():
-            self._warn_of_clock(name, stored.schedule, now)
+            if await self._counts_from_now(name, stored, now):
+                wait = 0.0
+                continue
             instant = self._due(stored.schedule, now)
             if instant is not None and await self._start(name, stored, instant, now):
                 # Submitting takes time, and a run taken over from another worker is overdue: more may be due by now.
@@ -131,17 +133,25 @@ class ScheduleTrigger:
             log.info(f"Schedule {name}: run {mine.run} is submitted", jobs=done.submitted, duplicates=done.duplicates)
         return True
 
-    def _warn_of_clock(self, name: str, schedule: Schedule, now: float) -> None:
-        """Warn once if no run will start for a long time because one was started while a clock was far ahead."""
-        key = (name, schedule.counted)
-        if schedule.counted - now < _FAR_AHEAD or key in self._warned:
-            return
+    async def _counts_from_now(self, name: str, stored: StoredSchedule, now: float) -> bool:
+        """Let the times of a schedule count from now on if its last one is in the future. Return whether it was.
+
+        A clock was ahead when that run started; without this, no run would start until the clock has caught up. It is
+        done once for each such time: if the clock of another machine stays ahead, the two must not take turns for ever.
+        """
+        schedule, key = stored.schedule, (name, stored.schedule.counted)
+        if schedule.counted - now < _AHEAD or schedule.begun is not None or key in self._warned:
+            return False
         self._warned.add(key)
+        if not await put(self._state, stored.note, msgspec.structs.replace(schedule, made=now, last=None)):
+            return True
         until = datetime.fromtimestamp(schedule.counted, UTC).strftime("%Y-%m-%d %H:%M")
         log.warning(
-            f"Schedule {name} starts nothing before {until} UTC: its last run has a time in the future, so a clock was "
-            "wrong then or is wrong now. Give `longshore schedule` with its --cron again to start from now on"
+            f"Schedule {name} was handled up to {until} UTC, which is in the future: a clock was wrong then, or is "
+            "wrong now. Its times count from now on; a run that was started too early is not started again. Check the "
+            "clocks of the machines and of the queue's server"
         )
+        return True
 
     async def _begin(self, name: str, stored: StoredSchedule, instant: float, now: float) -> Begun | None:
         """Write that the run begins. Return None if another worker wrote first."""
