@@ -27,6 +27,10 @@ class MemoryHarness(Harness):
     async def advance(self, seconds: float) -> None:
         self._clock.advance(seconds)
 
+    async def set_clock(self, seconds: float) -> bool:
+        self._clock.step_wall(seconds)
+        return True
+
 
 class TestMemory(ConformanceTests):
     @pytest.fixture
@@ -44,6 +48,10 @@ class SqliteHarness(Harness):
 
     async def advance(self, seconds: float) -> None:
         self._clock.advance(seconds)
+
+    async def set_clock(self, seconds: float) -> bool:
+        self._clock.step_wall(seconds)
+        return True
 
     def url_for_processes(self) -> str:
         return self._url

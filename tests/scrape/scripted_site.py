@@ -108,6 +108,8 @@ class Silent:
 class SwiftClock:
     """The system clock, except that sleeping returns at once: `slept` lists the durations."""
 
+    boot = ""
+
     def __init__(self) -> None:
         self.slept: list[float] = []
         self.passed = 0.0
@@ -117,6 +119,9 @@ class SwiftClock:
 
     def monotonic(self) -> float:
         return self.passed
+
+    def boottime(self) -> float:
+        return self.monotonic()
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

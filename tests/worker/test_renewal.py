@@ -148,6 +148,22 @@ async def test_ready_jobs_begin_after_a_sleep_once_the_queue_has_renewed_them(cl
     assert await waiting is not None
 
 
+async def test_ready_jobs_wait_for_the_queue_after_the_machine_was_suspended(clock: Any) -> None:
+    queue = MemoryQueue(clock)
+    await queue.submit([new_job("turns", {})])
+    lease = timedelta(seconds=30)
+    leases = HeldLeases(clock, lease)
+    leases.take_in(await queue.claim(Want(worker=WorkerId.new("me"), lease=lease)), leases.now())
+    clock.suspend(8 * 3600)
+    assert clock.monotonic() == 0
+    assert leases.unsure
+    waiting = asyncio.create_task(leases.next())
+    await turns_of_the_loop()
+    assert not waiting.done()
+    leases.renewed(leases.now())
+    assert await waiting is not None
+
+
 class Gone(MemoryQueue):
     """Is there no more from the moment that it is told so."""
 

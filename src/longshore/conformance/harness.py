@@ -23,6 +23,10 @@ class Harness(ABC):
     async def advance(self, seconds: float) -> None:
         """Advance the clock of this queue's leases and delays, for all its openings."""
 
+    async def set_clock(self, seconds: float) -> bool:  # noqa: ARG002 (for those that override it)
+        """Set the time of day of all openings forward (back if negative) without time passing; False if impossible."""
+        return False
+
     def url_for_processes(self) -> str | None:
         """Return the URL with which another process opens this queue, on the real clock; None if that is impossible."""
         return None

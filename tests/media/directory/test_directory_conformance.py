@@ -26,6 +26,10 @@ class DirectoryHarness(Harness):
     async def advance(self, seconds: float) -> None:
         self._clock.advance(seconds)
 
+    async def set_clock(self, seconds: float) -> bool:
+        self._clock.step_wall(seconds)
+        return True
+
     def url_for_processes(self) -> str:
         return self._url
 

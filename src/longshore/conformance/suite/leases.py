@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from longshore.conformance.harness import Harness
 from longshore.conformance.scene import (
     ALL,
@@ -235,3 +237,22 @@ class LeaseTests(Scene):
         await harness.advance(100)
         assert await queue.reap() == Reaped(returned=1)
         assert [j.attempts for j in await queue.jobs(ALL)] == [1, 1]
+
+    @pytest.mark.parametrize("step", [3600.0, -7200.0])
+    async def test_a_clock_that_is_set_neither_takes_a_lease_nor_prolongs_one(
+        self, queue: Queue, other: Queue, harness: Harness, step: float
+    ) -> None:
+        await queue.submit(jobs("a", "b"))
+        alive, dead = WorkerId.new("alive"), WorkerId.new("dead")
+        kept, lost = await claim_one(queue, alive), await claim_one(queue, dead)
+        assert [await opening.reap() for opening in (queue, other)] == [Reaped(), Reaped()]
+        await harness.advance(1)
+        if not await harness.set_clock(step):
+            pytest.skip("the clock of this medium is that of its server")
+        assert [await opening.reap() for opening in (queue, other)] == [Reaped(), Reaped()]
+        await harness.advance(PART)
+        assert await queue.renew(alive, LEASE) == [kept.held]
+        await harness.advance(PART)
+        assert await other.reap() == Reaped(returned=1)
+        assert not await settle(queue, lost, Completed())
+        assert await settle(queue, kept, Completed())

@@ -45,6 +45,7 @@ class MemoryQueue:
         self._ids: dict[tuple[str, str, str], str] = {}
         self._holders: dict[str, WorkerId] = {}
         self._deadlines: dict[WorkerId, float] = {}
+        """By the monotonic clock, which no one sets."""
         self._info: dict[WorkerId, WorkerInfo] = {}
         self._history: defaultdict[str, list[Attempt]] = defaultdict(list)
         self._waiters: set[asyncio.Future[None]] = set()
@@ -69,7 +70,7 @@ class MemoryQueue:
         )
         chosen = self._in_turn(sorted(claimable, key=lambda job: (job.priority, int(job.id))), want.limit)
         deadline = now + want.lease.total_seconds()
-        self._deadlines[want.worker] = deadline
+        self._extend_leases(want.worker, want.lease)
         leases = []
         for job in chosen:
             claimed = self._put(
@@ -82,8 +83,11 @@ class MemoryQueue:
         return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        self._deadlines[worker] = self._clock.now() + lease_seconds(lease)
+        self._extend_leases(worker, lease)
         return [Held(job_id, self._jobs[job_id].epoch) for job_id, holder in self._holders.items() if holder == worker]
+
+    def _extend_leases(self, worker: WorkerId, lease: timedelta) -> None:
+        self._deadlines[worker] = self._clock.monotonic() + lease_seconds(lease)
 
     async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
         published = worker_info(_through_json(info, "The info of a worker"))
@@ -95,7 +99,7 @@ class MemoryQueue:
         self._info.pop(worker, None)
 
     async def present_workers(self) -> list[PresentWorker]:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         here = [worker for worker in self._info if self._deadlines.get(worker, now) >= now]
         return [
             PresentWorker(worker, self._info[worker]) for worker in sorted(here, key=lambda w: (w.label, w.incarnation))
@@ -106,7 +110,7 @@ class MemoryQueue:
         return [self._settle(settlement, outcome) for settlement, outcome in storable]
 
     async def reap(self) -> Reaped:
-        now = self._clock.now()
+        now = self._clock.monotonic()
         dead = {worker for worker, deadline in self._deadlines.items() if deadline < now}
         returned = failed = 0
         for job_id, holder in list(self._holders.items()):

@@ -17,6 +17,7 @@ from longshore.media.sqlite import lanes, select, workers
 from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
 from longshore.media.sqlite.database import Database
 from longshore.media.sqlite.host_turns import HostTurns, Search
+from longshore.media.sqlite.lease_clock import LeaseClock
 from longshore.media.sqlite.settle import SettlementRows
 from longshore.media.sqlite.shared_state import NewNotes, read_notes
 from longshore.media.sqlite.submit import NewRows
@@ -44,6 +45,7 @@ class SqliteQueue:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._lease_clock = LeaseClock(clock, database)
         self._turns = HostTurns()
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
@@ -52,10 +54,11 @@ class SqliteQueue:
 
     async def claim(self, want: Want) -> list[Lease]:
         now, seconds = self._clock.now(), want.lease.total_seconds()
+        until = await self._lease_clock.now() + seconds
         search = Search(want, self._turns)
 
         def claim(db: sqlite3.Connection) -> Taken | None:
-            worker = workers.extend_leases(db, want.worker, now, seconds)
+            worker = workers.extend_leases(db, want.worker, until, seconds)
             return take(db, search, want.limit, worker) if promote(db, now) else None
 
         while (taken := await self._database.write(claim)) is None:
@@ -63,17 +66,19 @@ class SqliteQueue:
         return taken.leases(want.worker, now + seconds)
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
-        now, seconds = self._clock.now(), lease_seconds(lease)
+        seconds = lease_seconds(lease)
+        until = await self._lease_clock.now() + seconds
         return await self._database.write(
-            lambda db: workers.held_leases(db, workers.extend_leases(db, worker, now, seconds))
+            lambda db: workers.held_leases(db, workers.extend_leases(db, worker, until, seconds))
         )
 
     async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
-        now, seconds = self._clock.now(), lease_seconds(lease)
+        seconds = lease_seconds(lease)
         description = encode(info, "The info of a worker")
+        until = await self._lease_clock.now() + seconds
 
         def register(db: sqlite3.Connection) -> list[Held]:
-            number = workers.extend_leases(db, worker, now, seconds)
+            number = workers.extend_leases(db, worker, until, seconds)
             workers.register(db, number, description)
             return workers.held_leases(db, number)
 
@@ -83,18 +88,18 @@ class SqliteQueue:
         await self._database.write(lambda db: workers.deregister(db, worker))
 
     async def present_workers(self) -> list[PresentWorker]:
-        now = self._clock.now()
+        now = await self._lease_clock.now()
         return await self._database.read(lambda db: workers.present(db, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._database.write(SettlementRows(settlements, self._clock.now()).write)
 
     async def reap(self) -> Reaped:
-        now = self._clock.now()
+        now, at = await self._lease_clock.now(), self._clock.now()
         # Usually no worker is silent, and reading that needs no write lock.
         if not await self._database.read(lambda db: workers.any_silent(db, now)):
             return Reaped()
-        return await self._database.write(lambda db: workers.reap(db, now))
+        return await self._database.write(lambda db: workers.reap(db, now, at))
 
     async def stats(self, run: str | None = None) -> list[Count]:
         check_texts((run or "",), "The run")

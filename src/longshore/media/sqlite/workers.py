@@ -21,9 +21,9 @@ SLACK = 1.0
 """Seconds by which the clock may seem to run backwards between two processes although it was not set back."""
 
 
-def extend_leases(db: sqlite3.Connection, worker: WorkerId, now: float, seconds: float) -> int:
-    """Extend all leases of the worker until `seconds` seconds after `now`; return the worker's number."""
-    (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, now + seconds, seconds)).fetchone()
+def extend_leases(db: sqlite3.Connection, worker: WorkerId, until: float, seconds: float) -> int:
+    """Extend all leases of the worker, by `seconds`, until `until` by the lease clock; return the worker's number."""
+    (number,) = db.execute(_SQL["keep"], (worker.label, worker.incarnation, until, seconds)).fetchone()
     return int(number)
 
 
@@ -38,8 +38,11 @@ def any_silent(db: sqlite3.Connection, now: float) -> bool:
     return bool(found)
 
 
-def reap(db: sqlite3.Connection, now: float) -> Reaped:
-    """Take all leases from the workers whose deadline passed, and delete their rows."""
+def reap(db: sqlite3.Connection, now: float, at: float) -> Reaped:
+    """Take all leases from the workers whose deadline passed by the lease clock, and delete their rows.
+
+    `at` is the time of day, for the history.
+    """
     db.execute(_SQL["bring_near"], {"now": now, "slack": SLACK})
     returned = failed = 0
     moves = Moves()
@@ -53,9 +56,9 @@ def reap(db: sqlite3.Connection, now: float) -> Reaped:
                 failed += number
                 moves.move(lane, CLAIMED, FAILED, number)
         failure = Failure.of(CrashedError(f"worker {label} went silent and its lease expired"))
-        entry = {"worker": worker, "label": label, "now": now, "failure": msgspec.json.encode(failure)}
+        entry = {"worker": worker, "label": label, "now": at, "failure": msgspec.json.encode(failure)}
         db.execute(_SQL["add_failures"], entry)
-        db.execute(_SQL["add_settlements"], {"worker": worker, "label": label, "now": now})
+        db.execute(_SQL["add_settlements"], {"worker": worker, "label": label, "now": at})
         db.execute(_SQL["return"], (worker,))
         db.execute(_SQL["forget"], (worker,))
     moves.write(db)

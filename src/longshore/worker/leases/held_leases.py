@@ -21,7 +21,8 @@ class HeldLeases:
     """The worker's leases until the outcome of each is known."""
 
     def __init__(self, clock: Clock, lease: timedelta) -> None:
-        self.now = clock.monotonic
+        # The time that the machine slept counts: the queue, or a worker elsewhere, did not sleep.
+        self.now = clock.boottime
         self._lease = lease.total_seconds()
         self.sure_until = float("-inf")
         """Until this moment (`now`) the leases are valid for certain."""

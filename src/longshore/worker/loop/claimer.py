@@ -82,7 +82,7 @@ class Claimer:
             leases = await self._source.claim(limit)
             if leases is None:
                 continue
-            self._prefetch.claim_took(self._clock.monotonic() - self._source.claim_began)
+            self._prefetch.claim_took(self._in_flight.leases.now() - self._source.claim_began)
             self._counters.claimed += len(leases)
             if self._stopping.is_set():
                 self._in_flight.give_back(leases)

@@ -41,7 +41,7 @@ class JobSource:
         self._backoff = Backoff(0.5, 30.0)
         self.scope = scope
         self.claim_began = 0.0
-        """When the last claim was sent (`Clock.monotonic`)."""
+        """When the last claim was sent (`HeldLeases.now`)."""
 
     @property
     def skipped_hosts(self) -> frozenset[str]:
@@ -56,7 +56,7 @@ class JobSource:
         def take(partitions: Partitions) -> Awaitable[list[Lease]]:
             return self._queue.claim(msgspec.structs.replace(self._want, limit=limit, partitions=partitions))
 
-        self.claim_began = self._clock.monotonic()
+        self.claim_began = self._leases.now()
         self._leases.claiming = True
         try:
             leases = await self.scope.claim(take)
