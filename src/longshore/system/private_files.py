@@ -1,0 +1,41 @@
+"""Folders and files that only this user can read.
+
+Other users of the machine may write to the temporary folder and read whatever its mode allows. Nothing below a folder
+that `is_private` accepts can be planted or read by them.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+
+
+def user_name_suffix() -> str:
+    """Return a name that differs between the users of a machine, for a folder in a place that they share."""
+    if sys.platform == "win32":
+        return "user"  # the temporary folder belongs to the user
+    else:
+        return str(os.getuid())
+
+
+def is_own_directory(path: Path) -> bool:
+    """Return whether `path` is a real directory (not a symbolic link to one) that belongs to this user."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        return False
+    if sys.platform == "win32":
+        return True
+    else:
+        return found.st_uid == os.getuid()
+
+
+def is_private(path: Path) -> bool:
+    """Return whether `path` is a real directory of this user that no other user may enter or change."""
+    if not is_own_directory(path):
+        return False
+    return sys.platform == "win32" or stat.S_IMODE(path.lstat().st_mode) & 0o077 == 0
