@@ -13,7 +13,7 @@ _TRACKING = re.compile(
 # A URL like this is its own canonical form. Most URLs of a large file are, and full parsing costs 20 times as much.
 # It has no `.` or `..` segment, which full parsing would resolve, and at most one parameter: several would be sorted.
 _ALREADY_CANONICAL = re.compile(
-    r"https?://(?P<host>[a-z0-9.-]+)(?![^?]*/\.\.?(?:[/?]|\Z))/[A-Za-z0-9._~/-]*"
+    r"https?://(?P<host>[a-z0-9.-]+)(?=/)(?![^?]*/\.\.?(?:[/?]|\Z))/[A-Za-z0-9._~/-]*"
     r"(?:\?(?P<parameter>[A-Za-z0-9_-]+)=[A-Za-z0-9._-]*)?\Z"
 )
 _SCHEME = r"[a-z][a-z0-9+.-]+"  # two letters at least: a single one is a drive, or a user
@@ -32,24 +32,28 @@ _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
 _HOST = re.compile(r"(\[[^\]\s]*\]|[^/?#@:\s]*)(:\d+)?(?=[/?#\s]|\Z)")
 # A password may hold a space that was not encoded; after the host, a space ends the address of a page.
 _PAGE_CREDENTIALS = re.compile(r"(?:[^/\n]*@)?(?:\S*@)?")
-# The text as it was typed: a `#` may be part of a password.
-_SECRET_PARAMETER = re.compile(
-    r"[?&#][^=&\s]*(?:passw(?:or)?d|secret|token|api[_-]?key|auth(?!or))[^=&\s]*=(?P<secret>[^&\s]*)", re.IGNORECASE
+# What divides a query as it was typed. A page chooses the text, so masking it must take linear time.
+_PIECE = re.compile(r"[^&\s]+")
+_QUERY_BEGIN = re.compile(r"[?#]")
+# Judged by parts of the name. In the value of such a parameter a `#` may be part of a password.
+_SECRET_PARAMETER = re.compile(r"passw(?:or)?d|secret|token|api[_-]?key|auth(?!or)", re.IGNORECASE)
+_SESSION_PARAMETER = re.compile(
+    r"signature|credential|sess(?:ion)?[_-]?id|jwt|(?:\A|[?#])(?:sid|sig|pwd|pass)\Z", re.IGNORECASE
 )
-_SECRET_SESSION = re.compile(
-    r"[?&](?:[^=&\s]*(?:signature|credential|sess(?:ion)?[_-]?id|jwt)[^=&\s]*|sid|sig|pwd|pass)=(?P<secret>[^&#\s]*)"
-    # Some sites put the session id in the path.
-    r"|;[a-z]*sess(?:ion)?id=(?P<segment>[^/?#;&\s]*)",
-    re.IGNORECASE,
-)
-# Secrets recognized by their format, under any name: keys of Google, GitHub, Slack, Stripe and of language models.
+# Some sites put the session id in the path.
+_SESSION_IN_PATH = re.compile(r";[a-z]*sess(?:ion)?id=(?P<secret>[^/?#;&\s]*)", re.IGNORECASE)
+# Secrets recognized by their format, under any name: keys of Google, GitHub, GitLab, Slack, Stripe, Amazon and of
+# language models.
 TOKEN = re.compile(
-    r"(?<![\w-])(?:AIza[\w-]{35}|gh[pousr]_\w{36,}|github_pat_\w{22,}|xox[abeprs]-[\w-]{10,}|sk_(?:live|test)_\w{16,}"
-    r"|sk-(?:proj-|ant-)?\w{32,})"
+    r"(?<![\w-])(?:AIza[\w-]{35}|ya29\.[\w-]{20,}|gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}"
+    r"|xox[abeprs]-[\w-]{10,}|sk_(?:live|test)_\w{16,}|sk-(?:proj-|ant-)?[\w-]{32,}|(?:AKIA|ASIA)[A-Z0-9]{16}(?!\w)"
+    r"|hf_[A-Za-z0-9]{30,})"
 )
 _IN_TEXT = re.compile(rf"(?<![a-z0-9+.-]){_SCHEME}://(?:[^/@:\s]*:[^/\n]*@)?[^\s'\"<>]*", re.IGNORECASE)
 # Letters that the older IDNA rules replaced by others (and two invisible ones, which they removed).
 _DEVIATING = re.compile("[ßς\u200c\u200d]")
+_LONGEST_HOST = 1_000
+"""Characters. A real name has at most 253; the encoders of international names take the square of the length."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -97,7 +101,7 @@ def _in_ascii(host: str) -> str:
     Letters such as ß are encoded here, because Python's codec would turn them into the name of another site: straße.de
     is not strasse.de.
     """
-    if host.isascii():
+    if host.isascii() or len(host) > _LONGEST_HOST:
         return host
     import unicodedata
 
@@ -138,8 +142,7 @@ def mask_url(url: str) -> str:
     be part of a password is masked, up to the last `@`. In the address of a page, an `@` after the host is part of the
     path and masks nothing.
     """
-    secrets = [found.span("secret") for found in _SECRET_PARAMETER.finditer(url) if found["secret"]]
-    secrets += [found.span(name) for found in _SECRET_SESSION.finditer(url) if found[name := found.lastgroup or 0]]
+    secrets = _secret_values(url) if "=" in url else []
     secrets += [found.span() for found in TOKEN.finditer(url)]
     if (credentials := _credentials(url)) is not None:
         secrets.append(credentials)
@@ -154,6 +157,26 @@ def mask_url(url: str) -> str:
 def mask_urls(text: str) -> str:
     """Return a text with the secrets in its URLs replaced by `***`."""
     return _IN_TEXT.sub(lambda found: mask_url(found[0]), text)
+
+
+def _secret_values(url: str) -> list[tuple[int, int]]:
+    """Return the begin and end of each value whose name is that of a secret."""
+    secrets = [found.span("secret") for found in _SESSION_IN_PATH.finditer(url) if found["secret"]]
+    for piece in _PIECE.finditer(url):
+        begin, end = piece.span()
+        named = url[begin - 1 : begin] == "&"
+        while (equals := url.find("=", begin, end)) >= 0:
+            query = _QUERY_BEGIN.search(url, begin, equals)
+            begin, name = equals + 1, url[begin if named or query is None else query.end() : equals]
+            if named or query is not None:
+                if _SECRET_PARAMETER.search(name):
+                    secrets.append((begin, end))
+                    break
+                if _SESSION_PARAMETER.search(name):
+                    fragment = url.find("#", begin, end)
+                    secrets.append((begin, end if fragment < 0 else fragment))
+            named = False
+    return [(begin, end) for begin, end in secrets if begin < end]
 
 
 def _credentials(url: str) -> tuple[int, int] | None:
