@@ -1,7 +1,7 @@
 """Hold a function to linear time: eight times the text may cost at most 24 times the processor time.
 
-The square would cost 64 times. Processor time of this thread is measured, so the load of the machine does not count, and
-the least of several measurements, so that a pause of the garbage collector does not.
+The square would cost 64 times. The processor time of this thread is measured, which does not depend on the load of the
+machine, and the least of several measurements counts, which contains no pause of the garbage collector.
 """
 
 from __future__ import annotations

@@ -7,12 +7,28 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-
-from longshore.url import canonical_url, host_of, mask_url, mask_urls
 from tests.linear_time import assert_linear
 
+from longshore.url import canonical_url, host_of, mask_url, mask_urls
+
 FUNCTIONS: list[Callable[[str], object]] = [mask_url, mask_urls, canonical_url, host_of]
-UNITS = ["?token", "#auth", "?", ";sess", "&sig=", "a=", "a1://", "ab://x:y ", "@", "a:", "[", " ", ".git ", "/..", "sk-"]
+UNITS = [
+    "?token",
+    "#auth",
+    "?",
+    ";sess",
+    "&sig=",
+    "a=",
+    "a1://",
+    "ab://x:y ",
+    "@",
+    "a:",
+    "[",
+    " ",
+    ".git ",
+    "/..",
+    "sk-",
+]
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.linear_time import assert_linear
 
 from longshore.errors import ConnectionFailedError, Failure
 from longshore.job import Job
@@ -75,10 +76,22 @@ async def test_a_redirect_that_is_no_utf_8_leads_to_the_very_bytes() -> None:
     assert asked[1] == b"GET /caf%E9?a=%20b HTTP/1.1"
 
 
-@pytest.mark.parametrize("charset", ["idna", "undefined", "base64", "nonsense"])
+@pytest.mark.parametrize(
+    "charset", ["idna", "undefined", "base64", "nonsense", "punycode", "utf-7", "unicode_escape", "hz"]
+)
 def test_a_charset_that_is_none_for_pages_is_taken_for_utf_8(charset: str) -> None:
     answer = Response(url="", headers={"Content-Type": f"text/html; charset={charset}"}, body="grüße.".encode())
     assert answer.text == "grüße."
+
+
+@pytest.mark.parametrize(
+    "charset", ["punycode", "gb18030", "big5", "shift_jis", "iso-2022-jp", "euc-kr", "utf-16", "koi8-r"]
+)
+def test_no_charset_makes_decoding_grow_faster_than_the_page(charset: str) -> None:
+    def page(length: int) -> Response:
+        return Response(url="", headers={"Content-Type": f"text/html; charset={charset}"}, body=b"a-" + b"a" * length)
+
+    assert_linear(lambda answer: answer.text, page, small=80_000)
 
 
 @pytest.mark.parametrize("transport", ["aiohttp", "curl"])

@@ -17,8 +17,28 @@ from longshore.url import canonical_url, mask_url
 
 _TEMPORARY = frozenset({408, 425, 429})
 _PHRASES = {known.value: f" {known.phrase}" for known in HTTPStatus}
-# Seconds; longer than any run, and small enough for every clock and medium.
-_LONGEST = 10 * 365 * 24 * 3600.0
+_LONGEST_RETRY_AFTER = 24 * 3600.0
+"""Seconds. A server that asks for more, by mistake or by malice, is tried again after this time."""
+# The encodings of the web (WHATWG), by their names in Python. Of the others, some take the square of the length.
+_WEB_ENCODINGS = frozenset(
+    {
+        *(
+            "utf-8",
+            "utf-16",
+            "utf-16-le",
+            "utf-16-be",
+            "koi8-r",
+            "koi8-u",
+            "mac-roman",
+            "mac-cyrillic",
+            "cp866",
+            "cp874",
+        ),
+        *(f"cp{page}" for page in range(1250, 1259)),
+        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
+        *("gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "cp932", "cp949"),
+    }
+)
 
 
 def is_temporary(status: int) -> bool:
@@ -73,7 +93,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         """The body as text, decoded as a browser does it; undecodable bytes are replaced.
 
         The encoding is that of a byte order mark, else the one the server names, else the one the page declares
-        (`<meta charset>`, `<?xml encoding>`), else UTF-8.
+        (`<meta charset>`, `<?xml encoding>`), else UTF-8. An encoding that browsers do not know counts as UTF-8.
         """
         named, mark = read_bom(self.body)
         if named is not None and mark is not None:
@@ -83,11 +103,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         # Only markup declares an encoding; in plain text or JSON such a declaration is content.
         if encoding is None and (not kind or "html" in kind.lower() or "xml" in kind.lower()):
             encoding = html_body_declared_encoding(self.body)
-        try:
-            return self.body.decode(encoding or "utf-8", errors="replace")
-        except (LookupError, UnicodeError):
-            # An unknown charset, or one that is not for pages, such as `idna`.
-            return self.body.decode(errors="replace")
+        return self.body.decode(encoding if encoding in _WEB_ENCODINGS else "utf-8", errors="replace")
 
     def json(self) -> Json:
         """Return the decoded JSON body. Raise `ProcessingError` if it is not JSON."""
@@ -100,16 +116,17 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
     """Return the seconds of the Retry-After header, counted from `now` (seconds since 1970); None without one.
 
-    The header holds seconds or a date. Any other value counts as no header; a date in the past is 0.
+    The header holds seconds or a date. Any other value counts as no header; a date in the past is 0; more than a day is
+    a day, after which the server is tried.
     """
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None
     if value.isascii() and value.replace(".", "", 1).isdigit():
         # The standard allows whole seconds only, but some servers send 1.5.
-        return min(float(value), _LONGEST)
+        return min(float(value), _LONGEST_RETRY_AFTER)
     try:
         instant = parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-    return min(max(instant - (time.time() if now is None else now), 0.0), _LONGEST)
+    return min(max(instant - (time.time() if now is None else now), 0.0), _LONGEST_RETRY_AFTER)
