@@ -32,7 +32,7 @@ _REPOSITORY = re.compile(r"\.git/?\s*\Z", re.IGNORECASE)
 _HOST = re.compile(r"(\[[^\]\s]*\]|[^/?#@:\s]*)(:\d+)?(?=[/?#\s]|\Z)")
 # A password may hold a space that was not encoded; after the host, a space ends the address of a page.
 _PAGE_CREDENTIALS = re.compile(r"(?:[^/\n]*@)?(?:\S*@)?")
-# What divides a query as it was typed. A page chooses the text, so masking it must take linear time.
+# A query as it was typed is divided by these. A page chooses the text, so masking it must take linear time.
 _PIECE = re.compile(r"[^&\s]+")
 _QUERY_BEGIN = re.compile(r"[?#]")
 # Judged by parts of the name. In the value of such a parameter a `#` may be part of a password.
