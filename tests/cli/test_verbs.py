@@ -21,7 +21,7 @@ from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
-from longshore.runs.submit.submission import BATCH
+from longshore.runs.submit.batches import BATCH
 
 from .conftest import Shell
 

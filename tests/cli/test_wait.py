@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from io import StringIO
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
+from tests.waiting import wait_until
 
 from longshore.cli import main
 from longshore.errors import Failure
@@ -25,6 +27,7 @@ from longshore.queue import Count
 from longshore.runs.control.growth_limits import LeftOut
 from longshore.runs.estimate.estimate import Basis, Binding, Estimate, Evidence
 from longshore.runs.estimate.recorded_runs import read_recording
+from longshore.runs.submit.batches import BATCH
 from longshore.runs.watch.active_workers import ActiveWorkers
 from longshore.runs.watch.blockers import Blockers
 from longshore.runs.watch.watcher import RunSnapshot
@@ -267,3 +270,34 @@ def test_a_pause_is_said_at_the_end_too(fill: Callable[..., None], capsys: pytes
     assert ended["estimate"]["unknown"] == "it is paused"
     assert main(["wait", "r", "--timeout", "0s"]) == 4
     assert "paused: run r; to let it go on: longshore resume r " in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_run_that_is_still_being_submitted_is_not_finished_for_wait_worker_and_status(shell: Shell) -> None:
+    """A pipe gives more than one batch, then pauses: what was submitted is done, and the run is not (D5)."""
+    shell.write("n.py", 'from longshore import handler\n\n@handler("n")\nasync def n(job): return 1\n')
+    submitting = subprocess.Popen(
+        [sys.executable, "-m", "longshore", "submit", "n", "--jobs-file", "-", "--run", "r"],
+        cwd=shell.folder,
+        env=shell.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    assert submitting.stdin is not None
+    submitting.stdin.write(b"".join(b'{"n": %d}\n' % number for number in range(BATCH)))
+    submitting.stdin.flush()
+    wait_until(lambda: b'"pending"' in shell("status", "r", "--json").stdout.encode())
+    worker = shell.start("work", "n.py", "--run", "r", "--until-done", "--log-format", "text")
+    wait_until(lambda: shell.json("status", "r", "--json")["completed"] == BATCH)
+    assert shell.json("status", "r", "--json")["being_submitted"] is True
+    assert "still being submitted" in shell("status", "r").stdout
+    assert "still being submitted" in shell("estimate", "r").stdout
+    assert shell("wait", "r", "--timeout", "1s").returncode == 4
+    assert worker.poll() is None
+    submitting.stdin.write(b"".join(b'{"n": %d}\n' % number for number in range(BATCH, BATCH + 10)))
+    submitting.stdin.close()
+    assert submitting.wait(60) == 0
+    assert shell("wait", "r").returncode == 0
+    worker.communicate(timeout=60)
+    assert worker.returncode == 0
+    done = shell.json("status", "r", "--json")
+    assert (done["completed"], "being_submitted" in done) == (BATCH + 10, False)

@@ -47,6 +47,15 @@ class Mortal:
     async def swap_entries(self, *given: Any) -> Any:
         return await self.__getattr__("swap_entries")(*given)
 
+    async def register(self, *given: Any) -> Any:
+        return await self.__getattr__("register")(*given)
+
+    async def deregister(self, *given: Any) -> Any:
+        return await self.__getattr__("deregister")(*given)
+
+    async def present_workers(self) -> Any:
+        return await self.__getattr__("present_workers")()
+
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         call = getattr(self._queue, name)
 

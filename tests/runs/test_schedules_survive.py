@@ -35,9 +35,10 @@ from dying import Mortal
 from longshore.clock import SystemClock
 from longshore.media import open_queue
 from longshore.runs.schedules import trigger as triggering
+from longshore.runs.submit import batches
 
 async def main(url, who, step):
-    triggering.BATCH = 2
+    batches.BATCH = 2
     # Nobody is waited for: whoever finds a run begun goes on with it, be the other alive or dead.
     triggering.SILENT_SECONDS = 0.0
     queue = await open_queue(url)
@@ -117,8 +118,9 @@ def heir(monkeypatch: pytest.MonkeyPatch) -> Callable[[Queue], ScheduleTrigger]:
     return lambda queue: ScheduleTrigger(queue, SystemClock(), "heir")
 
 
-LAST_STEP = 14
-"""What is due is read, said to begin, submitted in three batches, read again and said to be submitted: 7 calls."""
+LAST_STEP = 18
+"""What is due is read, said to begin, submitted in three batches between the begin and the end of a notice, read again
+and said to be submitted: 9 calls."""
 
 
 async def test_kill_9_before_and_after_every_call_leaves_one_run(

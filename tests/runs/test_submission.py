@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import InputFileError, QueueFullError, UsageError
+from longshore.extensions.submissions import being_submitted
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Selection, Submitted, totals
 from longshore.runs.sources import Generated
+from longshore.runs.submit.batches import BATCH
 from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
 from longshore.runs.submit.submission import (
-    BATCH,
     Submission,
     SubmissionPlan,
     check_file,
@@ -140,3 +143,63 @@ async def test_a_run_id_is_the_time_with_a_number_where_it_is_taken(tmp_path: Pa
 def test_a_run_id_that_could_not_be_a_file_name_is_refused(run: str) -> None:
     with pytest.raises(UsageError, match="cannot be a run id"):
         check_run_id(run)
+
+
+class HeldSource:
+    """Yields some jobs, then waits for `go_on` before the last one."""
+
+    name, rereadable = "the pipe", False
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+        self.go_on = threading.Event()
+
+    def entries(self) -> Iterator[InputEntry]:
+        for number in range(self._before):
+            yield InputEntry(payload={"n": number})
+        assert self.go_on.wait(60)
+        yield InputEntry(payload={"last": True})
+
+    def refuse_empty(self) -> NoReturn:
+        raise AssertionError
+
+
+async def test_a_run_is_being_submitted_until_the_last_batch_is_in() -> None:
+    queue, source, began = MemoryQueue(), HeldSource(BATCH), asyncio.Event()
+    submitting = asyncio.create_task(submit_file(queue, source, PLAN, progress=lambda _: began.set()))
+    await began.wait()
+    assert await being_submitted(queue, "r")
+    assert await being_submitted(queue, None)
+    assert not await being_submitted(queue, "another")
+    source.go_on.set()
+    assert (await submitting).submitted == BATCH + 1
+    assert not await being_submitted(queue, "r")
+
+
+async def test_a_slow_source_is_known_before_its_first_batch_and_renewed_while_it_waits() -> None:
+    clock = ManualClock()
+    queue, source = MemoryQueue(clock), HeldSource(1)
+    submitting = asyncio.create_task(submit_file(queue, source, PLAN, clock=clock))
+    while not await being_submitted(queue, "r"):
+        await asyncio.sleep(0)
+        clock.advance(0.5)
+    for _ in range(300):
+        await asyncio.sleep(0)
+        clock.advance(1)
+        assert await being_submitted(queue, "r")
+    source.go_on.set()
+    assert (await submitting).submitted == 2
+    assert not await being_submitted(queue, "r")
+
+
+async def test_a_submission_of_one_batch_costs_no_notice(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    queue.register = pytest.fail  # type: ignore[assignment, method-assign]
+    await submit_file(queue, file_of(tmp_path, *numbered(BATCH - 1)), PLAN)
+
+
+async def test_a_submission_that_fails_is_over(tmp_path: Path) -> None:
+    queue = MemoryQueue()
+    with pytest.raises(InputFileError, match="oops"):
+        await submit_file(queue, file_of(tmp_path, *numbered(BATCH), "oops"), PLAN)
+    assert not await being_submitted(queue, "r")

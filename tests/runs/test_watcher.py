@@ -9,14 +9,15 @@ import pytest
 
 from longshore.clock import ManualClock
 from longshore.errors import Failure, NotFoundError, QueueUnavailableError
-from longshore.extensions.presence import MembershipInfo, WorkerInfo
+from longshore.extensions.presence import MembershipInfo, PresentWorker, WorkerInfo
 from longshore.extensions.shared_state import ABSENT, StateEntry
+from longshore.extensions.submissions import SubmissionNotice
 from longshore.job import new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Settlement
 from longshore.queue import Count, Selection
-from longshore.runs.watch.active_workers import ActiveWorkers, active_workers
+from longshore.runs.watch.active_workers import ActiveWorkers, active_among
 from longshore.runs.watch.breakdown import By, breakdown
 from longshore.runs.watch.watcher import RunSnapshot, RunWatcher, WaitEnd, how_it_ended, wait_for
 
@@ -114,13 +115,13 @@ async def test_a_run_without_workers_is_unattended_until_one_comes(queue: Memory
 
 
 async def test_hands_are_what_all_workers_say(queue: MemoryQueue) -> None:
-    assert await active_workers(queue) == ActiveWorkers(workers=0)
+    assert active_among(await queue.present_workers()) == ActiveWorkers(workers=0)
     await queue.register(WORKER, LEASE, WorkerInfo(run="r", busy=3, slots=4))
     await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(busy=1, slots=4))
-    found = await active_workers(queue, "r")
+    found = active_among(await queue.present_workers(), "r")
     assert (found.workers, found.busy, found.slots, found.utilisation) == (2, 4, 8, 0.5)
     await queue.register(WorkerId.new("eve"), LEASE, WorkerInfo())
-    assert (await active_workers(queue, "r")).utilisation is None
+    assert active_among(await queue.present_workers(), "r").utilisation is None
 
 
 async def test_a_kind_that_no_worker_takes_is_told_from_the_others(queue: MemoryQueue, clock: ManualClock) -> None:
@@ -270,3 +271,46 @@ async def test_jobs_are_counted_by_what_no_counter_knows(queue: MemoryQueue) -> 
     assert (worker.name, worker.completed, worker.failed, worker.seconds / worker.timed) == ("ann", 4, 1, 2.0)
     [error] = await breakdown(queue, None, By.ERROR, lambda _: None)
     assert (error.name, error.failed, error.example) == ("processing (TitleError)", 1, "no title")
+
+
+async def test_a_run_is_not_finished_while_it_is_being_submitted(queue: MemoryQueue, clock: ManualClock) -> None:
+    await submit(queue, 1)
+    await settle(queue, await claim(queue, 1))
+    watch = RunWatcher(queue, "r", clock)
+    async with SubmissionNotice(queue, "r", clock) as notice:
+        await notice.begin()
+        look = await watch.look()
+        assert look.count.remaining == 0
+        assert not look.finished
+        assert look.estimate.unknown == "it is still being submitted"
+        assert look.active.workers == 0  # a submitter is no worker
+        looks: list[RunSnapshot] = []
+        waiting = asyncio.create_task(wait_for(watch, clock, looks.append, pytest.fail))
+        while len(looks) < 3:
+            await asyncio.sleep(0)
+            clock.advance(0.5)
+        assert not waiting.done()
+    while not waiting.done():
+        await asyncio.sleep(0)
+        clock.advance(0.5)
+    assert waiting.result()[0] is WaitEnd.COMPLETED
+
+
+async def test_a_submission_that_ends_between_the_looks_leaves_its_last_jobs_seen(
+    queue: MemoryQueue, clock: ManualClock
+) -> None:
+    """The counts are read after the registry, so the last batch is never missed."""
+    notice = SubmissionNotice(queue, "r", clock)
+    await submit(queue, 1)
+    await settle(queue, await claim(queue, 1))
+    await notice.begin()
+    present = queue.present_workers
+
+    async def present_then_ended() -> list[PresentWorker]:
+        found = await present()
+        await queue.submit([new_job("page", {"last": 1}, run="r")])
+        await notice.__aexit__(None, None, None)
+        return found
+
+    queue.present_workers = present_then_ended  # type: ignore[method-assign]
+    assert not (await RunWatcher(queue, "r", clock).look()).finished

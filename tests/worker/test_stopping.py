@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from longshore.extensions.presence import WorkerInfo
 from longshore.handlers.handler import handler
 from longshore.job import State, new_job
 from longshore.lease import Want, WorkerId
@@ -321,3 +322,20 @@ def test_spans_are_said_as_people_say_them() -> None:
     assert spans(timedelta(minutes=6), timedelta(hours=2)) == "0.1 of 2.0 h"
     assert spans(timedelta(seconds=4), timedelta(seconds=60)) == "4 of 60 s"
     assert spans(timedelta(seconds=12)) == "12 s"
+
+
+async def test_a_run_that_is_being_submitted_is_not_finished(
+    run_worker: Any, advance: Any, clock: Any, said: io.StringIO
+) -> None:
+    queue = MemoryQueue(clock)
+    await queue.submit([new_job("echo", {"n": 1}, run="r")])
+    submitter = WorkerId.new("submission")
+    await queue.register(submitter, timedelta(hours=1), WorkerInfo(submitting="r"))
+    task = asyncio.create_task(run_worker(queue, echo, clock=clock, run="r", stop=(RunFinished("r"),)))
+    while "still being submitted" not in said.getvalue():
+        await asyncio.sleep(0)
+        clock.advance(0.5)
+    await queue.submit([new_job("echo", {"n": 2}, run="r")])
+    await queue.deregister(submitter)
+    report = await advance(task, clock)
+    assert (report.completed, report.reason) == (2, "run r is finished")

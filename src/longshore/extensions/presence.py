@@ -53,6 +53,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The partitions it is limited to; a member lists its partitions in `membership`."""
     run: str | UnsetType | None = UNSET
     """The run it works on; None for every run. A member writes it into `membership` instead."""
+    submitting: str | None = None
+    """The run that it adds jobs to: then it is no worker, but a submission under way (see `extensions.submissions`)."""
 
     @property
     def working_on(self) -> str | UnsetType | None:

@@ -12,6 +12,7 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError
 from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
+from longshore.extensions.submissions import submissions_among, workers_among
 from longshore.job import Job, State
 from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import HostRate
@@ -57,6 +58,8 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the rest is finished at this rate; None if that is unknown."""
     estimate: Estimate | None
     """The estimate of the run's end; None for all runs together."""
+    being_submitted: bool
+    """Whether jobs are being added."""
     workers: tuple[WorkerRow, ...]
     workers_known: bool
     """Whether all claimed jobs were read, so that the number of jobs of each worker is exact."""
@@ -89,6 +92,8 @@ class FiguresReader:
 
     async def look(self) -> QueueFigures:
         """Return the current figures. Raises `NotFoundError` if the queue has no such run, or no longer has it."""
+        # Before the counts: see `extensions.submissions`.
+        present = await self._present()
         if self._watch is None:
             counts, estimate = await self._queue.stats(), None
             count, at = totals(counts), self._clock.monotonic()
@@ -99,7 +104,7 @@ class FiguresReader:
             counts, count, estimate, at = list(seen.lanes), seen.count, seen.estimate, seen.at
             spans, per_second = seen.evidence.spans, seen.per_second
         claimed = await self._claimed_jobs(count)
-        workers = self._seen_workers.note(at, await self._present(), claimed)
+        workers = self._seen_workers.note(at, self._workers_of(present), claimed)
         if self._clock.monotonic() >= self._deep_at:
             await self._look_deep(count)
         pending = self._pending.found
@@ -112,6 +117,7 @@ class FiguresReader:
             spans=spans,
             left=seconds_left(count.remaining, per_second),
             estimate=estimate,
+            being_submitted=bool(submissions_among(present, self._run)),
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,
             hosts=host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0]),
@@ -125,8 +131,10 @@ class FiguresReader:
 
     async def _present(self) -> list[PresentWorker]:
         registry = find(self._queue, WorkerRegistry)
-        there = [] if registry is None else await registry.present_workers()
-        return [each for each in there if self._run is None or works_on(each, self._run)]
+        return [] if registry is None else await registry.present_workers()
+
+    def _workers_of(self, present: list[PresentWorker]) -> list[PresentWorker]:
+        return [each for each in workers_among(present) if self._run is None or works_on(each, self._run)]
 
     async def _claimed_jobs(self, count: Count) -> list[Job]:
         """Return the claimed jobs, cached for a time: a medium may have to scan all other jobs to find them."""

@@ -68,7 +68,7 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
         Text(right, style="bold"),
     )
     lines = [Text("  ".join(fact for fact in (_speed(look), _left(look, found), _workers(look)) if fact))]
-    if count.remaining and (binds := binding_words(found)):
+    if not look.finished and (binds := binding_words(found)):
         lines.append(Text(f"what binds: {binds}", style="dim"))
     if count.failed:
         lines.append(Text(failing(look), style="red"))
@@ -110,7 +110,7 @@ def _speed(look: RunSnapshot) -> str:
 
 
 def _left(look: RunSnapshot, found: Estimate) -> str:
-    if not look.count.remaining:
+    if look.finished:
         return ""
     return time_left(found) or f"time left not known yet: {printable(found.unknown)}"
 
@@ -138,7 +138,7 @@ class _Lines(PipedLines):
         self._unattended = 0
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
-        if look.count.remaining:
+        if not look.finished:
             self.say_when_due(lambda: progress_line(look, look.estimate))
         self.say_new(notices(held, look.evidence.hosts))
         # Once, and only after two reads: a worker may have been between two jobs at the first.

@@ -23,6 +23,7 @@ from longshore.conformance.scene import (
 from longshore.conformance.suite.submitting import CANNOT_BE_STORED
 from longshore.conformance.suite.values import ODD
 from longshore.extensions.presence import FleetInfo, MembershipInfo, PresentWorker, WorkerInfo, WorkerRegistry
+from longshore.extensions.submissions import being_submitted
 from longshore.lease import WorkerId
 from longshore.outcome import Completed
 from longshore.queue import Queue, Reaped, Selection
@@ -42,6 +43,7 @@ INFO = {
         partitions=(),
         run="r",
     ),
+    "submission": WorkerInfo(submitting="r"),
     "much": WorkerInfo(machine="Ω\n" * 1500),
 }
 
@@ -59,6 +61,24 @@ async def fall_silent(harness: Harness, queue: Queue) -> None:
 
 
 class RollTests(Scene):
+    async def test_a_submission_under_way_is_seen_through_every_opening_until_it_ends_or_its_process_dies(
+        self, harness: Harness, registry: WorkerRegistry, queue: Queue, other: Queue
+    ) -> None:
+        submitter, dead = WorkerId.new("submission"), WorkerId.new("submission")
+        await registry.register(submitter, LEASE, WorkerInfo(submitting="r"))
+        await registry.register(dead, LEASE, WorkerInfo(submitting="s"))
+        for opened in (queue, other):
+            assert [await being_submitted(opened, run) for run in ("r", "s", "t", None)] == [True, True, False, True]
+        await harness.advance(PART)
+        await registry.register(submitter, LEASE, WorkerInfo(submitting="r"))
+        assert await being_submitted(other, "r")
+        await harness.advance(PART)
+        for opened in (queue, other):
+            assert [await being_submitted(opened, run) for run in ("r", "s")] == [True, False]
+        await registry.deregister(submitter)
+        for opened in (queue, other):
+            assert not await being_submitted(opened, None)
+
     @pytest_asyncio.fixture
     async def registry(self, queue: Queue) -> WorkerRegistry:
         """The presence of the queue under test. A medium without the trait is not asked for it."""

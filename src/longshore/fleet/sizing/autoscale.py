@@ -72,6 +72,8 @@ class QueueLoad:
 
     pending: int
     claimed: int
+    being_submitted: bool = False
+    """Whether more jobs are being added."""
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,8 @@ class Resizer:
         for number in decision.drain:
             self.fleet.drain(number)
         self._tell(decision, len(members.live))
-        over = bool(members.given_up) or (self.until_done and not load.pending + load.claimed)
+        done = not (load.pending + load.claimed or load.being_submitted)
+        over = bool(members.given_up) or (self.until_done and done)
         return not (over and not members.processes and not decision.start)
 
     def _tell(self, decision: Decision, before: int) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
 from longshore.extensions.archive import Archives, Month
+from longshore.extensions.submissions import being_submitted
 from longshore.job import Job, State
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.collect.collected_file import CollectedFile
@@ -43,11 +44,12 @@ class PassResult(msgspec.Struct, frozen=True, kw_only=True):
     new: int
     """Results that were appended."""
     count: Count
+    being_submitted: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether no job of the run is unfinished."""
-        return not self.count.remaining
+        """Whether no job of the run is unfinished and none is being added."""
+        return not self.count.remaining and not self.being_submitted
 
 
 class Collector:
@@ -76,14 +78,15 @@ class Collector:
         Every job that is completed at the call is in the file on return, except perhaps jobs that were retried. Of a
         finished run, all jobs are.
         """
+        submitting = await being_submitted(self._queue, self._run)
         counts = await self._queue.stats(self._run)
         count = totals(counts)
-        if counts == self._before and count.remaining:
-            return PassResult(run=self._run, new=0, count=count)
+        if counts == self._before and (count.remaining or submitting):
+            return PassResult(run=self._run, new=0, count=count, being_submitted=submitting)
         oldest = await self._oldest_unfinished()
         new = await self._since_last(count, oldest)
         self._before, self._oldest = counts, oldest
-        return PassResult(run=self._run, new=new, count=count)
+        return PassResult(run=self._run, new=new, count=count, being_submitted=submitting)
 
     async def _oldest_unfinished(self) -> Job | None:
         selection = Selection(run=self._run, states=_UNFINISHED)

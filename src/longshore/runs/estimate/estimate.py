@@ -115,6 +115,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Number of further generations of follow-on jobs."""
     paused: bool = False
     """Whether no job of the run may start."""
+    being_submitted: bool = False
+    """Whether jobs are being added to the run, so that their number is not known."""
     untaken: tuple[str, ...] = ()
     """Kinds with pending jobs that no worker takes."""
     unmet: float = 0.0
@@ -159,7 +161,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 def estimate(evidence: Evidence) -> Estimate:
     """Return the time until a run is done, and its bottleneck."""
-    if not evidence.remaining:
+    if not evidence.remaining and not evidence.being_submitted:
         return Estimate(p50=0.0, p90=0.0)
     if evidence.paused and evidence.pending:
         return Estimate(p50=None, p90=None, unknown="it is paused")
@@ -170,6 +172,8 @@ def estimate(evidence: Evidence) -> Estimate:
         kinds = f"{'kind' if len(evidence.untaken) == 1 else 'kinds'} {', '.join(evidence.untaken)}"
         why = f"no worker takes {kinds}"
         return Estimate(p50=None, p90=None, binds=Binding.NOBODY, untaken=evidence.untaken, unknown=why)
+    if evidence.being_submitted:
+        return Estimate(p50=None, p90=None, unknown="it is still being submitted")
     if not finished:
         return Estimate(p50=None, p90=None, unknown="nothing has finished yet")
     if evidence.more is None:

@@ -11,9 +11,7 @@ A slow worker that finds its run taken over stops submitting. All times are by t
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -24,7 +22,7 @@ from longshore.clock import Clock
 from longshore.errors import InputFileError, LongshoreError, QueueError, QueueUnavailableError, UsageError
 from longshore.extensions.shared_state import UNCHANGED, StateEntry
 from longshore.job import NewJob
-from longshore.queue import Queue
+from longshore.queue import Queue, Submitted
 from longshore.runs.control.growth_limits import set_limits
 from longshore.runs.schedules.schedule import (
     SILENT_SECONDS,
@@ -40,8 +38,8 @@ from longshore.runs.schedules.schedule import (
     update,
 )
 from longshore.runs.sources.source import Source
-from longshore.runs.submit.input_files import InputEntry
-from longshore.runs.submit.submission import BATCH, Submission, SubmissionPlan
+from longshore.runs.submit.batches import submit_batches
+from longshore.runs.submit.submission import Submission, SubmissionPlan
 
 _HEARTBEAT_SECONDS = 15.0
 _QUICK_POLL, _SLOW_POLL = 10.0, 60.0
@@ -198,20 +196,12 @@ class ScheduleTrigger:
         if schedule.limits:
             await set_limits(self._queue, plan.run, schedule.limits)
         done = Submission(plan.run)
-        loop = asyncio.get_running_loop()
-        # One thread, because a database must be read by the thread that opened it; not the event loop's thread, because
-        # a source may be slow.
-        pool = ThreadPoolExecutor(1, thread_name_prefix="schedule")
-        try:
-            if source.rereadable:
-                # Find malformed entries before anything is submitted.
-                await loop.run_in_executor(pool, _read_through, source)
-            entries = await loop.run_in_executor(pool, _entries, source)
-            while batch := await loop.run_in_executor(pool, _batch, entries, plan, source):
-                answer = await self._queue.submit(batch)
-                done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+
+        def answered(answer: Submitted) -> None:
+            nonlocal done
+            done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
+
+        await submit_batches(self._queue, plan.run, _jobs(source, plan), self._clock, answered)
         return done
 
     async def _heartbeat(self, name: str, mine: Begun, submitting: asyncio.Future[Submission]) -> None:
@@ -244,20 +234,14 @@ def _with_heartbeat(schedule: Schedule, now: float) -> Schedule:
     return msgspec.structs.replace(schedule, begun=begun)
 
 
-def _entries(source: Source) -> Iterator[InputEntry]:
+def _jobs(source: Source, plan: SubmissionPlan) -> Generator[NewJob, None, None]:
     with _as_input_error(source):
-        return source.entries()
-
-
-def _read_through(source: Source) -> None:
-    with _as_input_error(source):
-        for _ in source.entries():
-            pass
-
-
-def _batch(entries: Iterator[InputEntry], plan: SubmissionPlan, source: Source) -> list[NewJob]:
-    with _as_input_error(source):
-        return [plan.job(entry) for entry in itertools.islice(entries, BATCH)]
+        if source.rereadable:
+            # Find malformed entries before anything is submitted.
+            for _ in source.entries():
+                pass
+        for entry in source.entries():
+            yield plan.job(entry)
 
 
 @contextmanager

@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 
 import msgspec
 
-from longshore.clock import Clock
+from longshore.clock import Clock, SystemClock
 from longshore.errors import InputFileError, QueueError, UsageError
 from longshore.extensions.find import find
 from longshore.extensions.shared_state import ABSENT, SharedState, StateEntry
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob, new_job
-from longshore.queue import Queue
+from longshore.queue import Queue, Submitted
 from longshore.runs.sources import Source
+from longshore.runs.submit.batches import submit_batches
 from longshore.runs.submit.input_files import InputEntry
 
-BATCH = 5000
-"""Jobs per call; a larger batch is not faster."""
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _NAMESPACE = "run_ids"
 """Namespace of the shared state in which a new run id is reserved until its run has jobs."""
@@ -84,24 +83,33 @@ def check_file(source: Source) -> None:
 
 
 async def submit_file(
-    queue: Queue, source: Source, plan: SubmissionPlan, *, progress: Callable[[Submission], None] | None = None
+    queue: Queue,
+    source: Source,
+    plan: SubmissionPlan,
+    *,
+    progress: Callable[[Submission], None] | None = None,
+    clock: Clock | None = None,
 ) -> Submission:
-    """Submit every job of a source, a few thousand at a time.
+    """Submit every job of a source, a few thousand at a time. Until it ends, the run does not count as finished.
 
     Stop at a malformed line: the error says how many jobs were submitted before it. `check_file` finds such a line
     before the first job is submitted. Jobs that the queue has already are counted as duplicates.
     """
     done = Submission(plan.run)
-    jobs = _jobs(source, plan)
+
+    def answered(answer: Submitted) -> None:
+        nonlocal done
+        done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
+        if progress is not None:
+            progress(done)
+
     try:
-        while batch := list(itertools.islice(jobs, BATCH)):
-            try:
-                answer = await queue.submit(batch)
-            except UsageError as error:
-                raise InputFileError(f"The queue refused a job of {source.name}: {error}.") from error
-            done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
-            if progress is not None:
-                progress(done)
+        try:
+            await submit_batches(queue, plan.run, _jobs(source, plan), clock or SystemClock(), answered)
+        except InputFileError:
+            raise
+        except UsageError as error:
+            raise InputFileError(f"The queue refused a job of {source.name}: {error}.") from error
         if done == Submission(plan.run):
             source.refuse_empty()
     except (InputFileError, QueueError) as error:
@@ -117,7 +125,7 @@ async def submit_file(
     return done
 
 
-def _jobs(source: Source, plan: SubmissionPlan) -> Iterator[NewJob]:
+def _jobs(source: Source, plan: SubmissionPlan) -> Generator[NewJob, None, None]:
     for number, entry in enumerate(source.entries(), start=1):
         try:
             job = plan.job(entry)

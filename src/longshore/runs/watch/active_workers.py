@@ -6,13 +6,13 @@ it may have in flight (`of`) and how many it has (`busy`). A value that is missi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from longshore.extensions.find import find
-from longshore.extensions.presence import PresentWorker, WorkerInfo, WorkerRegistry
-from longshore.queue import Count, Queue
+from longshore.extensions.presence import PresentWorker, WorkerInfo
+from longshore.extensions.submissions import submissions_among, workers_among
+from longshore.queue import Count
 
 
 class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +26,8 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that may be in flight at once; None unless every worker reports it."""
     kinds: frozenset[str] | None = None
     """All kinds that the workers claim; None unless there is a worker and every one reports it."""
+    submissions: int = 0
+    """Submissions to the run that are under way: until they end, jobs may be added."""
 
     @property
     def utilisation(self) -> float | None:
@@ -33,19 +35,26 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.busy is None or not self.slots else min(self.busy / self.slots, 1.0)
 
 
-async def active_workers(queue: Queue, run: str | None = None, *, claimed: int | None = None) -> ActiveWorkers:
-    """Return the workers of `run`, or of all runs.
+def active_among(
+    present: Sequence[PresentWorker] | None, run: str | None = None, *, claimed: int | None = None
+) -> ActiveWorkers:
+    """Return the workers of `run`, or of all runs; `present` is the worker registry, None if the queue has none.
 
     If workers do not report how many attempts are in flight, `claimed` is used instead: a worker prefetches few jobs.
     """
-    registry = find(queue, WorkerRegistry)
-    if registry is None:
+    if present is None:
         return ActiveWorkers()
-    there = [each.info for each in await registry.present_workers() if run is None or works_on(each, run)]
+    there = [each.info for each in workers_among(present) if run is None or works_on(each, run)]
     in_flight, total = _sum([info.busy for info in there]), _sum([info.slots for info in there])
     if in_flight is None and total is not None and claimed is not None:
         in_flight = min(claimed, total)
-    return ActiveWorkers(workers=len(there), busy=in_flight, slots=total, kinds=_reported_kinds(there))
+    return ActiveWorkers(
+        workers=len(there),
+        busy=in_flight,
+        slots=total,
+        kinds=_reported_kinds(there),
+        submissions=submissions_among(present, run),
+    )
 
 
 def kinds_without_worker(active: ActiveWorkers, lanes: Iterable[Count]) -> tuple[str, ...]:

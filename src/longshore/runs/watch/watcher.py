@@ -15,6 +15,7 @@ import msgspec
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
 from longshore.extensions.find import find
+from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.extensions.shared_state import SharedState
 from longshore.queue import Count, Queue, totals
 from longshore.runs.estimate.estimate import Estimate, Evidence, HostLoad, estimate, unattended
@@ -28,7 +29,7 @@ from longshore.runs.estimate.job_samples import (
     with_recent,
 )
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan, spans_of
-from longshore.runs.watch.active_workers import ActiveWorkers, active_workers, kinds_without_worker
+from longshore.runs.watch.active_workers import ActiveWorkers, active_among, kinds_without_worker
 from longshore.system.first_of import first_of
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
         return estimate(self.evidence)
 
     @property
+    def finished(self) -> bool:
+        """Whether all jobs are finished and no submission is adding more."""
+        return not self.count.remaining and not self.active.submissions
+
+    @property
     def unattended(self) -> bool:
         """Whether jobs are left and no worker seems to work on them."""
         return unattended(self.evidence)
@@ -109,6 +115,7 @@ class RunWatcher:
 
     async def look(self) -> RunSnapshot:
         """Return a snapshot. Raise `NotFoundError` if the queue does not have the run, or no longer has it."""
+        present = await self._present()
         began = self._clock.monotonic()
         lanes, at = await self._counts(), self._clock.monotonic()
         now, count = await self._medium_time(), totals(lanes)
@@ -116,13 +123,19 @@ class RunWatcher:
             await self._read_claimed(at)
         if at >= self._samples_at:
             await self._read_samples(count, now)
-        return await self._snapshot(lanes, at, now, at - began)
+        return self._snapshot(lanes, present, at, now, at - began)
 
     async def glance(self) -> RunSnapshot:
         """Return a snapshot from the counters and one page of jobs: fast, with a less certain estimate."""
+        present = await self._present()
         lanes, at = await self._counts(), self._clock.monotonic()
         self._timings = await timings(self._queue, self._run, pages=1)
-        return await self._snapshot(lanes, at, await self._medium_time(), 0.0)
+        return self._snapshot(lanes, present, at, await self._medium_time(), 0.0)
+
+    async def _present(self) -> list[PresentWorker] | None:
+        """Return the worker registry. Read it before the counts: see `extensions.submissions`."""
+        registry = find(self._queue, WorkerRegistry)
+        return None if registry is None else await registry.present_workers()
 
     async def _counts(self) -> list[Count]:
         lanes = await self._queue.stats(self._run)
@@ -130,9 +143,11 @@ class RunWatcher:
             return lanes
         raise NotFoundError(f"There is no run '{self._run}'. If there was one, its jobs have been pruned.")
 
-    async def _snapshot(self, lanes: list[Count], at: float, now: float, took: float) -> RunSnapshot:
+    def _snapshot(
+        self, lanes: list[Count], present: list[PresentWorker] | None, at: float, now: float, took: float
+    ) -> RunSnapshot:
         count = totals(lanes)
-        active = await active_workers(self._queue, self._run, claimed=count.claimed)
+        active = active_among(present, self._run, claimed=count.claimed)
         finished = count.completed + count.failed
         if self._throughput is None:
             self._throughput = Throughput(self._before(finished, now))
@@ -240,6 +255,7 @@ class RunWatcher:
             waits=waits,
             hosts=tuple(loads),
             untaken=kinds_without_worker(active, lanes),
+            being_submitted=bool(active.submissions),
         )
 
 
@@ -279,7 +295,7 @@ async def wait_for(
                 say("The queue answers again.")
             silent = False
             show(last)
-            if not last.count.remaining:
+            if last.finished:
                 return how_it_ended(last.count), last
         now = clock.monotonic()
         if now >= until:

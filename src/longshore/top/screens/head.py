@@ -59,6 +59,8 @@ def _bar(board: QueueFigures, width: int) -> Text:
 
 
 def _left(board: QueueFigures) -> str:
+    if board.being_submitted:
+        return "still being submitted"
     if not board.count.remaining:
         return "finished"
     if board.estimate is not None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import NotFoundError, QueueError
+from longshore.extensions.submissions import being_submitted
 from longshore.fleet.launch.fleet_log import LOGS, FleetLog
 from longshore.fleet.launch.launch import Launch
 from longshore.fleet.launch.stop_signals import stop_signals
@@ -143,8 +144,10 @@ class Supervision:
         return [Resizer(numbered, Scaler(options.policy, self.clock), self._load, self.say, options.until_done).keep()]
 
     async def _load(self) -> QueueLoad:
+        # Before the counts: see `extensions.submissions`.
+        submitting = await being_submitted(self.queue, self.launch.options.run)
         count = await self._counted()
-        return QueueLoad(count.pending, count.claimed)
+        return QueueLoad(count.pending, count.claimed, submitting)
 
     # While it runs
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from longshore.clock import Clock
+from longshore.extensions.submissions import being_submitted
 from longshore.queue import Count, Queue, totals
 from longshore.runs.export.results import Delivered, deliver
 from longshore.runs.local.campaign import Campaign, Conducted, conduct
@@ -60,11 +61,12 @@ async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
     from longshore.worker.lifecycle.egress import Egress, fault_of
 
     to, run = console(), local.submission.run_id
+    submitting = await being_submitted(queue, run)
     before = totals(await queue.stats(run))
     campaign = Campaign(run, local.handler_file, local.settings, HOME / "logs" / run, local.environment)
     summary = Summary(campaign, local.submission, local.again)
     tell(to, summary.opening(before, unfinished=local.resumed))
-    if before.remaining:
+    if before.remaining or submitting:
         if fault := await fault_of(Egress.of(local.settings)):
             shut = f"[yellow]PAUSED: the VPN check fails: {escape(fault)}. The workers begin once it holds.[/yellow]"
             tell(to, [shut])

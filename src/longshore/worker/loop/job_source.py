@@ -9,6 +9,7 @@ from datetime import timedelta
 import msgspec
 
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.submissions import being_submitted
 from longshore.lease import Lease, Want
 from longshore.pacing.claim_filter import HostCapacity, excluded_hosts
 from longshore.queue import Count
@@ -88,6 +89,14 @@ class JobSource:
         except QueueUnavailableError as error:
             await self._back_off("asking whether the run is finished", error)
             return None
+
+    async def being_submitted(self, run: str | None) -> bool:
+        """Return whether jobs are being added to a run (to any for None); True if the queue is out of reach."""
+        try:
+            return await being_submitted(self._queue, run)
+        except QueueUnavailableError as error:
+            await self._back_off("asking whether the run is finished", error)
+            return True
 
     async def _back_off(self, doing: str, error: QueueUnavailableError) -> None:
         wait = self._backoff.next()

@@ -93,7 +93,16 @@ class StopCheck:
         if counts is None:
             return None
         remaining, foreign = self._sorted_by_reach(counts)
-        return msgspec.structs.replace(snapshot, remaining=remaining, left_to_others=foreign)
+        submitting = False
+        if not remaining:
+            submitting = await self._source.being_submitted(self._run)
+            # Again: the last jobs of a submission may have come between the counts and the end of its notice.
+            if (counts := await self._source.counts(self._run)) is None:
+                return None
+            remaining, foreign = self._sorted_by_reach(counts)
+        return msgspec.structs.replace(
+            snapshot, remaining=remaining, left_to_others=foreign, being_submitted=submitting
+        )
 
     def _snapshot(self) -> Snapshot:
         counters, in_flight = self._counters, self._in_flight.count

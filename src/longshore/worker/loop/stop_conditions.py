@@ -41,6 +41,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Unfinished jobs that could still come to this worker; None if that is not known."""
     left_to_others: int = 0
     """Unfinished jobs of the run that this worker has no handler for, or that are not of its partitions."""
+    being_submitted: bool = False
+    """Whether jobs are being added to the run; looked up only if no job remains."""
 
     @property
     def ended(self) -> int:
@@ -102,13 +104,13 @@ class RunFinished(msgspec.Struct, frozen=True):
 
     Jobs held by other workers count, because they may come back or bring follow-on jobs. Pending jobs of other
     partitions do not count. Pending jobs of kinds without a handler here count until their number has not changed for a
-    lease length.
+    lease length. A run to which jobs are being submitted is not finished.
     """
 
     run: str | None = None
 
     def check(self, snapshot: Snapshot) -> str | None:
-        if snapshot.remaining != 0 or snapshot.in_hand:
+        if snapshot.remaining != 0 or snapshot.in_hand or snapshot.being_submitted:
             return None
         what = f"run {self.run} is finished" if self.run else "every run is finished"
         if snapshot.left_to_others:

@@ -128,8 +128,11 @@ class LogReporter:
                 parts[1] = f"idle {spans(snapshot.idle, condition.limit)}"
             elif isinstance(condition, MaxWork):
                 parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
+        if snapshot.being_submitted:
+            parts.append("still being submitted")
         if snapshot.remaining:
             parts.append(f"{snapshot.remaining:,} unfinished, later or with others")
+        if snapshot.remaining or snapshot.being_submitted:
             # This is likely to last, and a line for every look would hide all others.
             now = self._clock.monotonic()
             if now < self._no_work_again:

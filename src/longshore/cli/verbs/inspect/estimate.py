@@ -58,7 +58,7 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
         await counts_of(queue, run, settings)
         watch = Forecast(queue, run, clock)
         look = await watch.look()
-        if look.count.remaining:
+        if not look.finished:
             began = clock.monotonic()
             await watch.survey(_SURVEYED)
             await clock.sleep(max(_WATCHED - (clock.monotonic() - began), 0.0))
@@ -72,7 +72,7 @@ def _lines(look: RunSnapshot, found: Estimate) -> list[str]:
     from longshore.ui.estimate_words import binding_words
     from longshore.ui.words import counted, duration, moment, printable
 
-    if not look.count.remaining:
+    if look.finished:
         return ["It is done: nothing is left to do."]
     if found.p50 is None or found.p90 is None:
         lines = [f"Not known yet: {printable(found.unknown)}. {counted(look.count.remaining, 'job')} are left."]

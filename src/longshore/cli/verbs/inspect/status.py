@@ -105,7 +105,8 @@ class _Seen:
         from longshore.ui.counts import numbers
 
         workers = {} if self.active.workers is None else {"workers": self.active.workers}
-        return {**numbers(totals(self.counts)), **self.rates, **workers}
+        submissions = {"being_submitted": True} if self.active.submissions else {}
+        return {**numbers(totals(self.counts)), **self.rates, **workers, **submissions}
 
     def estimate_json(self) -> dict[str, Any]:
         from longshore.ui.estimate_words import estimate_json
@@ -120,18 +121,22 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
     from longshore.clock import SystemClock
     from longshore.extensions.claim_stats import ClaimStats
     from longshore.extensions.find import find
+    from longshore.extensions.presence import WorkerRegistry
     from longshore.extensions.rejected import KeepsRejected
     from longshore.queue import totals
     from longshore.runs.open_queue import counts_of, open_existing
-    from longshore.runs.watch.active_workers import active_workers
+    from longshore.runs.watch.active_workers import active_among
     from longshore.runs.watch.blockers import blockers_of
 
     async with open_existing(settings) as queue:
+        # Before the counts: see `extensions.submissions`.
+        registry = find(queue, WorkerRegistry)
+        present = None if registry is None else await registry.present_workers()
         counts = await (counts_of(queue, run, settings) if run else queue.stats())
         claim_stats, keeps_rejected = find(queue, ClaimStats), find(queue, KeepsRejected)
         claims = None if claim_stats is None else await claim_stats.claim_success_rate()
         rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
-        active = await active_workers(queue, run, claimed=totals(counts).claimed)
+        active = active_among(present, run, claimed=totals(counts).claimed)
         if not run or not totals(counts).remaining:
             return _Seen(counts, claims, rejects, active, await blockers_of(queue, run))
         from longshore.runs.estimate.forecast import Forecast
@@ -180,6 +185,8 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
     )
     if seen.active.workers:
         write(f"{counted(seen.active.workers, 'worker')} at work")
+    if seen.active.submissions:
+        write("still being submitted: more jobs may come")
     if (found := seen.estimate) is not None:
         write(estimate_line(found))
     for line in notices(seen.held, seen.hosts).values():
@@ -220,6 +227,7 @@ def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) 
 async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list[Part], list[PresentWorker]]:
     from longshore.extensions.find import find
     from longshore.extensions.presence import WorkerRegistry
+    from longshore.extensions.submissions import workers_among
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import works_on
     from longshore.runs.watch.breakdown import breakdown
@@ -230,7 +238,7 @@ async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list
             await counts_of(queue, run, settings)
         registry = find(queue, WorkerRegistry)
         present = [] if registry is None else await registry.present_workers()
-        there = [each for each in present if run is None or works_on(each, run)]
+        there = [each for each in workers_among(present) if run is None or works_on(each, run)]
         with counting(lambda read: f"Reading: {read:,} jobs") as progress:
             return await breakdown(queue, run, by, progress), there
 

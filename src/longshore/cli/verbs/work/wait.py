@@ -80,7 +80,7 @@ async def waited(
         watch = Forecast(queue, run, clock)
         ended, look = await _watched(watch, run, longest, record)
         held = await blockers_of(queue, run)
-        over = not look.count.remaining and ended is not WaitEnd.GONE
+        over = look.finished and ended is not WaitEnd.GONE
         groups = await failure_groups(queue, run) if look.count.failed and over else []
     seconds = clock.monotonic() - began
     if json:
@@ -155,7 +155,7 @@ def _as_json(run: str, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGr
     from longshore.ui.estimate_words import estimate_json
 
     failed = [{"error_type": each.error_type, "exception": each.exception, "jobs": each.count} for each in groups]
-    left = {"estimate": estimate_json(look.estimate)} if look.count.remaining else {"failures": failed}
+    left = {"estimate": estimate_json(look.estimate)} if not look.finished else {"failures": failed}
     if ended is WaitEnd.GONE:
         left = {}
     return {
@@ -185,7 +185,7 @@ def _closing(
             f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so how it ended is not known. "
             f"At the last look: {stood}."
         ]
-    if count.remaining:
+    if not look.finished:
         done = count.total - count.remaining
         left = f", {time}" if (time := time_left(look.estimate)) else ""
         why = "The time is over" if ended is WaitEnd.TIMEOUT else "Not watching any more"
