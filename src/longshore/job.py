@@ -39,7 +39,7 @@ TRANSITIONS: dict[tuple[State, State], str] = {
     (State.PENDING, State.CLAIMED): "claim",
     (State.CLAIMED, State.COMPLETED): "settle as completed",
     (State.CLAIMED, State.FAILED): "settle or reap, failed for good",
-    (State.CLAIMED, State.PENDING): "settle or reap, to be tried again",
+    (State.CLAIMED, State.PENDING): "settle or reap, to be tried again; release",
     (State.CLAIMED, State.CANCELLED): "cancel",
     (State.PENDING, State.CANCELLED): "cancel",
     (State.FAILED, State.PENDING): "retry",

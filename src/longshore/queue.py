@@ -2,9 +2,9 @@
 
 The promises
     1. A submitted job is never lost, no matter which process dies.
-    2. A job may be executed more than once; it is settled exactly once. A settlement with a stale epoch changes
-       nothing: not the job, not its result, not its follow-on jobs. The result and the follow-on jobs become visible
-       together with the settlement, or not at all.
+    2. A job may be executed more than once; it is settled exactly once. A settlement with a stale epoch, or by a worker
+       that does not hold the job, changes nothing: not the job, not its result, not its follow-on jobs. The result and
+       the follow-on jobs become visible together with the settlement, or not at all.
     3. Submitting the same (run, kind, key) again changes nothing and is counted as a duplicate.
     4. Nothing is locked while a handler runs. No worker waits for another.
     5. One clock judges leases: the medium's own clock or, if the machines share none, the observer's monotonic clock.
@@ -12,8 +12,8 @@ The promises
 
 Death in the middle
     Every method is all or nothing: a process that dies in the middle of a call leaves the queue as if the call had
-    never been made, or as if it had been made completely. `retry`, `cancel` and `prune` promise this for each job: over
-    very many jobs they may work in parts, and another call does the rest.
+    never been made, or as if it had been made completely. `retry`, `cancel`, `release` and `prune` promise this for
+    each job: over very many jobs they may work in parts, and another call does the rest.
 
 No answer
     Every method may raise `QueueUnavailableError`. The caller then does not know which of the two happened, and may
@@ -170,7 +170,9 @@ class Queue(Protocol):
         """Write outcomes, each guarded by its lease. Only the holder of the leases calls it.
 
         Return for each settlement, in order, whether it was accepted. A settlement is refused, and nothing of it is
-        written, if the job is not claimed or has another epoch. An accepted one moves the job (see `outcome`), counts
+        written, if the job is not claimed, has another epoch, or is held by another incarnation of a worker than the
+        one in the lease. The epoch alone is not enough: after a backup is restored, the next claim gives another worker
+        the epoch that a lease from before has. An accepted one moves the job (see `outcome`), counts
         the attempt if the outcome counts one, adds a failure to the job's history, and submits the follow-on jobs into
         the run of the job, with the job as their parent: all at once. Settling again is refused, so repeating a call
         whose answer was lost is safe.
@@ -209,6 +211,13 @@ class Queue(Protocol):
         """Cancel the selected pending and claimed jobs. Return how many. Every process may call it, for a person.
 
         A worker that holds one learns of it with its next renewal; its settlement is refused.
+        """
+
+    async def release(self, selection: Selection) -> int:
+        """Make the selected claimed jobs pending now; no attempt counts. Return how many.
+
+        Every process may call it, for a person. Jobs in other states are skipped. A worker that holds one learns of it
+        with its next renewal; its settlement is refused.
         """
 
     async def prune(self, selection: Selection) -> int:

@@ -28,6 +28,16 @@ class IgnoresTheEpoch(MemoryQueue):
         return super()._settle(settlement, outcome)
 
 
+class IgnoresTheHolder(MemoryQueue):
+    """The right epoch is enough, whoever brings it."""
+
+    def _settle(self, settlement: Settlement, outcome: Outcome) -> bool:
+        holder = self._holders.get(settlement.lease.job.id)
+        if holder is not None:
+            settlement = replace(settlement, lease=replace(settlement.lease, worker=holder))
+        return super()._settle(settlement, outcome)
+
+
 class AddsFollowOnsFirst(MemoryQueue):
     """Follow-on jobs appear even if their settlement is refused."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 
@@ -41,6 +43,7 @@ class TestMemory(ConformanceTests):
 class SqliteHarness(Harness):
     def __init__(self, file: Path) -> None:
         self._clock = ManualClock()
+        self._file = file
         self._url = f"sqlite:///{file}"
 
     async def open(self) -> Queue:
@@ -55,6 +58,15 @@ class SqliteHarness(Harness):
 
     def url_for_processes(self) -> str:
         return self._url
+
+    async def back_up(self) -> Callable[[], Awaitable[None]]:
+        saved = self._file.with_suffix(".saved")
+        shutil.copy(self._file, saved)
+
+        async def restore() -> None:
+            shutil.copy(saved, self._file)
+
+        return restore
 
 
 class TestSqlite(ConformanceTests, ProcessTests):

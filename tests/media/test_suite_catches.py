@@ -41,6 +41,7 @@ comparison.PHASES.remove(Phase.shrink)
 """
 CAUGHT_BY = {
     "IgnoresTheEpoch": "test_a_stale_lease_changes_nothing",
+    "IgnoresTheHolder": "test_a_worker_that_never_claimed_changes_nothing",
     "AddsFollowOnsFirst": "test_a_stale_lease_changes_nothing",
     "ResetsTheEpoch": "test_a_retried_job_has_all_its_attempts_again or test_a_stale_lease_changes_nothing",
     "CountsReleases": "test_a_released_job_is_there_at_once_and_costs_no_attempt",

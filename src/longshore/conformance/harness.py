@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from longshore.queue import Queue
@@ -29,6 +29,13 @@ class Harness(ABC):
 
     def url_for_processes(self) -> str | None:
         """Return the URL with which another process opens this queue, on the real clock; None if that is impossible."""
+        return None
+
+    async def back_up(self) -> Callable[[], Awaitable[None]] | None:
+        """Copy the stored queue, and return a function that puts the copy back, as a person restores a backup.
+
+        No queue is open during the two calls. None if the medium stores nothing that could be copied.
+        """
         return None
 
     async def close(self) -> None:

@@ -40,7 +40,7 @@ RUNS = ("one", "two")
 KINDS = ("page", "image")
 PARTITIONS = ("", "CA", "TX")
 # Retry is twice as frequent, so that cancelled and failed jobs become pending again and a walk does not run dry.
-OPERATIONS = ("retry", "retry", "cancel", "prune")
+OPERATIONS = ("retry", "retry", "cancel", "release", "prune")
 
 
 def _rarely(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:

@@ -88,6 +88,9 @@ class TimedQueue(QueueWrapper):
     async def cancel(self, selection: Selection) -> int:
         return await self._timed(self._queue.cancel(selection))
 
+    async def release(self, selection: Selection) -> int:
+        return await self._timed(self._queue.release(selection))
+
     async def prune(self, selection: Selection) -> int:
         return await self._timed(self._queue.prune(selection))
 

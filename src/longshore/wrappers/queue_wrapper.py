@@ -52,6 +52,9 @@ class QueueWrapper:
     async def cancel(self, selection: Selection) -> int:
         return await self._queue.cancel(selection)
 
+    async def release(self, selection: Selection) -> int:
+        return await self._queue.release(selection)
+
     async def prune(self, selection: Selection) -> int:
         return await self._queue.prune(selection)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 
@@ -18,6 +20,7 @@ class DirectoryHarness(Harness):
 
     def __init__(self, folder: Path) -> None:
         self._clock = ManualClock()
+        self._folder = folder
         self._url = f"dir://{folder}"
 
     async def open(self) -> Queue:
@@ -32,6 +35,16 @@ class DirectoryHarness(Harness):
 
     def url_for_processes(self) -> str:
         return self._url
+
+    async def back_up(self) -> Callable[[], Awaitable[None]]:
+        saved = self._folder.with_suffix(".saved")
+        shutil.copytree(self._folder, saved, symlinks=True)
+
+        async def restore() -> None:
+            shutil.rmtree(self._folder)
+            saved.rename(self._folder)
+
+        return restore
 
 
 class TestDirectory(ConformanceTests, ProcessTests):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from longshore.conformance.suite.submitting import SubmittingTests
 from longshore.conformance.suite.waiting import WaitingTests
 from longshore.job import new_job
 from longshore.media.git import open_queue
+from longshore.media.git.location import RepositoryLocation, cache_folder
 from longshore.media.git.queue import GitQueue
 from longshore.queue import Queue
 
@@ -32,6 +33,7 @@ class GitHarness(Harness):
         else:
             shutil.copytree(begun, folder)
         self._clock = ManualClock()
+        self._folder = folder
         self._url = f"git+file://{folder}"
 
     async def open(self) -> Queue:
@@ -47,12 +49,25 @@ class GitHarness(Harness):
     def url_for_processes(self) -> str:
         return self._url
 
+    async def back_up(self) -> Callable[[], Awaitable[None]]:
+        saved = self._folder.with_suffix(".saved")
+        shutil.copytree(self._folder, saved)
+
+        async def restore() -> None:
+            shutil.rmtree(self._folder)
+            saved.rename(self._folder)
+            # Go on as a machine does that has not seen the newer commits: the others refuse the old branch.
+            shutil.rmtree(RepositoryLocation(self._url).mirror(cache_folder()))
+
+        return restore
+
 
 class HttpHarness(GitHarness):
     examples = 2
 
     def __init__(self, server: GitHttpServer, name: str) -> None:
         server.make(name)
+        self._folder = server.folder / name
         self._clock = ManualClock()
         self._url = server.url(name)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+
 import asyncpg
+from tests.services.postgres import find_binaries
 
 from longshore.clock import SystemClock
 from longshore.conformance import Harness
@@ -39,6 +43,24 @@ class PostgresHarness(Harness):
 
     def url_for_processes(self) -> str:
         return self._url
+
+    async def back_up(self) -> Callable[[], Awaitable[None]]:
+        location = locate(self._url)
+        dump = await self._program("pg_dump", f"--schema={location.schema}", location.dsn)
+
+        async def restore() -> None:
+            await self.close()
+            await self._program("psql", "--quiet", "--set=ON_ERROR_STOP=1", location.dsn, given=dump)
+
+        return restore
+
+    @staticmethod
+    async def _program(name: str, *arguments: str, given: bytes = b"") -> bytes:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(find_binaries() / name, *arguments, stdin=pipe, stdout=pipe)
+        output, _ = await process.communicate(given)
+        assert process.returncode == 0, f"{name} failed"
+        return output
 
     async def close(self) -> None:
         await self._run(f"drop schema if exists {locate(self._url).quoted_schema} cascade")

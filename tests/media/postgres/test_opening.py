@@ -192,6 +192,31 @@ async def test_runs_of_the_third_version_are_listed_whole(url: str) -> None:
     assert [row[0] for row in begins] == [0, 2000]
 
 
+async def test_a_job_claimed_with_the_fourth_version_is_settled_with_the_next(url: str) -> None:
+    queue = await open_queue(url)
+    await queue.submit([new_job("page", {"n": 1})])
+    (lease,) = await queue.claim(Want(worker=WorkerId.new("anna")))
+    await queue.close()
+    schema = locate(url).quoted_schema
+    others = "bigint[], int[], bool[], json[], bool[], float8[], int[], float8[]"
+    follow_ons = "text[], text[], text[], int[], int[], text[], json[], int[], text[], float8[], int[], json[], int[]"
+    old = f"bigint[], text[], bigint[], int[], json[], float8[], {others}, {follow_ons}"
+    await run(
+        url,
+        f"set search_path = {schema}; delete from migration where version > 4; drop function settle;"
+        f"create function settle({old}, out completed int[], out others int[]) language sql "
+        "as 'select null::int[], null::int[]'",
+    )
+    assert await migrate(url) == (4, VERSION)
+    queue = await open_queue(url)
+    assert await queue.settle([Settlement(lease, Completed(1))]) == [True]
+    await queue.close()
+    connection = await asyncpg.connect(locate(url).dsn)
+    named = "select count(*) from pg_proc where proname = 'settle' and pronamespace = $1::regnamespace"
+    assert await connection.fetchval(named, schema) == 1
+    await connection.close()
+
+
 async def test_migrating_twice_changes_nothing(url: str) -> None:
     assert await migrate(url) == (0, VERSION)
     queue = await open_queue(url)

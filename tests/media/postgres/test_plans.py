@@ -98,10 +98,10 @@ async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None
     await crowded.connection.execute(f"select from {claim(CLAIMS['one run'])}")
     (batch,) = await crowded.connection.fetch("select id, jobs, epochs from batch")
     results = f"array_fill('1'::json, array[{len(batch['jobs'])}])"
-    nothing = ", ".join(["'{}'"] * 21)
+    nothing = ", ".join(["'{}'"] * 22)
     settle = (
-        f"settle(array[{batch['id']}]::bigint[], '{{}}', array{batch['jobs']}::bigint[], array{batch['epochs']}, "
-        f"{results}, array_fill(0.1::float8, array[100]), {nothing})"
+        f"settle(array[{batch['id']}]::bigint[], '{{}}', array['anna/1'], array{batch['jobs']}::bigint[], "
+        f"array{batch['epochs']}, array_fill(1, array[100]), {results}, array_fill(0.1::float8, array[100]), {nothing})"
     )
     assert await crowded.pages(settle) < 100 * 8 + 500
     assert not crowded.scanned()

@@ -1,4 +1,4 @@
-"""Fencing: a worker that lost its lease cannot change anything."""
+"""Fencing: a worker that does not hold a job, or holds it no longer, cannot change anything."""
 
 from __future__ import annotations
 
@@ -87,6 +87,13 @@ async def _cancelled(harness: Harness, queue: Queue) -> Lease:
     return lease
 
 
+async def _given_back_by_a_person(harness: Harness, queue: Queue) -> Lease:
+    del harness
+    lease = await claim_one(queue)
+    await queue.release(ALL)
+    return lease
+
+
 async def _cancelled_and_retried(harness: Harness, queue: Queue) -> Lease:
     lease = await _cancelled(harness, queue)
     await queue.retry(ALL)
@@ -129,6 +136,7 @@ LOSSES = [
     _settled_before,
     _failed_for_good,
     _cancelled,
+    _given_back_by_a_person,
     _cancelled_and_retried,
     _failed_and_retried,
     _pruned,
@@ -158,6 +166,50 @@ class FencingTests(Scene):
         assert not await settle(queue, forged, outcome)
         assert await seen(queue) == before
         assert await settle(queue, lease, Completed())
+
+    @pytest.mark.parametrize("outcome", OUTCOMES)
+    async def test_a_worker_that_never_claimed_changes_nothing(self, queue: Queue, outcome: Outcome) -> None:
+        await queue.submit(jobs("a"))
+        lease = await claim_one(queue, WorkerId.new("same"))
+        forged = msgspec.structs.replace(lease, worker=WorkerId.new("same"))
+        before = await seen(queue)
+        assert not await settle(queue, forged, outcome)
+        assert await seen(queue) == before
+        assert await settle(queue, lease, Completed())
+
+    async def test_a_holder_of_another_job_cannot_settle_this_one(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        mine, other = await claim_one(queue, WorkerId.new("one")), await claim_one(queue, WorkerId.new("two"))
+        forged = msgspec.structs.replace(other, worker=mine.worker)
+        results = [(forged, "no"), (mine, "a"), (other, "b")]
+        batch = [Settlement(lease, Completed(result)) for lease, result in results]
+        assert await queue.settle(batch) == [False, True, True]
+        assert [(j.key, j.result) for j in await queue.jobs(ALL)] == [("a", "a"), ("b", "b")]
+
+    @pytest.mark.parametrize("outcome", OUTCOMES)
+    async def test_after_a_restored_backup_only_the_new_holder_may_settle(
+        self, harness: Harness, outcome: Outcome
+    ) -> None:
+        queue = await harness.open()
+        await queue.submit(jobs("a"))
+        await queue.close()
+        restore = await harness.back_up()
+        if restore is None:
+            pytest.skip("its harness cannot restore a copy")
+        queue = await harness.open()
+        old = await claim_one(queue, WorkerId.new("old"))
+        await queue.close()
+        await restore()
+        queue = await harness.open()
+        new = await claim_one(queue, WorkerId.new("new"))
+        assert new.held == old.held, "the numbers of the two claims are the same: only their workers differ"
+        before = await seen(queue)
+        assert not await settle(queue, old, outcome)
+        assert await seen(queue) == before
+        assert not await queue.renew(old.worker, LEASE)
+        assert await settle(queue, new, Completed("by the new one"))
+        assert (await find(queue, "a")).result == "by the new one"
+        await queue.close()
 
     @pytest.mark.parametrize("outcome", OUTCOMES)
     async def test_the_same_settlement_twice_counts_once(self, queue: Queue, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Operations on a selection: retry, cancel and prune; and which jobs it selects."""
+"""Operations on a selection: retry, cancel, release and prune; and which jobs it selects."""
 
 from __future__ import annotations
 
@@ -115,6 +115,32 @@ class OperatingTests(Scene):
         assert (there.state, there.attempts) == (State.CANCELLED, 0)
         assert await queue.history(there.id) == []
 
+    async def test_release_takes_claimed_jobs_only(self, queue: Queue) -> None:
+        await one_of_each(queue)
+        assert await queue.release(ALL) == 1
+        assert await states(queue) == {
+            "completed": "completed",
+            "failed": "failed",
+            "claimed": "pending",
+            "cancelled": "cancelled",
+            "pending": "pending",
+        }
+        assert await queue.release(ALL) == 0
+
+    async def test_releasing_a_job_costs_no_attempt_and_keeps_its_history(self, queue: Queue, other: Queue) -> None:
+        await queue.submit([job("a", max_attempts=2), job("b")])
+        await settle(queue, await claim_one(queue), Failed(failure("once")))
+        worker = WorkerId.new()
+        assert keys(await claim(queue, worker)) == ["a", "b"]
+        assert await other.release(Selection(ids=frozenset({(await find(queue, "a")).id}))) == 1
+        there = await find(queue, "a")
+        assert (there.state, there.attempts, there.epoch, there.worker) == (State.PENDING, 1, 2, None)
+        assert [entry.failure.message for entry in await queue.history(there.id)] == ["once"]
+        assert [held.job_id for held in await queue.renew(worker, LEASE)] == [(await find(queue, "b")).id]
+        lease = await claim_one(queue)
+        assert (lease.job.key, lease.epoch) == ("a", 3)
+        assert await settle(queue, lease, Completed("again"))
+
     async def test_prune_takes_finished_jobs_only(self, queue: Queue) -> None:
         await one_of_each(queue)
         assert await queue.prune(ALL) == 3
@@ -152,7 +178,7 @@ class OperatingTests(Scene):
         assert await queue.prune(two) == 1
         assert [j.run for j in await queue.jobs(ALL)] == ["one"]
 
-    @pytest.mark.parametrize("operation", ["retry", "cancel", "prune"])
+    @pytest.mark.parametrize("operation", ["retry", "cancel", "release", "prune"])
     async def test_operations_on_nothing_do_nothing(self, queue: Queue, operation: str) -> None:
         assert await getattr(queue, operation)(ALL) == 0
         await one_of_each(queue)
@@ -166,6 +192,8 @@ class OperatingTests(Scene):
         await claim(queue, limit=500)
         assert await queue.cancel(ALL) == 2000
         assert await queue.retry(ALL) == 2000
+        assert len(await claim(queue, limit=3000)) == 2000
+        assert await queue.release(ALL) == 2000
         assert len(await claim(queue, limit=3000)) == 2000
         assert await queue.cancel(Selection(partitions=frozenset({"0", "1"}))) == 572
         assert await queue.prune(ALL) == 572

@@ -182,6 +182,10 @@ class DirectoryQueue:
         selector, now = self._selector(selection), self._clock.now()
         return await self._if_exists(lambda: select.cancel(self._journal, selector, now), 0)
 
+    async def release(self, selection: Selection) -> int:
+        selector = self._selector(selection)
+        return await self._if_exists(lambda: select.release(self._journal, selector), 0)
+
     async def prune(self, selection: Selection) -> int:
         selector = self._selector(selection)
         return await self._if_exists(lambda: select.prune(self._journal, selector), 0)

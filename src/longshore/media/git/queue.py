@@ -33,6 +33,7 @@ from longshore.media.git.state.operations import (
     Prune,
     Reap,
     Register,
+    Release,
     Renew,
     Retry,
     Settle,
@@ -171,6 +172,9 @@ class GitQueue:
 
     async def cancel(self, selection: Selection) -> int:
         return await self._perform(Cancel(selection))
+
+    async def release(self, selection: Selection) -> int:
+        return await self._perform(Release(selection))
 
     async def prune(self, selection: Selection) -> int:
         return await self._perform(Prune(selection))

@@ -164,6 +164,13 @@ class MemoryQueue:
             self._put(job, state=State.CANCELLED, not_before=None, settled_at=self._clock.now())
         return len(chosen)
 
+    async def release(self, selection: Selection) -> int:
+        chosen = [job for job in self._select(selection) if job.state is State.CLAIMED]
+        for job in chosen:
+            del self._holders[job.id]
+            self._give_back(job, timedelta(0))
+        return len(chosen)
+
     async def prune(self, selection: Selection) -> int:
         chosen = [job for job in self._select(selection) if job.state in FINISHED]
         for job in chosen:
@@ -279,7 +286,7 @@ class MemoryQueue:
     def _settle(self, settlement: Settlement, outcome: Outcome) -> bool:
         lease = settlement.lease
         job = self._jobs.get(lease.job.id)
-        if job is None or job.state is not State.CLAIMED or job.epoch != lease.epoch:
+        if job is None or job.epoch != lease.epoch or self._holders.get(job.id) != lease.worker:
             return False
         match outcome:
             case Completed():

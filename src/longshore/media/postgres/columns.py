@@ -94,13 +94,16 @@ class Settlements(NamedTuple):
     """Settlements as columns: the arguments of the SQL function `settle`."""
 
     batches: list[int]
-    incarnations: list[str]
+    searched: list[str]
+    holders: list[str]
     c_jobs: list[int]
     c_epochs: list[int]
+    c_holders: list[int]
     c_results: list[str]
     c_seconds: list[float | None]
     o_jobs: list[int]
     o_epochs: list[int]
+    o_holders: list[int]
     o_failed: list[bool]
     o_failures: list[str | None]
     o_retryable: list[bool]
@@ -124,10 +127,10 @@ class Settlements(NamedTuple):
     @staticmethod
     def types() -> list[str]:
         """Return the SQL types of the columns."""
-        completed = "bigint[] int[] json[] float8[]"
-        others = "bigint[] int[] bool[] json[] bool[] float8[] int[] float8[]"
+        completed = "bigint[] int[] int[] json[] float8[]"
+        others = "bigint[] int[] int[] bool[] json[] bool[] float8[] int[] float8[]"
         follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[] json[] int[]"
-        return f"bigint[] text[] {completed} {others} {follow_ons}".split()
+        return f"bigint[] text[] text[] {completed} {others} {follow_ons}".split()
 
 
 class SettlementBatch(NamedTuple):
@@ -153,9 +156,10 @@ class SettlementBatch(NamedTuple):
 
 def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
     """Split the settlements by outcome. Of several settlements of one lease, only the first counts."""
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, int]] = set()
     batches: set[int] = set()
-    incarnations: set[str] = set()
+    searched: set[str] = set()
+    holders: dict[str, int] = {}
     completed: list[tuple[Any, ...]] = []
     completed_at: list[int] = []
     others: list[tuple[Any, ...]] = []
@@ -164,29 +168,30 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
     parents: list[tuple[int, str, int]] = []
     for place, (lease, outcome, seconds) in enumerate((s.lease, s.outcome, s.seconds) for s in settlements):
         job = lease.job
-        name = (job.id, job.epoch)
+        holder = holders.setdefault(lease.worker.incarnation, len(holders) + 1)
+        name = (job.id, job.epoch, holder)
         if name in seen or not number_of(job.id) or not 0 < job.epoch <= BIGGEST:
             continue
         seen.add(name)
         if isinstance(lease, BatchLease):
             batches.add(lease.batch)
         else:
-            incarnations.add(lease.worker.incarnation)
+            searched.add(lease.worker.incarnation)
         if isinstance(outcome, Completed):
-            completed.append((int(job.id), job.epoch, encode(outcome.result, "A result").decode(), seconds))
+            completed.append((int(job.id), job.epoch, holder, encode(outcome.result, "A result").decode(), seconds))
             completed_at.append(place)
             if outcome.jobs:
                 follow_ons.extend(msgspec.structs.replace(follow_on, run=job.run) for follow_on in outcome.jobs)
                 parent = (len(completed), encode(JobName(job.kind, job.key)).decode(), job.depth + 1)
                 parents.extend([parent] * len(outcome.jobs))
         else:
-            others.append((int(job.id), job.epoch, *_other(outcome), seconds))
+            others.append((int(job.id), job.epoch, holder, *_other(outcome), seconds))
             others_at.append(place)
     new = NewJobs.of(follow_ons)
     lanes, jobs = new[:3], new[3:]
     positions, names, depths = unzipped(parents, 3)
-    by_column = [*unzipped(completed, 4), *unzipped(others, 8), *lanes, positions, *jobs, names, depths]
-    columns = Settlements(sorted(batches), sorted(incarnations), *by_column)
+    by_column = [*unzipped(completed, 5), *unzipped(others, 9), *lanes, positions, *jobs, names, depths]
+    columns = Settlements(sorted(batches), sorted(searched), list(holders), *by_column)
     return SettlementBatch(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
 
 

@@ -65,6 +65,7 @@ TYPES = {
         "selected_ids": "text bigint[] text[] text[] text[] text float8 bigint int",
         "retry_jobs": "bigint[]",
         "cancel_jobs": "bigint[]",
+        "release_jobs": "bigint[]",
         "prune_jobs": "bigint[]",
         "read_notes": "text text[]",
         "write_notes": "text text[] text[] json[]",
@@ -231,6 +232,12 @@ class PostgresQueue:
 
     async def cancel(self, selection: Selection) -> int:
         return await self._each("cancel_jobs", selection, {State.PENDING, State.CLAIMED})
+
+    async def release(self, selection: Selection) -> int:
+        changed = await self._each("release_jobs", selection, {State.CLAIMED})
+        if changed:
+            await self._notify()
+        return changed
 
     async def prune(self, selection: Selection) -> int:
         return await self._each("prune_jobs", selection, {State.COMPLETED, State.FAILED, State.CANCELLED})

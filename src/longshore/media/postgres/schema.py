@@ -10,7 +10,13 @@ from longshore.media.postgres.connections import CALL_TIMEOUT, RECONNECT_TIMEOUT
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import DatabaseLocation, locate
 
-MIGRATIONS = ("0001_tables.sql", "0002_parents_and_roll.sql", "0003_hosts_and_notes.sql", "0004_beginnings.sql")
+MIGRATIONS = (
+    "0001_tables.sql",
+    "0002_parents_and_roll.sql",
+    "0003_hosts_and_notes.sql",
+    "0004_beginnings.sql",
+    "0005_holders.sql",
+)
 """Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)
 # Created again with every migration: functions hold no data, and belong to the version that calls them.

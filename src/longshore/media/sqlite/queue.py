@@ -120,6 +120,10 @@ class SqliteQueue:
         now = self._clock.now()
         return await self._database.write(lambda db: select.cancel(db, selection, now))
 
+    async def release(self, selection: Selection) -> int:
+        now = self._clock.now()
+        return await self._database.write(lambda db: select.release(db, selection, now))
+
     async def prune(self, selection: Selection) -> int:
         now = self._clock.now()
         return await self._database.write(lambda db: select.prune(db, selection, now))

@@ -59,6 +59,11 @@ def cancel(db: sqlite3.Connection, selection: Selection, now: float) -> int:
     return _write(db, moves, "cancel_jobs")
 
 
+def release(db: sqlite3.Connection, selection: Selection, now: float) -> int:
+    """Make claimed jobs ready; return how many. A worker that held one finds its lease lost."""
+    return _write(db, _choose(db, selection, now, frozenset({CLAIMED}), READY), "release_jobs")
+
+
 def prune(db: sqlite3.Connection, selection: Selection, now: float) -> int:
     """Delete finished jobs with all their data; return how many."""
     moves = _choose(db, selection, now, frozenset({COMPLETED, FAILED, CANCELLED}), None)

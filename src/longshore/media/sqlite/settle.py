@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 import msgspec
 
 from longshore.job import NewJob, number_of
+from longshore.lease import WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
 from longshore.media.sqlite.statements import json_list, statements
 from longshore.media.sqlite.submit import NewRows, Origin
@@ -18,8 +19,8 @@ from longshore.stored import encode
 
 _SQL = statements("settle")
 
-Held = tuple[int, int, int]
-"""A claimed job: its number, epoch and lane."""
+Held = tuple[int, int, int, int]
+"""A claimed job: its number, epoch, lane and holder."""
 
 Ending = tuple[int, float, float | None, str, bytes | None]
 """A row of `settlement`: the job's number, the time, the duration, the worker's label and the result."""
@@ -40,17 +41,25 @@ class SettlementRows:
         """Write the outcomes whose lease is valid; return for each, in order, whether it was."""
         numbers = json_list([ending[0] for _, ending in self._prepared])
         held = {row[0]: row for row in db.execute(_SQL["held"], (numbers,))}
+        holders = _numbers_of(db, {settlement.lease.worker for settlement, _ in self._prepared})
         rows = _Rows(db, self._now)
         answers = []
         for settlement, ending in self._prepared:
             found = held.get(ending[0])
-            accepted = found is not None and found[1] == settlement.lease.job.epoch
+            lease = settlement.lease
+            accepted = found is not None and found[1] == lease.job.epoch and found[3] == holders.get(lease.worker)
             if accepted:
                 # Removed, so that a second settlement of the same lease in this batch is refused.
                 rows.add(held.pop(ending[0]), settlement, ending)
             answers.append(accepted)
         rows.write()
         return answers
+
+
+def _numbers_of(db: sqlite3.Connection, workers: Collection[WorkerId]) -> dict[WorkerId, int]:
+    """Return the numbers of those of these workers that may hold jobs."""
+    found = ((worker, db.execute(_SQL["holder"], (worker.label, worker.incarnation)).fetchone()) for worker in workers)
+    return {worker: row[0] for worker, row in found if row is not None}
 
 
 def _prepare(settlement: Settlement, now: float) -> tuple[Settlement, Ending]:
@@ -88,7 +97,7 @@ class _Rows:
                 self._follow_ons += [msgspec.structs.replace(job, run=parent.run) for job in outcome.jobs]
                 self._origins += [(parent.kind, parent.key, parent.depth + 1)] * len(outcome.jobs)
             return
-        number, epoch, lane = held
+        number, epoch, lane, _ = held
         # Read one job at a time: most settlements are completions, which do not need these columns.
         priority, host, attempts, max_attempts = self._db.execute(_SQL["limits"], (number,)).fetchone()
         match outcome:
@@ -112,8 +121,8 @@ class _Rows:
         """Write all rows that were added."""
         db = self._db
         if self._completed:
-            db.execute(_SQL["complete"], (json_list([number for number, _, _ in self._completed]),))
-            for lane, number in Counter(lane for _, _, lane in self._completed).items():
+            db.execute(_SQL["complete"], (json_list([held[0] for held in self._completed]),))
+            for lane, number in Counter(held[2] for held in self._completed).items():
                 self._moves.move(lane, CLAIMED, COMPLETED, number)
         db.executemany(_SQL["fail"], self._failed)
         db.executemany(_SQL["give_back"], self._given_back)

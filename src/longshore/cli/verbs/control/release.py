@@ -19,14 +19,9 @@ async def _release(queue: Queue, chosen: Selection) -> int:
     from longshore.ui.words import counted
 
     done = await give_back(queue, chosen)
-    if done.restarted:
-        note(
-            f"Of those, {counted(done.restarted, 'job')} had to be given all attempts again: their holder is not in "
-            "the worker registry."
-        )
     if done.moving:
         note(f"{counted(done.moving, 'job')} are not released: `longshore copy --move` is moving them.")
-    return done.pending
+    return done.released
 
 
 release = command(

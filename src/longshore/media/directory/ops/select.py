@@ -1,4 +1,4 @@
-"""Selections: reads the selected jobs, and retries, cancels or prunes them."""
+"""Selections: reads the selected jobs, and retries, cancels, releases or prunes them."""
 
 from __future__ import annotations
 
@@ -163,6 +163,16 @@ def cancel(journal: Journal, selector: JobSelector, now: float) -> int:
         change.count(place.lane, Slot.CANCELLED, 1)
 
     return _change_selected(journal, selector, "cancel", frozenset({Slot.READY, Slot.DELAYED, Slot.CLAIMED}), act)
+
+
+def release(journal: Journal, selector: JobSelector) -> int:
+    """Make claimed jobs ready, and return how many; their holders lose their leases."""
+
+    def act(change: PendingChange, place: JobPlace, path: str) -> None:
+        change.move(path, pending(place.lane, place.file._replace(change=change.id)))
+        change.count(place.lane, Slot.READY, 1)
+
+    return _change_selected(journal, selector, "release", frozenset({Slot.CLAIMED}), act)
 
 
 def prune(journal: Journal, selector: JobSelector) -> int:

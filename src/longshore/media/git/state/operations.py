@@ -166,7 +166,7 @@ class Settle(Operation[list[bool]]):
     ) -> bool:
         lease = settlement.lease
         place = state.active.get(number_of(lease.job.id))
-        if place is None or place.epoch != lease.epoch:
+        if place is None or (place.epoch, place.holder) != (lease.epoch, files.stem_of(lease.worker)):
             return False
         record = state.record(place)
         if record is None:
@@ -255,6 +255,23 @@ class Cancel(Operation[int]):
                 _finish(state, place, record, State.CANCELLED)
                 cancelled += 1
         return cancelled
+
+
+class Release(Operation[int]):
+    """Make claimed jobs pending; no attempt counts."""
+
+    verb = "release"
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+
+    def apply(self, state: BranchState, now: float) -> int:
+        released = 0
+        for place, record in list(selected(state, self._selection, now, states=frozenset({State.CLAIMED}))):
+            with _reject_if_unfit(state, place):
+                _give_back(state, place, record, timedelta(0), now)
+                released += 1
+        return released
 
 
 class Prune(Operation[int]):

@@ -42,6 +42,56 @@ begin
 end
 $$;
 
+-- Remove jobs that are no longer held from a batch that the caller has locked, and the batch if none is left in it.
+create or replace function leave_batch(batch_id bigint, gone bigint[]) returns void language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+declare
+  kept record;
+begin
+  select array_agg(h.job) as jobs, array_agg(h.epoch) as epochs, array_agg(h.lane) as lanes into kept
+    from batch b cross join lateral unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
+    left join unnest(gone) g (job) on g.job = h.job
+    where b.id = batch_id and g.job is null;
+  if kept.jobs is null then
+    delete from batch where id = batch_id;
+  else
+    update batch set jobs = kept.jobs, epochs = kept.epochs, lanes = kept.lanes where id = batch_id;
+  end if;
+end
+$$;
+
+-- Make the claimed jobs among these pending; no attempt counts. Returns how many.
+create or replace function release_jobs(ids bigint[]) returns int language plpgsql
+set search_path from current set jit = off set enable_seqscan = off
+as $$
+declare
+  b record;
+  c record;
+  total int := 0;
+begin
+  for b in
+    select h.id, h.jobs, h.epochs, (select w.label from worker w where w.id = h.worker) as label
+    from batch h
+    where h.id = any (array(
+      select distinct x.id from batch x cross join lateral unnest(x.jobs) u (job) join unnest(ids) i (job) on i.job = u.job))
+    order by h.id for update
+  loop
+    select array_agg(h.job) as jobs, array_agg(h.epoch) as epochs, count(*)::int as n into c
+      from unnest(b.jobs, b.epochs) h (job, epoch) join unnest(ids) i (job) on i.job = h.job;
+    if c.n > 0 then
+      perform end_attempts(
+        c.jobs, c.epochs, b.label, array_fill(false, array[c.n]), array_fill(null::json, array[c.n]),
+        array_fill(true, array[c.n]), array_fill(0::float8, array[c.n]), array_fill(null::int, array[c.n]),
+        array_fill(null::float8, array[c.n]));
+      perform leave_batch(b.id, c.jobs);
+      total := total + c.n;
+    end if;
+  end loop;
+  return total;
+end
+$$;
+
 -- Cancel the pending and claimed jobs among these. Returns how many.
 create or replace function cancel_jobs(ids bigint[]) returns int language plpgsql
 set search_path from current set jit = off set enable_seqscan = off
@@ -50,7 +100,6 @@ declare
   at constant timestamptz := clock_timestamp();
   b record;
   c record;
-  taken bigint[];
   total int := 0;
 begin
   -- A job may be claimed or given back during this function, so pending jobs are searched both before and after.
@@ -95,15 +144,7 @@ begin
       if cardinality(c.jobs) > 0 then
         perform note(c.lanes, -1, c.zeros, c.zeros, c.ones);
         total := total + cardinality(c.jobs);
-        taken := c.jobs;
-        select array_agg(h.job) as jobs, array_agg(h.epoch) as epochs, array_agg(h.lane) as lanes into c
-          from unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
-          left join unnest(taken) g (job) on g.job = h.job where g.job is null;
-        if c.jobs is null then
-          delete from batch where id = b.id;
-        else
-          update batch set jobs = c.jobs, epochs = c.epochs, lanes = c.lanes where id = b.id;
-        end if;
+        perform leave_batch(b.id, c.jobs);
       end if;
     end loop;
   end loop;

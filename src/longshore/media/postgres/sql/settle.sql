@@ -52,14 +52,15 @@ begin
 end
 $$;
 
--- Settle. `batches` are the expected batches of the jobs; of the workers in `incarnations`, all batches are searched. A
--- settlement is accepted if its job is held at its epoch: then, and only then, all of it is written. `c_…` are
--- completed jobs, `o_…` all others, `f_…` the follow-on jobs, each with the position of its parent among the completed
--- jobs, the parent's name, and its own depth. Returns the accepted positions of the completed and of the other jobs.
+-- Settle. `batches` are the expected batches of the jobs; of the workers in `searched`, all batches are searched. A
+-- settlement is accepted if its job is held at its epoch by its worker, of which `…_holders` has the position in
+-- `holders`: then, and only then, all of it is written. `c_…` are completed jobs, `o_…` all others, `f_…` the follow-on
+-- jobs, each with the position of its parent among the completed jobs, the parent's name, and its own depth. Returns the
+-- accepted positions of the completed and of the other jobs.
 create or replace function settle(
-  batches bigint[], incarnations text[],
-  c_jobs bigint[], c_epochs int[], c_results json[], c_seconds float8[],
-  o_jobs bigint[], o_epochs int[], o_failed bool[], o_failures json[], o_retryable bool[], o_delays float8[],
+  batches bigint[], searched text[], holders text[],
+  c_jobs bigint[], c_epochs int[], c_holders int[], c_results json[], c_seconds float8[],
+  o_jobs bigint[], o_epochs int[], o_holders int[], o_failed bool[], o_failures json[], o_retryable bool[], o_delays float8[],
   o_limits int[], o_seconds float8[],
   f_runs text[], f_kinds text[], f_partitions text[], f_parents int[], f_lanes int[], f_keys text[], f_payloads json[],
   f_priorities int[], f_hosts text[], f_not_befores float8[], f_limits int[], f_names json[], f_depths int[],
@@ -80,21 +81,24 @@ declare
 begin
   completed := '{}';
   others := '{}';
-  if cardinality(incarnations) > 0 then
+  if cardinality(searched) > 0 then
     batches := batches || array(
       select h.id from batch h
-      where h.worker = any (array(select w.id from worker w where w.incarnation = any (incarnations))));
+      where h.worker = any (array(select w.id from worker w where w.incarnation = any (searched))));
   end if;
   for b in
-    select h.id, h.jobs, h.epochs, h.lanes, (select w.label from worker w where w.id = h.worker) as label
+    select h.id, h.jobs, h.epochs, h.lanes, (select w.label from worker w where w.id = h.worker) as label,
+           (select array_position(holders, w.incarnation) from worker w where w.id = h.worker) as holder
     from batch h where h.id = any (batches) order by h.id for update
   loop
     with held as materialized (
       select h.job, h.epoch, h.lane from unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
     ), accepted as (
       select g.position, h.job, h.lane, g.seconds, g.result
-      from unnest(c_jobs, c_epochs, c_results, c_seconds) with ordinality g (job, epoch, result, seconds, position)
+      from unnest(c_jobs, c_epochs, c_holders, c_results, c_seconds)
+        with ordinality g (job, epoch, holder, result, seconds, position)
       join held h on h.job = g.job and h.epoch = g.epoch
+      where g.holder = b.holder
     ), written as (
       insert into done (job, settled_at, seconds, state, worker, result)
         select a.job, at, a.seconds, 'completed', b.label, a.result from accepted a
@@ -111,9 +115,10 @@ begin
              array_agg(g.retryable) as retryable, array_agg(g.delay) as delays, array_agg(g.max_attempts) as limits,
              array_agg(g.seconds) as seconds
         into o
-        from unnest(o_jobs, o_epochs, o_failed, o_failures, o_retryable, o_delays, o_limits, o_seconds)
-          with ordinality g (job, epoch, failed, failure, retryable, delay, max_attempts, seconds, position)
-        join unnest(b.jobs, b.epochs) h (job, epoch) on h.job = g.job and h.epoch = g.epoch;
+        from unnest(o_jobs, o_epochs, o_holders, o_failed, o_failures, o_retryable, o_delays, o_limits, o_seconds)
+          with ordinality g (job, epoch, holder, failed, failure, retryable, delay, max_attempts, seconds, position)
+        join unnest(b.jobs, b.epochs) h (job, epoch) on h.job = g.job and h.epoch = g.epoch
+        where g.holder = b.holder;
       if cardinality(o.jobs) > 0 then
         perform end_attempts(
           o.jobs, o.epochs, b.label, o.failed, o.failures, o.retryable, o.delays, o.limits, o.seconds);

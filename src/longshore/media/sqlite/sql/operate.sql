@@ -21,6 +21,9 @@ FROM temp.chosen CROSS JOIN job ON job.id = chosen.id LEFT JOIN worker ON worker
 -- name: cancel_jobs
 UPDATE job SET state = 5, not_before = NULL, holder = NULL WHERE id IN (SELECT id FROM temp.chosen)
 
+-- name: release_jobs
+UPDATE job SET state = 0, holder = NULL WHERE id IN (SELECT id FROM temp.chosen)
+
 -- name: remove_failures
 DELETE FROM failure WHERE job IN (SELECT id FROM temp.chosen)
 

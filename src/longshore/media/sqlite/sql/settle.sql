@@ -1,5 +1,8 @@
 -- name: held
-SELECT id, epoch, lane FROM job WHERE id IN (SELECT value FROM json_each(?)) AND state = 2
+SELECT id, epoch, lane, holder FROM job WHERE id IN (SELECT value FROM json_each(?)) AND state = 2
+
+-- name: holder
+SELECT id FROM worker WHERE label = ? AND incarnation = ?
 
 -- name: limits
 SELECT priority, host, attempts, max_attempts FROM job WHERE id = ?
