@@ -19,6 +19,21 @@ MIGRATIONS = (
 )
 """Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)
+_TABLES = [
+    "migration",
+    "family",
+    "lane",
+    "job",
+    "ready",
+    "delayed",
+    "worker",
+    "batch",
+    "done",
+    "attempt",
+    "tally",
+    "known",
+    "note",
+]
 # Created again with every migration: functions hold no data, and belong to the version that calls them.
 _FUNCTIONS = (
     "submit.sql",
@@ -91,21 +106,18 @@ async def _version(session: Session, location: DatabaseLocation) -> int:
         raise QueueError(
             f"The database at {location.shown} is encoded in {encoding}. Fix: use a database with encoding UTF8"
         )
-    migration_table = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.migration")
-    if migration_table is None:
-        taken = await connection.fetchval(
-            "select string_agg(relname, ', ' order by relname) "
-            "from pg_class c join pg_namespace n on n.oid = relnamespace "
-            "where nspname = $1 and relname = any($2::text[])",
-            location.schema,
-            [
-                *("family", "lane", "job", "ready", "delayed", "worker", "batch", "done", "attempt", "tally", "known"),
-                "note",
-            ],
-        )
-        if taken is not None:
+    # One statement, so that another process cannot create the schema between two looks at it.
+    rows = await connection.fetch(
+        "select relname from pg_class c join pg_namespace n on n.oid = relnamespace "
+        "where nspname = $1 and relname = any($2::text[]) order by relname",
+        location.schema,
+        _TABLES,
+    )
+    taken = [row[0] for row in rows]
+    if "migration" not in taken:
+        if taken:
             raise ForeignQueueError(
-                f"Schema {location.schema} of {location.shown} is used by other tables: {taken}. "
+                f"Schema {location.schema} of {location.shown} is used by other tables: {', '.join(taken)}. "
                 "Fix: name a separate schema for the queue (?schema=...)"
             )
         return 0
