@@ -322,8 +322,32 @@ async def test_a_worker_that_takes_long_gives_signs_and_keeps_the_run(
     assert (await runs(queue)) == {"nightly_20261117_020000": 3}
 
 
-async def test_a_file_is_read_anew_for_every_run(tmp_path: Path, queue: MemoryQueue, clock: ManualClock) -> None:
-    file = tmp_path / "urls.txt"
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose longshore.toml names urls.txt."""
+    (tmp_path / "pages.py").write_text("")
+    (tmp_path / "longshore.toml").write_text('[scrapers.India]\nhandler = "pages.py"\nurls = "urls.txt"\n')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("read_as", list(InputFormat))
+async def test_a_queue_cannot_make_a_worker_read_a_file(
+    registry: Path, queue: MemoryQueue, clock: ManualClock, read_as: InputFormat
+) -> None:
+    secret = registry / "secret.json"
+    secret.write_text('{"private_key": "hunter2"}\n')
+    await define(queue, "evil", Schedule(when=NIGHTLY, what=FromFile(str(secret), read_as), kind="page"))
+    clock.advance(DAY)
+    await ScheduleTrigger(queue, clock, "victim").look()
+    assert await runs(queue) == {}
+    with pytest.raises(NotFoundError, match="may not tell a worker which files to read"):
+        await ScheduleTrigger(queue, clock, "victim").start_now("evil")
+    assert "hunter2" not in repr(await queue.read_entries("schedules"))
+
+
+async def test_a_file_is_read_anew_for_every_run(registry: Path, queue: MemoryQueue, clock: ManualClock) -> None:
+    file = registry / "urls.txt"
     file.write_text("https://a.org/1\n")
     what = FromFile(str(file), InputFormat.URLS)
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=what, kind="page", limits=GrowthLimits(max_depth=2)))
@@ -338,9 +362,9 @@ async def test_a_file_is_read_anew_for_every_run(tmp_path: Path, queue: MemoryQu
 
 
 async def test_a_file_that_is_elsewhere_is_left_to_the_workers_there(
-    tmp_path: Path, queue: MemoryQueue, clock: ManualClock
+    registry: Path, queue: MemoryQueue, clock: ManualClock
 ) -> None:
-    file = tmp_path / "urls.txt"
+    file = registry / "urls.txt"
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
     clock.advance(DAY)
     await ScheduleTrigger(queue, clock, "here").look()
@@ -351,16 +375,16 @@ async def test_a_file_that_is_elsewhere_is_left_to_the_workers_there(
 
 
 async def test_jobs_that_cannot_be_read_are_noted_and_the_next_time_tries_anew(
-    tmp_path: Path, queue: MemoryQueue, clock: ManualClock
+    registry: Path, queue: MemoryQueue, clock: ManualClock
 ) -> None:
-    file = tmp_path / "urls.txt"
+    file = registry / "urls.txt"
     file.write_text("https://a.org/1\noops\n")
     await define(queue, "nightly", Schedule(when=NIGHTLY, what=FromFile(str(file), InputFormat.URLS), kind="page"))
     worker = ScheduleTrigger(queue, clock, "a")
     clock.advance(DAY)
     await worker.look()
     schedule = (await schedule_of(queue, "nightly"))[1].schedule
-    assert "urls.txt, line 2" in schedule.trouble
+    assert schedule.trouble == "InputFileError; the log of a says why", "the queue must not show the line"
     assert (schedule.last, schedule.begun) == (at("2026-11-17 02:00"), None)
     assert await runs(queue) == {}
     with pytest.raises(InputFileError, match="line 2"):

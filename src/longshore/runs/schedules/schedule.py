@@ -55,7 +55,11 @@ class FromScraper(msgspec.Struct, frozen=True, tag="scraper"):
 
 
 class FromFile(msgspec.Struct, frozen=True, tag="file"):
-    """A file, read for every run on the machine that starts the run."""
+    """A file, read for every run on the machine that starts the run.
+
+    Everyone who may write to the queue can write a path here, so a worker reads the file only if its own
+    `longshore.toml` names it too.
+    """
 
     path: str
     format: InputFormat
@@ -64,8 +68,21 @@ class FromFile(msgspec.Struct, frozen=True, tag="file"):
         return self.path
 
     def here(self) -> tuple[Source, frozenset[str] | None]:
-        """Return the file, with any partition allowed. Raise `NotFoundError` if it is not on this machine."""
-        if not Path(self.path).is_file():
+        """Return the file, with any partition allowed.
+
+        Raise `NotFoundError` if it is not on this machine, or if no scraper in `longshore.toml` has it as its source.
+        """
+        # Imported here because few workers ever start a run.
+        from longshore.runs.scrapers.registry import load_scrapers
+
+        asked = Path(self.path).resolve()
+        sources = (scraper.jobs for scraper in load_scrapers().values())
+        if not any(isinstance(each, InputFile) and Path(each.path).resolve() == asked for each in sources):
+            raise NotFoundError(
+                f"The schedule names the file {self.path}, and no scraper in longshore.toml here does. A queue may not "
+                "tell a worker which files to read. Write a scraper with this file as its source, or schedule a list."
+            )
+        if not asked.is_file():
             raise NotFoundError(f"There is no file {self.path} here.")
         return InputFile(self.path, self.format), None
 
@@ -113,7 +130,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_jobs: int = 0
     """Number of jobs of that run's source."""
     trouble: str = ""
-    """The error that kept jobs of the last run from being submitted; empty if there was none."""
+    """Why jobs of the last run were not submitted, without any content of their source; empty if all were."""
     begun: Begun | None = None
 
     @property
@@ -160,7 +177,7 @@ def kept(source: Source) -> FromList:
         if size > KEPT_BYTES:
             raise UsageError(
                 f"{source.name} holds more than {KEPT_BYTES // 1024} KB of jobs, too much to be kept with a schedule. "
-                "Name a file, which is read for every run, or a scraper."
+                "Write a scraper with this file into longshore.toml, and schedule the scraper."
             )
         entries.append(entry)
     if not entries:

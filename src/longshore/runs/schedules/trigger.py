@@ -186,7 +186,8 @@ class ScheduleTrigger:
             "last": mine.instant,
             "last_run": mine.run,
             "last_jobs": done.submitted + done.duplicates,
-            "trouble": "" if trouble is None else str(trouble)[:1000],
+            # Not the message: it may quote the source, and everyone who can read the queue would see it.
+            "trouble": "" if trouble is None else f"{type(trouble).__name__}; the log of {self._who} says why",
             "begun": None,
         }
         await self._update(name, mine, lambda there, _: msgspec.structs.replace(there, **ended))

@@ -12,7 +12,7 @@ from longshore.cli import options
 from longshore.errors import UsageError
 
 if TYPE_CHECKING:
-    from longshore.runs.schedules.schedule import FromFile, FromList, Schedule
+    from longshore.runs.schedules.schedule import FromList, Schedule
     from longshore.settings import Settings
 
 
@@ -148,14 +148,13 @@ def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
     return handler.kind, DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
 
 
-def _of_file(source: Any) -> FromFile | FromList:
-    from longshore.runs.schedules.schedule import FromFile, kept
+def _of_file(source: Any) -> FromList:
+    from longshore.runs.schedules.schedule import kept
     from longshore.runs.submit.submission import check_file
 
-    if not source.rereadable:
-        return kept(source)
-    check_file(source)
-    return FromFile(str(Path(source.path).resolve()), source.format)
+    if source.rereadable:
+        check_file(source)
+    return kept(source)
 
 
 async def _remove(settings: Settings, name: str) -> None:
