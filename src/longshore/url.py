@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote_plus, urlsplit, urlunsplit
 
 # Parameters that identify the visitor or the campaign, never the page.
 _TRACKING = re.compile(
@@ -55,44 +55,69 @@ _DEVIATING = re.compile("[ßς\u200c\u200d]")
 _LONGEST_HOST = 1_000
 """Characters. A real name has at most 253; the encoders of international names take the square of the length."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+# Browsers drop these around a URL: the space and the control characters below it. U+00A0 and other white space beyond
+# ASCII are part of the URL.
+_AROUND = "".join(map(chr, range(0x21)))
+_INSIDE = dict.fromkeys(map(ord, "\t\n\r"))
+_ENCODED = {ord(character): f"%{ord(character):02X}" for character in _AROUND}
+
+
+def clean_url(url: str) -> str:
+    """Return the URL that a browser reads in this text: no ASCII white space around it, no tab or line end in it.
+
+    The key of a job and the request for its page both use this form, so that they always mean the same page.
+    """
+    if url.isprintable() and " " not in (url[:1], url[-1:]):
+        return url
+    return url.strip(_AROUND).translate(_INSIDE)
 
 
 def canonical_url(url: str) -> str:
     """Return one spelling for all spellings of a URL that certainly name the same page.
 
     The fragment and tracking parameters are removed, the query is sorted, scheme and host are in lower case, and a
-    default port is left out. The case of the path and all other parameters are kept.
+    default port is left out. The case of the path and all other parameters are kept. A URL of another scheme than http
+    and https is only cleaned.
     """
     already = _ALREADY_CANONICAL.match(url)
     if already and not _TRACKING.match(already["parameter"] or ""):
         return url
+    url = clean_url(url)
     try:
-        return _canonical(url.strip())
+        return _canonical(url)
     except ValueError:
-        return url.strip()  # not a valid URL (for example, its port is not a number): it has no other spelling
+        return url  # not a valid URL (for example, its port is not a number): it has no other spelling
 
 
 def _canonical(url: str) -> str:
     # Imported on use, because it loads half of the standard library's HTTP modules.
     from w3lib.url import canonicalize_url
 
-    if not url.isascii():
-        given = urlsplit(url)
-        user, at, host = given.netloc.rpartition("@")
-        url = urlunsplit(given._replace(netloc=f"{user}{at}{_in_ascii(host)}"))
-    parts = urlsplit(canonicalize_url(url))
-    if not parts.netloc and parts.scheme in _PAGES:
+    given = urlsplit(url)
+    if given.scheme not in _PAGES:
+        return url
+    netloc, query = given.netloc, given.query
+    if not netloc.isascii():
+        user, at, host = netloc.rpartition("@")
+        netloc = f"{user}{at}{_in_ascii(host)}"
+    # An empty query is part of the URL, and some sites answer it differently. `urlunsplit` would drop it.
+    empty = not query and "?" in url.partition("#")[0]
+    if query:
+        # As it was written: decoding would turn two queries that are not UTF-8 into the same one.
+        query = "&".join(piece for piece in query.split("&") if not _is_tracking(piece))
+    # A space that ends the path must not be at the end of the URL, now that the query may be gone.
+    path, query = given.path.translate(_ENCODED), query.translate(_ENCODED)
+    parts = urlsplit(canonicalize_url(urlunsplit((given.scheme, netloc, path, query, ""))))
+    if not parts.netloc:
         raise ValueError("it names no host")
     netloc = parts.netloc.lower() if "@" not in parts.netloc else parts.netloc
     if parts.port is not None and parts.port == _DEFAULT_PORTS.get(parts.scheme):
         netloc = netloc.rpartition(":")[0]
-    query = parts.query
-    if query:
-        pairs = parse_qsl(query, keep_blank_values=True)
-        kept = [(name, value) for name, value in pairs if not _TRACKING.match(name)]
-        if len(kept) != len(pairs):
-            query = urlencode(kept)
-    return urlunsplit((parts.scheme, netloc, parts.path or "/", query, ""))
+    return urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, "")) + ("?" if empty else "")
+
+
+def _is_tracking(piece: str) -> bool:
+    return _TRACKING.match(unquote_plus(piece.partition("=")[0])) is not None
 
 
 def _in_ascii(host: str) -> str:

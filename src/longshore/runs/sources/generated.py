@@ -10,6 +10,7 @@ from typing import NoReturn
 from longshore.errors import HandlerFileError, InputFileError, LongshoreError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob
 from longshore.runs.submit.input_files import InputEntry, check_url
+from longshore.url import clean_url
 
 Item = str | Mapping[str, object] | NewJob | InputEntry
 """A URL, a payload, or a whole job."""
@@ -62,7 +63,7 @@ def _entry(item: object) -> InputEntry:
         case InputEntry():
             return item
         case str():
-            return InputEntry(payload={"url": check_url(item.strip())})
+            return InputEntry(payload={"url": check_url(clean_url(item))})
         case NewJob():
             return InputEntry(
                 payload=item.payload,

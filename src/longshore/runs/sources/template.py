@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from longshore.errors import UsageError
 from longshore.runs.submit.input_files import InputEntry, check_url
+from longshore.url import clean_url
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Shape:
         if url is not None:
             payload["url"] = check_url(url.filled_url(row))
         elif "url" in payload:
-            payload["url"] = check_url(str(payload["url"] or "").strip())
+            payload["url"] = check_url(clean_url(str(payload["url"] or "")))
         return InputEntry(
             payload=payload,
             key=None if key is None else key.filled(row),

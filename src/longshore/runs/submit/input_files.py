@@ -11,6 +11,7 @@ import difflib
 import os
 import re
 import stat
+import string
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ class InputFile:
                             f"{self.name}, line {number} is not UTF-8 text: {error.reason} at byte {error.start + 1}. "
                             "Save the file as UTF-8."
                         ) from error
-                    yield number, text.strip()
+                    yield number, text.strip(string.whitespace)
         except OSError as error:
             raise InputFileError(f"{self.name} cannot be read: {error.strerror or error}.") from error
 
@@ -150,7 +151,7 @@ def open_bytes(path: str) -> BinaryIO:
 
 
 def _url_entry(line: str) -> InputEntry | None:
-    if not line or line.startswith("#"):
+    if not line.strip() or line.startswith("#"):
         return None
     return InputEntry(payload={"url": check_url(line)})
 

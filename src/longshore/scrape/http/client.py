@@ -36,6 +36,7 @@ from longshore.scrape.http.transport import (
 from longshore.scrape.http.user_agent import PRODUCT, robot_name, user_agent
 from longshore.scrape.proxies.proxy_file import Proxy, checked_proxy
 from longshore.system.loop_thread import LoopThread
+from longshore.url import clean_url
 
 if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import PageCache
@@ -135,7 +136,7 @@ class AttemptHttp:
         URL or body.
         """
         if not options:
-            fetch_options, request = self._options, Request(method, url)
+            fetch_options, request = self._options, Request(method.upper(), clean_url(url))
         else:
             fetch_options, request = _with(self._options, options), _request(method, url, options)
         fetch = Fetch(self._context, fetch_options)

@@ -19,7 +19,7 @@ from longshore.scrape.http.response import Response, in_words, is_temporary, ret
 from longshore.scrape.http.robots import Robots, RobotsError
 from longshore.scrape.http.transport import Transport, not_a_url
 from longshore.scrape.proxies.proxy_file import Proxy
-from longshore.url import host_of, mask_url
+from longshore.url import clean_url, host_of, mask_url
 
 if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import CachedPage, PageCache
@@ -101,6 +101,7 @@ class Fetch:
 
     async def permit(self, url: str) -> None:
         """Check only robots.txt, if the options ask for it."""
+        url = clean_url(url)
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
         if self._options.robots and not self._context.robots.free(site):

@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.errors import ProcessingError, ValidationError
 from longshore.scrape.http.response import Response
-from longshore.url import mask_url
+from longshore.url import clean_url, mask_url
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Methods whose repetition has no further effect.
@@ -99,6 +99,7 @@ def make_request(
     json: object = None,
 ) -> Request:
     """Return the request for these options. Raise `ValidationError` for two bodies or a body that cannot be sent."""
+    url = clean_url(url)
     if params:
         url = _with_query(url, params)
     body, kind = _body(data, json)
@@ -133,7 +134,7 @@ def _body(data: bytes | str | Fields | None, json: object) -> tuple[bytes | None
 
 def _target(url: str, location: str) -> str:
     try:
-        target, _ = urldefrag(urljoin(url, location))
+        target, _ = urldefrag(urljoin(url, clean_url(location)))
         parts = urlsplit(target)
         if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
             return target
