@@ -9,9 +9,9 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
 import msgspec
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom
 
 from longshore.errors import ProcessingError
+from longshore.scrape.http.encodings import decode_page
 from longshore.stored import Json
 from longshore.url import canonical_url, mask_url
 
@@ -19,26 +19,6 @@ _TEMPORARY = frozenset({408, 425, 429})
 _PHRASES = {known.value: f" {known.phrase}" for known in HTTPStatus}
 _LONGEST_RETRY_AFTER = 24 * 3600.0
 """Seconds. A server that asks for more, by mistake or by malice, is tried again after this time."""
-# The encodings of the web (WHATWG), by their names in Python. Of the others, some take the square of the length.
-_WEB_ENCODINGS = frozenset(
-    {
-        *(
-            "utf-8",
-            "utf-16",
-            "utf-16-le",
-            "utf-16-be",
-            "koi8-r",
-            "koi8-u",
-            "mac-roman",
-            "mac-cyrillic",
-            "cp866",
-            "cp874",
-        ),
-        *(f"cp{page}" for page in range(1250, 1259)),
-        *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
-        *("gb18030", "big5hkscs", "euc_jp", "iso2022_jp", "cp932", "cp949"),
-    }
-)
 
 
 def is_temporary(status: int) -> bool:
@@ -95,15 +75,7 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
         The encoding is that of a byte order mark, else the one the server names, else the one the page declares
         (`<meta charset>`, `<?xml encoding>`), else UTF-8. An encoding that browsers do not know counts as UTF-8.
         """
-        named, mark = read_bom(self.body)
-        if named is not None and mark is not None:
-            return self.body[len(mark) :].decode(named, errors="replace")
-        kind = self.headers.get("Content-Type", "")
-        encoding = http_content_type_encoding(kind)
-        # Only markup declares an encoding; in plain text or JSON such a declaration is content.
-        if encoding is None and (not kind or "html" in kind.lower() or "xml" in kind.lower()):
-            encoding = html_body_declared_encoding(self.body)
-        return self.body.decode(encoding if encoding in _WEB_ENCODINGS else "utf-8", errors="replace")
+        return decode_page(self.body, self.headers.get("Content-Type", ""))
 
     def json(self) -> Json:
         """Return the decoded JSON body. Raise `ProcessingError` if it is not JSON."""
