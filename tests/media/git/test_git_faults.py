@@ -145,11 +145,11 @@ async def test_a_user_who_may_not_read_gets_no_message_about_writing(server: Git
     assert not isinstance(caught.value, ReadOnlyQueueError)
 
 
-async def test_the_message_of_a_refusing_hook_is_shown(remote: Path, tmp_path: Path) -> None:
-    hook = remote / "hooks" / "pre-receive"
+async def test_the_message_of_a_refusing_hook_of_the_server_is_shown(server: GitHttpServer, tmp_path: Path) -> None:
+    hook = server.folder / "queue.git" / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
-    queue = await opened(f"git+file://{remote}", tmp_path)
+    queue = await opened(server.url("queue.git"), tmp_path)
     with pytest.raises(ReadOnlyQueueError, match=r"You may not write.*Ask its owner"):
         await queue.submit(jobs("a"))
     await queue.close()
@@ -157,7 +157,7 @@ async def test_the_message_of_a_refusing_hook_is_shown(remote: Path, tmp_path: P
 
 def test_a_token_in_place_of_a_user_name_is_not_shown() -> None:
     location = RepositoryLocation("git+https://t0ken@host/team/queue.git")
-    assert location.git_url == "https://t0ken@host/team/queue.git"
+    assert location.git_url == "https://host/team/queue.git"
     message = str(faults.translate("fatal: Authentication failed for 'https://t0ken@host/team/queue.git/'", location))
     assert "t0ken" not in location.shown + message
     assert RepositoryLocation("git+ssh://git@host/queue.git").shown == "git+ssh://git@host/queue.git"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from longshore.errors import SettingsError
@@ -12,6 +13,14 @@ from longshore.system.cache_dir import cache_dir
 from longshore.url import mask_url, mask_urls
 
 _SCHEMES = {"git+https": "https", "git+http": "http", "git+ssh": "ssh", "git+file": "file", "https": "https"}
+
+
+class GitLogin(NamedTuple):
+    """A user name, or a token in its place, and a password."""
+
+    user: str
+    password: str
+    """Empty if the URL has none: then git asks the user's own credential helpers for it."""
 
 
 class RepositoryLocation:
@@ -38,8 +47,15 @@ class RepositoryLocation:
             )
         if scheme != "file" and not parts.hostname:
             raise SettingsError(f"'{self.shown}' names no host. Write git+{scheme}://host/path/to/queue.git.")
-        self.git_url = urlunsplit((scheme, parts.netloc, parts.path, "", ""))
-        """The URL for git."""
+        login, _, host = parts.netloc.rpartition("@")
+        user, _, password = login.partition(":")
+        # ssh takes its user from the URL, and never a password.
+        self.git_url = urlunsplit(
+            (scheme, f"{user}@{host}" if user and scheme == "ssh" else host or parts.netloc, parts.path, "", "")
+        )
+        """The URL for git, without a password or token: other users of the machine see the arguments of a program."""
+        self.login = GitLogin(unquote(user), unquote(password)) if scheme in ("http", "https") and login else None
+        """The login in the queue URL, which git gets by its environment; None if the URL has none."""
         self.path: Path | None = Path(unquote(parts.path)) if scheme == "file" else None
         """The repository's folder if it is on this machine."""
 

@@ -19,7 +19,7 @@ from longshore.errors import QueueUnavailableError
 from longshore.media.git.location import RepositoryLocation
 from longshore.media.git.objects.objects import Objects
 from longshore.media.git.sync.faults import lost_race, mirror_gone, translate, unanswered, unusable
-from longshore.media.git.sync.git_command import SILENCE, GitCommand
+from longshore.media.git.sync.git_command import NO_HOOKS_OF_REMOTE, SILENCE, GitCommand
 from longshore.media.git.sync.remote_turn import RemoteTurn, instant_in
 from longshore.system.atomic_file import write_atomically
 from longshore.system.file_lock import FileLock
@@ -157,6 +157,7 @@ class Mirror:
             "--porcelain",
             "--no-verify",
             f"--force-with-lease={ref}:{expected}",
+            *([] if self.location.path is None else [f"--receive-pack={NO_HOOKS_OF_REMOTE}"]),
             "--",
             self.location.git_url,
             f"{oid}:{ref}",

@@ -8,12 +8,13 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import IO
 
-from longshore.media.git.location import RepositoryLocation
+from longshore.media.git.location import GitLogin, RepositoryLocation
 from longshore.media.git.sync.faults import no_git, translate, unanswered
 from longshore.system.processes import end_group, new_group_flags
 
@@ -44,6 +45,12 @@ _SETTINGS = (
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=60",
 )
+_USER, _PASSWORD = "LONGSHORE_GIT_USER", "LONGSHORE_GIT_PASSWORD"
+# A credential helper of git: a shell function that prints the login. Only the names of the variables are arguments.
+_LOGIN_HELPER = f'!f() {{ test "$1" = get && printf \'username=%s\\npassword=%s\\n\' "${_USER}" "${_PASSWORD}"; }}; f'
+NO_HOOKS_OF_REMOTE = f"git -c core.hooksPath={os.devnull} receive-pack"
+"""The receiving side of a push to a folder of this machine. It runs with our rights, and the settings above do not
+reach it: without this, everyone who may write to the repository could have us run a program."""
 _OPTIONS = tuple(part for setting in _SETTINGS for part in ("-c", setting))
 # Git sets these for its hooks; they would direct our commands to another repository.
 _MISLEADING = (
@@ -85,7 +92,7 @@ class GitCommand:
         try:
             process = subprocess.Popen(  # noqa: S603 - a list of arguments, never a shell
                 command(self.folder, *arguments),
-                env=environment(),
+                env=environment(self.location.login),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -156,8 +163,11 @@ def _ssh_is_configured() -> bool:
     return configured.returncode == 0
 
 
-def environment() -> dict[str, str]:
-    """Return the user's environment, changed so that git never prompts and always answers in English."""
+def environment(login: GitLogin | None = None) -> dict[str, str]:
+    """Return the user's environment, changed so that git never prompts and always answers in English.
+
+    It also carries the `login`: other users of the machine see the arguments of git, but not its environment.
+    """
     own = {name: value for name, value in os.environ.items() if name not in _MISLEADING}
     own |= {"GIT_TERMINAL_PROMPT": "0", "GCM_INTERACTIVE": "never", "LC_ALL": "C", "LANGUAGE": "C"}
     if not _ssh_is_configured():
@@ -166,4 +176,17 @@ def environment() -> dict[str, str]:
         own["GIT_SSH_COMMAND"] = (
             "ssh -oBatchMode=yes -oConnectTimeout=20 -oServerAliveInterval=5 -oServerAliveCountMax=4"
         )
-    return own
+    return own if login is None else own | _login_variables(login, own)
+
+
+def _login_variables(login: GitLogin, own: Mapping[str, str]) -> dict[str, str]:
+    settings = [("credential.username", login.user)]
+    if login.password:
+        # The empty helper removes those of the user, which may know another login for this host.
+        settings += [("credential.helper", ""), ("credential.helper", _LOGIN_HELPER)]
+    known = own.get("GIT_CONFIG_COUNT", "")
+    first = int(known) if known.isdecimal() else 0
+    variables = {"GIT_CONFIG_COUNT": str(first + len(settings)), _USER: login.user, _PASSWORD: login.password}
+    for number, (name, value) in enumerate(settings, first):
+        variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables
