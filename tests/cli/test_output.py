@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.text import Text
 
+from longshore.cli import main
+from longshore.system.printable import printable
 from longshore.ui.tables import write_table
-from longshore.ui.words import left_words, one_line, printable
+from longshore.ui.words import left_words, one_line
 
 
 def test_text_of_others_gives_the_terminal_no_orders() -> None:
@@ -89,3 +92,14 @@ def test_no_command_shows_a_name_raw(shell: Any, command: str) -> None:
 )
 def test_the_time_left_in_words(seconds: float, soonest: float | None, words: str) -> None:
     assert left_words(seconds, soonest) == words
+
+
+def test_a_password_on_the_command_line_is_warned_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in (["--queue", "sqlite://anna:tide@host/q.db"], ["--queue=sqlite://anna:tide@host/q.db"]):
+        assert main(["status", *given]) == 2
+        warning = capsys.readouterr().err.splitlines()[0]
+        assert "can read the password in 'sqlite://anna:***@host/q.db' with ps" in warning
+        assert "LONGSHORE_QUEUE" in warning

@@ -89,7 +89,7 @@ def _say(message: str, code: int, given: list[str]) -> int:
     if _debugging(given):
         traceback.print_exc()
     if message:
-        from longshore.ui.words import printable
+        from longshore.system.printable import printable
 
         # The message may quote text with control characters; its own line breaks are kept.
         shown = "\n".join(map(printable, message.split("\n")))
@@ -103,8 +103,20 @@ def _warn(given: list[str]) -> None:
     # A worker has the environment of the command that started it, and that command has printed the warning.
     if "--lifeline" not in given:
         with suppress(SettingsError):
-            for sentence in unknown_variables():
+            for sentence in [*unknown_variables(), *_shown_secrets(given)]:
                 print(f"longshore: {sentence}", file=sys.stderr)  # noqa: T201
+
+
+def _shown_secrets(given: list[str]) -> list[str]:
+    from longshore.url import mask_url
+
+    arguments = (argument.partition("=")[2] if argument.startswith("--") else argument for argument in given)
+    return [
+        f"every user of this machine can read the password in '{mask_url(argument)}' with ps. "
+        "Set it in the environment (LONGSHORE_QUEUE) or in .env instead."
+        for argument in arguments
+        if "://" in argument and "@" in argument and mask_url(argument) != argument
+    ]
 
 
 def _verb(error: Exception) -> str:

@@ -21,6 +21,7 @@ import structlog
 
 from longshore.job import Job
 from longshore.observe.masking import mask, mask_text
+from longshore.system.printable import indented, printable, printable_json
 
 Format = Literal["auto", "text", "json"]
 Entry = MutableMapping[str, Any]
@@ -51,6 +52,8 @@ _EMOJI = {
     "Final statistics": "📊",
 }
 _LEVEL_EMOJI = {"debug": "🔧", "info": "💬", "warning": "🔶", "error": "❌", "critical": "🔥"}
+_CONTINUED = "    "
+"""Begins every further line of an entry: a message with a line break must not look like two entries."""
 _COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31;1"}
 
 
@@ -217,7 +220,7 @@ def _ordered(entry: Entry) -> dict[str, Any]:
 
 
 def _as_json(entry: Entry) -> str:
-    return msgspec.json.encode(_ordered(entry), enc_hook=str).decode()
+    return printable_json(msgspec.json.encode(_ordered(entry), enc_hook=str).decode())
 
 
 class _Text:
@@ -233,14 +236,14 @@ class _Text:
 
     def __call__(self, entry: Entry) -> str:
         entry = dict(entry)
-        level, message = entry.pop("level", "info"), entry.pop("message", "")
+        level, message = entry.pop("level", "info"), indented(entry.pop("message", ""), _CONTINUED)
         instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
         exception = entry.pop("exception", None)
         if level == "warning" and message.startswith("Failed work"):
             exception = None  # the job is retried, or the line sums up many; the line has the error and its place
         if self._terminal and self._is_known(entry.get("worker_id"), message):
             del entry["worker_id"]
-        pairs = [f"{key}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
+        pairs = [f"{printable(key)}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
         if self._fancy:
             colour = _COLOURS.get(level)
             coloured = f"\x1b[{colour}m{message}\x1b[0m" if colour else message
@@ -249,7 +252,7 @@ class _Text:
         else:
             mark = "" if level == "info" else f"{level.upper()} "
             line = " ".join([instant, f"{mark}{message}", *pairs])
-        return line if exception is None else f"{line}\n{mask_text(exception)}"
+        return line if exception is None else f"{line}\n{_CONTINUED}{indented(mask_text(exception), _CONTINUED)}"
 
     def _is_known(self, worker: str | None, message: str) -> bool:
         """Return whether this is the worker of this terminal and its id was already shown."""
@@ -272,5 +275,5 @@ class _Text:
 def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3g}"
-    text = value if isinstance(value, str) else str(value)
+    text = printable(value if isinstance(value, str) else str(value))
     return f'"{text}"' if not text or any(c.isspace() for c in text) else text

@@ -15,8 +15,8 @@ def show_assignment(shares: Shares, pending: Mapping[str, int] | None = None) ->
     """Print the assignment as a table, one row a worker; with the number of pending jobs if it is known."""
     from rich.console import Console
 
+    from longshore.system.printable import printable
     from longshore.ui.tables import write_table
-    from longshore.ui.words import printable
 
     columns = ["worker", "partitions", "has"]
     rows = [

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from longshore.ui.words import left_words, printable
+from longshore.system.printable import printable
+from longshore.ui.words import left_words
 
 if TYPE_CHECKING:
     from longshore.runs.estimate.estimate import Estimate

@@ -15,7 +15,8 @@ _NAMED = 3
 def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     """Return the lines, each under a name that stays the same while its figures change."""
     from longshore.runs.control.pause import EVERYTHING
-    from longshore.ui.words import counted, duration, moment, printable
+    from longshore.system.printable import printable
+    from longshore.ui.words import counted, duration, moment
 
     lines = {}
     for name, since in held.paused.items():

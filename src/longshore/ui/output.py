@@ -7,15 +7,17 @@ from typing import Any, TextIO
 
 import msgspec
 
+from longshore.system.printable import printable_json, printable_lines
+
 
 def write(text: str) -> None:
-    """Write a line on standard output."""
-    sys.stdout.write(f"{text}\n")
+    """Write a line on standard output, or several. Control characters in it are removed."""
+    sys.stdout.write(f"{printable_lines(text)}\n")
 
 
 def note(text: str) -> None:
     """Write a line on standard error: it is for the person, and never gets into a pipe."""
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{printable_lines(text)}\n")
     sys.stderr.flush()
 
 
@@ -33,4 +35,4 @@ def confirmed(question: str, to: TextIO) -> bool:
 
 def write_json(value: Any) -> None:
     """Write one JSON value on standard output."""
-    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    write(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from longshore.system.printable import printable
 from longshore.ui.output import write
-from longshore.ui.words import one_line, printable
+from longshore.ui.words import one_line
 
 
 def write_table(

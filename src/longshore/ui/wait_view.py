@@ -14,10 +14,11 @@ from rich.text import Text
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.watch.blockers import Blockers
 from longshore.runs.watch.watcher import RunSnapshot
+from longshore.system.printable import printable
 from longshore.ui.estimate_words import binding_words, time_left
 from longshore.ui.live_view import LivePicture, PipedLines, can_redraw
 from longshore.ui.notices import notices
-from longshore.ui.words import counted, printable, rate
+from longshore.ui.words import counted, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""

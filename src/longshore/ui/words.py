@@ -6,15 +6,7 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
-_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-"""Characters that move the cursor, colour the screen or change the direction of writing."""
-_SHOWN = dict.fromkeys(_CONTROLS) | {ord(sign): " " for sign in _BLANKS}
-
-
-def printable(text: str) -> str:
-    """Return text from outside (a name, a key, a message) as one line without control characters."""
-    return text.translate(_SHOWN)
+from longshore.system.printable import printable
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import psutil
@@ -25,9 +26,12 @@ async def test_no_process_shows_the_password_of_a_queue_in_its_arguments(
 ) -> None:
     seen: list[str] = []
     answer = GitHttpServer._answer
-    monkeypatch.setattr(
-        GitHttpServer, "_answer", lambda *given: (seen.append(arguments_of_all_processes()), answer(*given))
-    )
+
+    def look_and_answer(server: GitHttpServer, request: BaseHTTPRequestHandler) -> None:
+        seen.append(arguments_of_all_processes())
+        answer(server, request)
+
+    monkeypatch.setattr(GitHttpServer, "_answer", look_and_answer)
     with GitHttpServer(tmp_path) as server:
         server.make("queue.git")
         queue = await GitQueue.open(server.url("queue.git"), SystemClock(), tmp_path / "cache")
@@ -69,11 +73,15 @@ def test_a_user_name_alone_leaves_the_password_to_the_helpers_of_the_user(tmp_pa
     assert "username=anna\npassword=from-the-keyring\n" in answer
 
 
-async def test_a_hook_that_a_collaborator_planted_in_a_shared_folder_does_not_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remote, ran = tmp_path / "queue.git", tmp_path / "a-hook-ran"
-    subprocess.run(["git", "init", "--quiet", "--bare", str(remote)], check=True)
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    folder = tmp_path / "queue.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", str(folder)], check=True)
+    return folder
+
+
+async def test_a_hook_that_a_collaborator_planted_in_a_shared_folder_does_not_run(remote: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "a-hook-ran"
     for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive"):
         hook = remote / "hooks" / name
         hook.write_text(f"#!/bin/sh\necho {name} >> {ran}\n")

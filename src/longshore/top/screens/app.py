@@ -15,11 +15,11 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError, NotFoundError
 from longshore.queue import Queue
 from longshore.system.first_of import first_of
+from longshore.system.printable import printable
 from longshore.top.figures import FiguresReader
 from longshore.top.screens.dashboard import Dashboard
 from longshore.top.screens.dialogs import Help
 from longshore.top.screens.view import View
-from longshore.ui.words import printable
 
 EVERY, LONGEST = 1.0, 15.0
 """Seconds between two readings: of a queue that answers at once, and of a slow one."""

@@ -16,10 +16,11 @@ from textual.widgets import Static
 from longshore.job import Job, State
 from longshore.observe.masking import mask
 from longshore.queue import Selection
+from longshore.system.printable import printable
 from longshore.top.find_jobs import Detail, detail_of, row_of
 from longshore.top.log_lines import LogPart, log_parts
 from longshore.top.screens.view import Target, View
-from longshore.ui.words import duration, moment, one_line, printable
+from longshore.ui.words import duration, moment, one_line
 
 _LOGS_SHARE, _LOGS_EVERY = 20, 3.0
 _TRACEBACK = 15

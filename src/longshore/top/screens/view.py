@@ -15,9 +15,10 @@ from textual.widgets import Footer, Input, Static
 
 from longshore.errors import LongshoreError
 from longshore.queue import Selection
+from longshore.system.printable import printable
 from longshore.top.bulk_change import BulkChange, size_of
 from longshore.top.screens.dialogs import Question
-from longshore.ui.words import counted, printable
+from longshore.ui.words import counted
 
 if TYPE_CHECKING:
     from longshore.top.screens.app import Top

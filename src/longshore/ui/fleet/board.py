@@ -14,7 +14,7 @@ from longshore.fleet.supervise.supervisor import Phase, Stop, SupervisedWorker
 from longshore.queue import Count
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.watch.current_rate import CurrentRate
-from longshore.ui.words import printable
+from longshore.system.printable import printable
 from longshore.worker.status.worker_status import WorkerStatus
 
 _LASTING = 2

@@ -26,13 +26,14 @@ from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.forecast import Forecast
 from longshore.settings import resolve
+from longshore.system.printable import printable
 from longshore.system.signals import send_hangup
 from longshore.ui.exit_codes import INTERRUPTED, OUTPUT_CLOSED
 from longshore.ui.fleet.board import FleetBoard, ProxySummary, shares_by_name
 from longshore.ui.fleet.summary import FleetConsole, closing_lines
 from longshore.ui.fleet.view import FleetView, fleet_view, progress_line
 from longshore.ui.notices import notices
-from longshore.ui.words import counted, printable
+from longshore.ui.words import counted
 from longshore.worker.lifecycle.hangup import Hangup
 from longshore.worker.lifecycle.live_settings import LiveSettings
 

@@ -10,7 +10,8 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError
 from longshore.job import State
 from longshore.queue import Count, Queue, Selection
-from longshore.ui.words import duration, printable
+from longshore.system.printable import printable
+from longshore.ui.words import duration
 
 if TYPE_CHECKING:
     from longshore.pacing.host_rate import HostRate

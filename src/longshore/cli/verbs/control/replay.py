@@ -79,8 +79,9 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
     from longshore.handlers.offline_run import failure_of
     from longshore.outcome import Snoozed
     from longshore.runs.watch.failures import subject
+    from longshore.system.printable import printable
     from longshore.ui.output import write
-    from longshore.ui.words import counted, moment, one_line, printable
+    from longshore.ui.words import counted, moment, one_line
 
     failure = failure_of(attempt)
     facts = [

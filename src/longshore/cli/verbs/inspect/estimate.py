@@ -69,8 +69,9 @@ async def _look(settings: Settings, run: str) -> tuple[RunSnapshot, Blockers]:
 def _lines(look: RunSnapshot, found: Estimate) -> list[str]:
     import time
 
+    from longshore.system.printable import printable
     from longshore.ui.estimate_words import binding_words
-    from longshore.ui.words import counted, duration, moment, printable
+    from longshore.ui.words import counted, duration, moment
 
     if look.finished:
         return ["It is done: nothing is left to do."]

@@ -66,13 +66,15 @@ async def _write_json(found: AsyncIterator[Job], limit: int) -> None:
     """Write an array job by job, so that a million jobs need no more memory than ten."""
     import msgspec
 
+    from longshore.system.printable import printable_json
+
     encoder = msgspec.json.Encoder()
     number = 0
     sys.stdout.write("[")
     async for job in found:
         if limit and number == limit:
             break
-        sys.stdout.write(("," if number else "") + "\n" + encoder.encode(job).decode())
+        sys.stdout.write(("," if number else "") + "\n" + printable_json(encoder.encode(job).decode()))
         number += 1
     sys.stdout.write("\n]\n" if number else "]\n")
 

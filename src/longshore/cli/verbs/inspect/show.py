@@ -80,8 +80,9 @@ def _print(job: Job, history: list[Attempt]) -> None:
     import msgspec
 
     from longshore.job import State
+    from longshore.system.printable import printable
     from longshore.ui.output import write
-    from longshore.ui.words import duration, moment, one_line, printable, since
+    from longshore.ui.words import duration, moment, one_line, since
 
     facts = {
         "job": job.id,
@@ -105,13 +106,14 @@ def _print(job: Job, history: list[Attempt]) -> None:
     if job.state is State.COMPLETED:
         write(f"\nresult\n{_indented(msgspec.json.format(msgspec.json.encode(job.result)).decode())}")
     if job.failure and job.state is not State.COMPLETED:
-        write(f"\nlast failure: {job.failure.error_type} ({job.failure.exception})\n{_indented(job.failure.message)}")
+        what = printable(f"{job.failure.error_type} ({job.failure.exception})")
+        write(f"\nlast failure: {what}\n{_indented(job.failure.message)}")
     if history:
         write("\nhistory")
         for number, attempt in enumerate(history, 1):
             took = "" if attempt.seconds is None else f", after {duration(attempt.seconds)}"
             what = f"{attempt.failure.error_type}: {attempt.failure.message}"
-            write(f"  {number}. {moment(attempt.ended_at)} on {attempt.worker}{took}\n     {one_line(what)}")
+            write(f"  {number}. {moment(attempt.ended_at)} on {printable(attempt.worker)}{took}\n     {one_line(what)}")
     if job.failure and job.failure.traceback and job.state is not State.COMPLETED:
         _print_traceback(job.failure.traceback)
 

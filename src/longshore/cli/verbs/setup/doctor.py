@@ -111,11 +111,12 @@ async def _examined(plan: CheckPlan, report: str | None, *, json: bool) -> _Ende
 
 async def _write_report(plan: CheckPlan, findings: Sequence[Finding], to: str) -> None:
     from longshore.cli.support_report import report as made
+    from longshore.system.printable import printable_lines
     from longshore.ui.output import note
 
     text = await made(plan, findings)
     if to == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(printable_lines(text))
         return
     path = _path(to)
     _written(path, text)

@@ -88,8 +88,8 @@ class _View:
         self._packed += packed
 
     def unavailable(self, error: QueueUnavailableError) -> None:
+        from longshore.system.printable import printable
         from longshore.ui.output import note
-        from longshore.ui.words import printable
 
         note(f"{printable(str(error))} Trying again.")
 
