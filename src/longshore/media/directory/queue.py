@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from longshore.clock import Clock
-from longshore.errors import QueueError
+from longshore.errors import QueueError, QueueUnavailableError
 from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.shared_state import Entries, StateEntry
@@ -30,6 +30,7 @@ from longshore.media.directory.ops.heartbeats import Workers
 from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.media.directory.ops.presence import WorkerInfoFiles, encode_info
 from longshore.media.directory.ops.reap import reap, reject, repair_counters
+from longshore.media.directory.ops.reconcile import reconcile
 from longshore.media.directory.ops.settle import SettleBatch
 from longshore.media.directory.ops.shared_state import EntryFiles, read_state
 from longshore.media.directory.ops.submit import Arrival, Arrivals
@@ -106,6 +107,9 @@ class DirectoryQueue:
             promote(self._journal, now)
             claim = ClaimSearch(self._journal, want, worker, deadline, self._turn)
             leases = self._journal.transact("claim", claim.decide)
+            if claim.miscounted and reconcile(self._journal, claim.miscounted) and not leases:
+                # The listings were outdated; now they are fresh.
+                leases = self._journal.transact("claim", claim.decide)
             self._turn = claim.last
             if not leases or len(self._journal.emptied) > MAX_EMPTIED:
                 listing.remove_emptied(self._journal)
@@ -255,7 +259,9 @@ class DirectoryQueue:
         """Return the jobs that the worker with the folder `own` holds."""
         while True:
             n = self._journal.catch_up().n
-            held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
+            # A worker gives up the jobs that are missing here, so an outdated listing will not do.
+            with listing.fresh(self._journal):
+                held = [Held(str(file.number), file.epoch) for _, file, _ in listing.claimed(self._journal, own)]
             if self._journal.refresh().n == n:
                 return held
 
@@ -307,6 +313,11 @@ class DirectoryQueue:
                 except DamagedError as damaged:
                     # Reject the bad file and run `work` again without it, so that one file stops no process.
                     reject(self._journal, damaged)
+                except disk.StaleListingError as stale:
+                    raise QueueUnavailableError(
+                        f"The volume under the queue '{self._root}' shows an outdated listing of '{stale}'. Try again "
+                        "when its cache has expired."
+                    ) from stale
                 finally:
                     if self._journal.miscounted:
                         repair_counters(self._journal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -21,6 +22,12 @@ from longshore.system.descriptors import open_no_follow
 SYNCED_AT_ONCE = 16
 OPEN_AT_ONCE = 200
 """Files that are open together while they wait for fsync; far below the usual limit of 1,024 open files."""
+MARKER = ".nfs-longshore-"
+"""How the name of a marker of `fresh_names` begins. Every Longshore ignores names that begin with `.nfs`."""
+
+
+class StaleListingError(Exception):
+    """The volume listed a folder as it was some time ago, so the listing proves nothing."""
 
 
 def read(path: str) -> bytes:
@@ -133,6 +140,32 @@ def names(path: str) -> list[str]:
         return []
 
 
+def fresh_names(path: str) -> list[str]:
+    """Return the names in a folder as they are now; none if there is no such folder.
+
+    A network volume may answer `names` from a cache of some seconds or minutes ago. So this makes a file in the folder
+    first: a listing that has it is newer than the call. Raises `StaleListingError` if no listing has it.
+    """
+    folder, _, name = path.rpartition("/")
+    # More than once: another process may take the file for one that a killed process left, or remove the empty folder.
+    for _ in range(3):
+        marker = f"{MARKER}{secrets.token_hex(6)}"
+        try:
+            os.close(open_no_follow(f"{path}/{marker}", os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        except (FileNotFoundError, NotADirectoryError):
+            # The volume may also remember that the folder was missing.
+            if not os.path.lexists(folder) or name not in fresh_names(folder) or not os.path.isdir(path):  # noqa: PTH112
+                return []
+            continue
+        try:
+            found = names(path)
+        finally:
+            remove(f"{path}/{marker}")
+        if marker in found:
+            return [each for each in found if not each.startswith(MARKER)]
+    raise StaleListingError(path)
+
+
 def move(source: str, target: str) -> bool:
     """Rename a file, making the target's folder if needed. Return False if the source does not exist (any more)."""
     while True:
@@ -162,7 +195,10 @@ def remove_if_empty(path: str) -> None:
 def remove_empty_tree(path: str) -> None:
     """Remove all folders under `path` that hold no file, at any depth; files and their parent folders stay."""
     for name in names(path):
-        remove_empty_tree(f"{path}/{name}")
+        if name.startswith(MARKER):
+            remove(f"{path}/{name}")
+        else:
+            remove_empty_tree(f"{path}/{name}")
     remove_if_empty(path)
 
 

@@ -71,7 +71,7 @@ def prepare(path: Path) -> int:
         _refuse_foreign(root, disk.names(root))
         write_marker(root)
     known = _format(root)
-    if not any(name.isdigit() for name in disk.names(f"{root}/journal")):
+    if not _has_journal(root):
         if known < FORMAT:
             raise QueueError(
                 f"The queue '{root}' has format {known} and cannot be upgraded, because its journal is gone. "
@@ -82,6 +82,12 @@ def prepare(path: Path) -> int:
         disk.sync_folder(root)
         create(root, _rebuilt(root))
     return known
+
+
+def _has_journal(root: str) -> bool:
+    """Return whether there is a journal. Only a fresh listing proves that there is none."""
+    folder = f"{root}/journal"
+    return any(map(str.isdigit, disk.names(folder))) or any(map(str.isdigit, disk.fresh_names(folder)))
 
 
 def _refuse_foreign(root: str, there: list[str]) -> None:
@@ -139,7 +145,7 @@ def _rebuilt(root: str) -> JournalHead:
                 if folder not in head.lanes and (lane := _lane(journal, folder, path)) is not None:
                     head.lanes[folder] = lane
         if folder in head.lanes:
-            head.lanes[folder].counts = listing.counts(journal, folder)
+            head.lanes[folder].counts = [listing.count(journal, folder, slot) for slot in Slot]
     return head
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import (
@@ -29,10 +30,28 @@ CLEARED_AT_ONCE = 250
 """Empty folders that one call of `remove_emptied` removes at most."""
 
 
+def listed(journal: Journal, folder: str) -> list[str]:
+    """Return the names in a folder of the queue. On a network volume they may be outdated; see `fresh`."""
+    return (disk.fresh_names if journal.lists_fresh else disk.names)(journal.path(folder))
+
+
+@contextmanager
+def fresh(journal: Journal) -> Iterator[None]:
+    """Make every listing in the block prove that it is not outdated. It raises `StaleListingError` if it cannot.
+
+    For decisions that a missing name would make wrong for good. Each folder costs two more system calls that write.
+    """
+    before, journal.lists_fresh = journal.lists_fresh, True
+    try:
+        yield
+    finally:
+        journal.lists_fresh = before
+
+
 def priorities(journal: Journal, lane: str) -> list[int]:
     """Return the priorities with ready jobs in a lane, most urgent first; some may have become empty."""
     found = []
-    for name in disk.names(journal.path(f"pending/{lane}")):
+    for name in listed(journal, f"pending/{lane}"):
         if name.lstrip("-").isdecimal() and _is_folder(journal, f"pending/{lane}/{name}"):
             found.append(int(name))
         elif name != LATER and not _is_hidden(name):
@@ -43,7 +62,7 @@ def priorities(journal: Journal, lane: str) -> list[int]:
 def shards(journal: Journal, lane: str, priority: int) -> list[str]:
     """Return the shards with ready jobs of a lane and priority, unordered; some may have become empty."""
     folder = f"pending/{lane}/{priority}"
-    names = disk.names(journal.path(folder))
+    names = listed(journal, folder)
     found = [name for name in names if is_shard(name)]
     if len(found) < len(names):
         found = [name for name in _matching(journal, folder, _is_shard) if is_shard(name)]
@@ -120,12 +139,12 @@ def delayed(journal: Journal, lane: str) -> Iterator[tuple[JobFileName, str]]:
 
 def workers(journal: Journal) -> list[str]:
     """Return the folders of workers that hold jobs; some may have become empty."""
-    return [name for name in disk.names(journal.path("processing")) if _is_folder(journal, f"processing/{name}")]
+    return [name for name in listed(journal, "processing") if _is_folder(journal, f"processing/{name}")]
 
 
 def claimed(journal: Journal, worker: str) -> Iterator[tuple[str, JobFileName, str]]:
     """Yield lane, file name and path of each job that a worker holds."""
-    for lane in disk.names(journal.path(f"processing/{worker}")):
+    for lane in listed(journal, f"processing/{worker}"):
         if not _is_folder(journal, f"processing/{worker}/{lane}"):
             continue
         files = list(_files(journal, f"processing/{worker}/{lane}"))
@@ -172,26 +191,30 @@ def by_segment(
         }
 
 
-def counts(journal: Journal, lane: str) -> list[int]:
-    """Return the number of files that a lane has in each slot, which its counters should equal. Lists every name."""
-    counted = [0] * len(Slot)
-    counted[Slot.READY] = sum(
-        1 for priority, host in priority_hosts(journal, lane) for _ in ready(journal, lane, priority, host)
-    )
-    counted[Slot.DELAYED] = sum(1 for _ in delayed(journal, lane))
-    counted[Slot.CLAIMED] = sum(
-        1 for worker in workers(journal) for held, _, _ in claimed(journal, worker) if held == lane
-    )
-    for slot in FINISHED:
-        for segment in _segments(journal, f"{FINISHED[slot]}/{lane}"):
-            counted[slot] += sum(1 for _ in _files(journal, f"{FINISHED[slot]}/{lane}/{segment}"))
-    return counted
+def count(journal: Journal, lane: str, slot: Slot) -> int:
+    """Return the number of files that a lane has in a slot, which its counter should equal. Lists every name."""
+    match slot:
+        case Slot.READY:
+            return sum(1 for _ in all_ready(journal, lane))
+        case Slot.DELAYED:
+            return sum(1 for _ in delayed(journal, lane))
+        case Slot.CLAIMED:
+            return sum(1 for worker in workers(journal) for held, _, _ in claimed(journal, worker) if held == lane)
+    folder = f"{FINISHED[slot]}/{lane}"
+    return sum(1 for segment in _segments(journal, folder) for _ in _files(journal, f"{folder}/{segment}"))
+
+
+def all_ready(journal: Journal, lane: str) -> Iterator[str]:
+    """Yield the paths of the ready jobs of a lane."""
+    for priority, host in priority_hosts(journal, lane):
+        for _, _, path in ready(journal, lane, priority, host):
+            yield path
 
 
 def tidy(journal: Journal) -> None:
     """Reject everything directly in the folders of jobs that is no lane; remove the folders of pruned lanes."""
     tops = ("pending", *FINISHED.values())
-    found = [(top, name) for top in tops for name in disk.names(journal.path(top)) if not _is_hidden(name)]
+    found = [(top, name) for top in tops for name in listed(journal, top) if not _is_hidden(name)]
     # After the listing, so that a lane that was added meanwhile is known.
     lanes = journal.catch_up().lanes
     for top, name in found:
@@ -221,7 +244,7 @@ def _host_of(folder: str) -> str:
 
 
 def _segments(journal: Journal, folder: str) -> list[str]:
-    names = disk.names(journal.path(folder))
+    names = listed(journal, folder)
     # Called for each of very many hosts: if all names have the right form, one listing is enough.
     if all(map(_is_segment, names)):
         return sorted(names)
@@ -235,7 +258,7 @@ def _is_segment(name: str) -> bool:
 def _matching(journal: Journal, folder: str, fits: Callable[[str], bool]) -> list[str]:
     """Return the names in a folder for which `fits` is true; move the rest to rejected/."""
     found = []
-    for name in disk.names(journal.path(folder)):
+    for name in listed(journal, folder):
         if fits(name):
             found.append(name)
         elif not _is_hidden(name):
@@ -256,7 +279,7 @@ def _files(journal: Journal, folder: str, only: frozenset[int] | None = None) ->
 
 
 def _names(journal: Journal, folder: str) -> list[str]:
-    names = disk.names(journal.path(folder))
+    names = listed(journal, folder)
     found = [name for name in names if name[:12].isdecimal() and name.isascii() and name.endswith(".json")]
     if len(found) < len(names):
         for name in set(names).difference(found):

@@ -72,7 +72,7 @@ class Journal:
     def __init__(self, root: str) -> None:
         self.root = root
         self.head = JournalHead()
-        self.due: dict[str, float | None] = {}
+        self.due: dict[str, float] = {}
         """Cache: the instant at which the first delayed job of a lane is due. Dropped when the lane changes."""
         self.miscounted = False
         """A file that the counters include was rejected: counters and keys must be repaired."""
@@ -80,6 +80,8 @@ class Journal:
         """The number of changes of shared state that were read or may have been missed."""
         self.emptied: set[str] = set()
         """Folders of ready jobs that may be empty; `listing.remove_emptied` removes them."""
+        self.lists_fresh = False
+        """Whether listings must prove that they are not outdated; `listing.fresh` sets it."""
         self._unapplied: list[JournalEntry] = []
         self._tracked: list[MovedJobs] = []
 

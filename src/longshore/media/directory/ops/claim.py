@@ -49,10 +49,13 @@ class ClaimSearch:
         self._start = last
         self._read: dict[str, JobFile] = {}
         """Contents by path. A path is never used twice, so they stay valid when another change came first."""
+        self.miscounted: set[str] = set()
+        """The lanes that have more or fewer ready jobs than they count, as far as the listings show; after `decide`."""
 
     def decide(self, change: PendingChange, head: JournalHead) -> list[Lease]:
         """Choose the jobs and add their moves to the change."""
         self._host: str | None = None
+        self.miscounted = set()
         if not self._want.limit:
             return []
         leases: list[Lease] = []
@@ -67,10 +70,10 @@ class ClaimSearch:
             if len(leases) == self._want.limit:
                 break
         else:
-            # Every ready job was seen. If a person removed files, correct the counters here.
-            for lane in set(lanes) - excluded_lanes:
-                if missing := head.lanes[lane].counts[Slot.READY] - taken[lane]:
-                    change.count(lane, Slot.READY, -missing)
+            # Every ready job was seen, unless the listings are outdated.
+            self.miscounted = {
+                lane for lane in set(lanes) - excluded_lanes if head.lanes[lane].counts[Slot.READY] != taken[lane]
+            }
         for lane, number in taken.items():
             change.count(lane, Slot.READY, -number)
             change.count(lane, Slot.CLAIMED, number)
@@ -202,7 +205,10 @@ def _due(journal: Journal, lane: str) -> float | None:
             if file.instant is None or (instants and minute_of(file.instant) != minute_of(instants[0])):
                 break
             instants.append(file.instant)
-        journal.due[lane] = min(instants) / 1e6 if instants else None
+        if not instants:
+            # Not remembered: the lane counts delayed jobs, so the listing may be outdated.
+            return None
+        journal.due[lane] = min(instants) / 1e6
     return journal.due[lane]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 
 from longshore.media.directory.files import disk, listing
 from longshore.media.directory.files.job_file import DamagedError, encode, read
@@ -15,6 +14,7 @@ from longshore.media.directory.journal.journal import Journal
 from longshore.media.directory.journal.pending_change import PendingChange
 from longshore.media.directory.ops.heartbeats import Workers
 from longshore.media.directory.ops.presence import WorkerInfoFiles
+from longshore.media.directory.ops.reconcile import reconcile, reconcile_miscounted
 from longshore.media.directory.ops.settle import SettleVerdict, apply_verdict, expire
 from longshore.media.directory.ops.submit import owner_of
 from longshore.queue import Reaped
@@ -31,7 +31,9 @@ def reap(journal: Journal, workers: Workers, presence: WorkerInfoFiles, now: flo
         # Not as soon as it is silent: it may have written its heartbeat for a claim that is still in progress.
         if workers.gone(folder):
             workers.forget(folder)
-    _recount_claimed(journal)
+    # An outdated listing may have hidden the job that is due first.
+    journal.due.clear()
+    reconcile_miscounted(journal)
     listing.remove_emptied(journal)
     listing.tidy(journal)
     _clean_up(journal, workers)
@@ -51,45 +53,25 @@ def reject(journal: Journal, damaged: DamagedError) -> None:
         # Another process may have moved the job, or rejected the file, since it was read.
         if place.lane not in head.lanes or not os.path.lexists(journal.path(path)):
             return False
-        there = listing.counts(journal, place.lane)
+        counted = head.lanes[place.lane].counts[place.slot]
+        # The counters do not include a file that a person put there. If this guess is wrong, the next reap corrects it.
+        is_counted = listing.count(journal, place.lane, place.slot) <= counted
         target = f"rejected/{change.id}~{place.file}"
         (text,) = change.stage([reason_text(path, reason)])
         change.move(text, f"{target}{REASON}")
         change.move(path, target)
         change.free_keys()
-        # Count the files instead of subtracting one: the counters do not include a file that a person put there.
-        for slot, counted in zip(Slot, there, strict=True):
-            change.count(place.lane, slot, counted - (slot is place.slot) - head.lanes[place.lane].counts[slot])
+        if is_counted:
+            change.count(place.lane, place.slot, -1)
         return True
 
     if journal.transact("reject", decide):
         report(path, reason)
 
 
-def recount(journal: Journal, lanes: set[str]) -> None:
-    """Set the counters of lanes to the number of files, after a person moved or removed files."""
-
-    def decide(change: PendingChange, head: JournalHead) -> None:
-        for lane in lanes & head.lanes.keys():
-            for slot, counted in zip(Slot, listing.counts(journal, lane), strict=True):
-                if delta := counted - head.lanes[lane].counts[slot]:
-                    change.count(lane, slot, delta)
-
-    journal.transact("recount", decide)
-
-
 def repair_counters(journal: Journal) -> None:
     """Set all counters to the number of files, and free keys without a job, after a counted file was rejected."""
-    journal.miscounted = False
-
-    def decide(change: PendingChange, head: JournalHead) -> None:
-        change.free_keys()
-        for lane, known in head.lanes.items():
-            for slot, counted in zip(Slot, listing.counts(journal, lane), strict=True):
-                if delta := counted - known.counts[slot]:
-                    change.count(lane, slot, delta)
-
-    journal.transact("put right", decide)
+    journal.miscounted = not reconcile(journal, journal.head.lanes, tuple(Slot))
 
 
 def _bring_back(journal: Journal, workers: Workers, silent: list[str], now: float) -> Reaped:
@@ -117,15 +99,6 @@ def _bring_back(journal: Journal, workers: Workers, silent: list[str], now: floa
         return Reaped(returned=len(judged) - failed, failed=failed)
 
     return journal.transact("reap", decide)
-
-
-def _recount_claimed(journal: Journal) -> None:
-    """Recount lanes whose files were removed from processing/ by hand, or their jobs would count as claimed forever."""
-    n = journal.catch_up().n
-    held = Counter(lane for worker in listing.workers(journal) for lane, _, _ in listing.claimed(journal, worker))
-    off = {name for name, lane in journal.head.lanes.items() if lane.counts[Slot.CLAIMED] != held[name]}
-    if off and journal.refresh().n == n:
-        recount(journal, off)
 
 
 def _clean_up(journal: Journal, workers: Workers) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from longshore.extensions.shared_state import ABSENT, StateEntry
-from longshore.media.directory.files import disk
+from longshore.media.directory.files import disk, listing
 from longshore.media.directory.files.layout import entry_folder, namespace_folder
 from longshore.media.directory.files.quarantine import NOT_OURS, move_to_rejected
 from longshore.media.directory.journal.entry import JournalHead
@@ -43,7 +43,9 @@ class EntryFiles:
     def decide(self, change: PendingChange, head: JournalHead) -> list[str | None]:
         """Add the entries whose expected version is the current one to the change; return the new versions."""
         del head
-        there = [_files(self._journal, folder) for folder in self._folders]
+        # An outdated listing shows an outdated version, and the entry of another process would be replaced.
+        with listing.fresh(self._journal):
+            there = [_files(self._journal, folder) for folder in self._folders]
         good = [
             place
             for place, entry in enumerate(self._entries)
@@ -104,7 +106,7 @@ def _read(journal: Journal, namespace: str, names: frozenset[str] | None) -> Ite
 def _files(journal: Journal, folder: str) -> list[str]:
     """Return the file of an entry; none if there is no entry, more than one only if a person put them there."""
     found = []
-    for name in sorted(disk.names(journal.path(folder))):
+    for name in sorted(listing.listed(journal, folder)):
         if re.fullmatch(r"[0-9a-f]{12}\.json", name):
             found.append(name)
         elif not name.startswith(".nfs"):

@@ -112,7 +112,7 @@ class _RecordedKeys:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._alive: dict[tuple[str, str, frozenset[Slot] | str], set[int]] = {}
+        self._alive: dict[tuple[str, str, frozenset[Slot] | str, bool], set[int]] = {}
 
     def is_there(self, key: str) -> bool:
         """Return whether the key is recorded, even for a job that is gone."""
@@ -123,7 +123,13 @@ class _RecordedKeys:
         recorded = _recorded(self._journal, key)
         if recorded is None:
             return False
-        lane, number, host = recorded
+        if self._is_alive(*recorded):
+            return True
+        # An outdated listing may hide the job, and its key would be accepted twice.
+        with listing.fresh(self._journal):
+            return self._is_alive(*recorded)
+
+    def _is_alive(self, lane: str, number: int, host: str | None) -> bool:
         if host is None:
             return number in self._in(lane, segment_of(number), frozenset(Slot))
         return number in self._in(lane, segment_of(number), _NOT_READY) or number in self._ready(
@@ -131,19 +137,20 @@ class _RecordedKeys:
         )
 
     def _in(self, lane: str, segment: str, slots: frozenset[Slot]) -> set[int]:
-        if (lane, segment, slots) not in self._alive:
+        place = lane, segment, slots, self._journal.lists_fresh
+        if place not in self._alive:
             first = int(segment) * SEGMENT
             everything = frozenset(range(first, first + SEGMENT))
             portions = listing.by_segment(self._journal, [lane], slots, first - 1, everything)
-            self._alive[lane, segment, slots] = {found for portion in portions for found in portion}
-        return self._alive[lane, segment, slots]
+            self._alive[place] = {found for portion in portions for found in portion}
+        return self._alive[place]
 
     def _ready(self, lane: str, segment: str, host: str) -> set[int]:
         """Like `_in`, for the ready jobs of one host; the hosts may be too many to list all."""
-        if (lane, segment, host) not in self._alive:
-            found = listing.ready_of_host(self._journal, lane, host, segment)
-            self._alive[lane, segment, host] = set(found)
-        return self._alive[lane, segment, host]
+        place = lane, segment, host, self._journal.lists_fresh
+        if place not in self._alive:
+            self._alive[place] = set(listing.ready_of_host(self._journal, lane, host, segment))
+        return self._alive[place]
 
 
 def owner_of(journal: Journal, key: str) -> tuple[str, int] | None:
