@@ -147,17 +147,55 @@ def calling(kit: SyncKit, both: Kit) -> int:
 
 
 def test_mypy_accepts_typed_handlers_and_finds_every_mistake(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    (tmp_path / "handlers.py").write_text(HANDLERS)
+    check_marked_faults(HANDLERS, tmp_path, pytestconfig)
+
+
+def check_marked_faults(source: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    """Check the types of a file; mypy must find the faults that its lines end with, and no others."""
+    (tmp_path / "handlers.py").write_text(source)
     assert pytestconfig.cache is not None
     # Kept from one run to the next: reading all that a handler imports takes several seconds.
     cache = pytestconfig.cache.mkdir("mypy")
     check = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", "handlers.py"]
     done = subprocess.run(check, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = re.findall(r"^handlers\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
-    marked = [(number, line) for number, line in enumerate(HANDLERS.splitlines(), 1) if "  # " in line]
+    marked = [(number, line) for number, line in enumerate(source.splitlines(), 1) if "  # " in line]
     assert [(int(number), code) for number, code in said] == [
         (number, line.rpartition("  # ")[2]) for number, line in marked
     ], done.stdout + done.stderr
+
+
+SETTLING = """\
+from longshore.clock import SystemClock
+from longshore.queue import Queue
+from longshore.runs.transfer.move_jobs import Move
+from longshore.runs.transfer.offline_checkout import CheckoutFile, check_out
+from longshore.runs.transfer.offline_merge import merge
+from longshore.settlement.orphaned_leases import OrphanedLeases
+from longshore.worker.kit.attempt_records import AttemptRecords
+from longshore.worker.loop.settlement_writer import SettlementWriter
+from longshore.wrappers.admission import Admission
+from longshore.wrappers.worker_queue import WorkerQueue
+
+
+async def settling(bare: Queue, file: CheckoutFile, orphans: OrphanedLeases, records: AttemptRecords) -> None:
+    clock = SystemClock()
+    queue = WorkerQueue(bare, clock)
+    SettlementWriter(queue, records)
+    SettlementWriter(bare, records)  # arg-type
+    await orphans.give_back(bare, frozenset())  # arg-type
+    Admission(bare, clock)  # arg-type
+    Move(bare, bare, "r", route=("a", "b"))  # arg-type
+    await check_out(bare, bare, file, progress=print)  # arg-type
+    await merge(bare, bare, file, clock, progress=print)  # arg-type
+"""
+
+
+def test_mypy_accepts_no_bare_queue_where_jobs_are_claimed_or_settled(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    """On a bare queue, paused runs and the limits of a run would not count."""
+    check_marked_faults(SETTLING, tmp_path, pytestconfig)
 
 
 def test_no_public_signature_says_any() -> None:

@@ -24,6 +24,7 @@ from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
+from longshore.runs.control.growth_limits import GrowthLimits, set_limits
 from longshore.runs.transfer import move_jobs
 
 from .conftest import Shell
@@ -302,3 +303,37 @@ def test_ctrl_c_says_how_to_go_on_and_leaves_whole_batches(shell: Shell) -> None
     assert arrived % 1000 == 0
     assert shell("copy", "a.db", "b.db", "--resume").returncode == 0
     assert json.loads(shell("status", "--json", "--queue", "b.db").stdout)["pending"] == 30_000
+
+
+def test_a_paused_run_stays_with_the_words_that_resume_it(tmp_path: Path, says: Says) -> None:
+    here, there = f"sqlite:///{tmp_path}/here.db", f"sqlite:///{tmp_path}/there.db"
+    fill(here, 3)
+    says("pause", "r", "--queue", here)
+    out = says("copy", here, there, "--move", code=1)
+    assert "3 are pending in run r, which is paused, and stayed." in out
+    assert "not due" not in out
+    assert "which is paused" in says("copy", here, f"sqlite:///{tmp_path}/out.db", "--claim", "2")
+    advice = re.search(r"'longshore (resume r --queue \S+)'", out)
+    assert advice is not None
+    says(*advice[1].split())
+    assert "3 jobs moved" in says("copy", here, there, "--move", "--resume")
+
+
+def test_a_merge_says_how_many_follow_on_jobs_the_limits_left_out(tmp_path: Path, says: Says) -> None:
+    here, away = f"sqlite:///{tmp_path}/here.db", f"sqlite:///{tmp_path}/away.db"
+    fill(here, 1)
+    says("copy", here, away, "--claim", "1")
+
+    async def work() -> None:
+        source, checkout = await open_queue(here), await open_queue(away)
+        await set_limits(source, "r", GrowthLimits(max_jobs=3))
+        [lease] = await checkout.claim(Want(worker=WorkerId.new("w")))
+        found = tuple(new_job("page", {"n": number}) for number in range(250))
+        await checkout.settle([Settlement(lease, Completed(None, found))])
+        await source.close()
+        await checkout.close()
+
+    asyncio.run(work())
+    out = says("copy", away, here)
+    assert "1 completed, 2 new jobs" in out
+    assert "248 follow-on jobs left out" in out

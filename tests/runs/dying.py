@@ -21,6 +21,7 @@ from longshore.errors import UsageError
 from longshore.media import open_queue
 from longshore.queue import Queue
 from longshore.runs.transfer import copy_jobs, move_jobs, offline_checkout, offline_merge
+from longshore.wrappers.worker_queue import WorkerQueue
 
 TERMS = offline_checkout.Terms(limit=5, hold=timedelta(hours=1), run="r")
 ROUTE = ("here", "there")
@@ -83,7 +84,7 @@ async def copy(source: Any, target: Any, checkout_file: Path) -> None:
 
 async def move(source: Any, target: Any, checkout_file: Path) -> move_jobs.Moved:
     """A move."""
-    return await move_jobs.Move(source, target, "r", route=ROUTE).carry_out(_quiet)
+    return await move_jobs.Move(WorkerQueue(source, SystemClock()), target, "r", route=ROUTE).carry_out(_quiet)
 
 
 async def take(source: Any, target: Any, checkout_file: Path) -> int:
@@ -92,13 +93,17 @@ async def take(source: Any, target: Any, checkout_file: Path) -> int:
         own = offline_checkout.CheckoutFile.create(checkout_file, "here", TERMS)
     except UsageError:
         own = offline_checkout.CheckoutFile.read(checkout_file)
-    return await offline_checkout.check_out(source, target, own, progress=_quiet)
+    return await offline_checkout.check_out(WorkerQueue(source, SystemClock()), target, own, progress=_quiet)
 
 
 async def merge(source: Any, target: Any, checkout_file: Path) -> offline_merge.MergeResult:
     """The checkout (source) back into the queue it is from (target)."""
     return await offline_merge.merge(
-        source, target, offline_checkout.CheckoutFile.read(checkout_file), SystemClock(), progress=_quiet
+        source,
+        WorkerQueue(target, SystemClock()),
+        offline_checkout.CheckoutFile.read(checkout_file),
+        SystemClock(),
+        progress=_quiet,
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from longshore.errors import NotFoundError, UsageError
 from longshore.runs.transfer import offline_checkout
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Merged, Terms, check_out
+from longshore.wrappers.worker_queue import WorkerQueue
 
 from .test_offline_checkout import HOLD, Trip, quiet
 
@@ -38,7 +39,7 @@ async def test_a_line_that_a_crash_cut_off_counts_as_not_written(trip: Trip) -> 
         trip.path.write_bytes(torn)
         checkout_file = CheckoutFile.read(trip.path)
         assert set(checkout_file.jobs) == {"1", "2"}
-        assert await check_out(trip.source, trip.checkout, checkout_file, progress=quiet) == 3
+        assert await check_out(WorkerQueue(trip.source, trip.clock), trip.checkout, checkout_file, progress=quiet) == 3
         assert trip.path.read_bytes().startswith(torn)
         assert set(CheckoutFile.read(trip.path).jobs) == {"1", "2", "3"}
 

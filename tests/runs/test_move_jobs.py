@@ -15,9 +15,12 @@ from longshore.lease import Want
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Selection, Submitted
+from longshore.runs.control.growth_limits import GrowthLimits, limits_of, set_limits
+from longshore.runs.control.pause import pause, resume
 from longshore.runs.transfer import copy_jobs, move_jobs
 from longshore.runs.transfer.copy_jobs import Copied, copy
 from longshore.runs.transfer.move_jobs import HOLD, Move, Moved, mover
+from longshore.wrappers.worker_queue import WorkerQueue
 
 from .test_copy_jobs import BROKEN, HOUR, WANDA, by_key, one_of_each, quiet, settle, submit
 
@@ -65,7 +68,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def move(source: MemoryQueue, target: MemoryQueue) -> Moved:
-    return await Move(source, target, "r", route=("a", "b")).carry_out(quiet)
+    return await Move(WorkerQueue(source, ManualClock()), target, "r", route=("a", "b")).carry_out(quiet)
 
 
 async def broken_off(source: Cut, target: Cut, at: Cut, call: str, error: BaseException | None = None) -> None:
@@ -106,9 +109,34 @@ async def test_a_move_leaves_only_what_is_held_or_not_due(source: MemoryQueue, t
     assert {key: await target.history(job.id) for key, job in after.items()} == {key: histories[key] for key in after}
 
 
+async def test_pending_jobs_of_a_paused_run_stay(source: Cut, target: Cut) -> None:
+    await submit(source, "a", "b")
+    await settle(source, Completed("A"))
+    await pause(source, "r")
+    assert (await move(source, target)).left.pending == 1
+    assert set(await by_key(target)) == {"a"}
+    await resume(source, "r")
+    assert (await move(source, target)).left.total == 0
+
+
+async def test_the_limits_of_a_run_move_with_it(source: Cut, target: Cut) -> None:
+    await submit(source, "a")
+    await set_limits(source, "r", GrowthLimits(max_jobs=4))
+    await move(source, target)
+    assert await limits_of(target, "r") == GrowthLimits(max_jobs=4)
+
+
+async def test_limits_that_the_target_has_are_kept(source: Cut, target: Cut) -> None:
+    await submit(source, "a")
+    await set_limits(source, "r", GrowthLimits(max_jobs=4))
+    await set_limits(target, "r", GrowthLimits(max_depth=2))
+    await copy(source, target, "r", progress=quiet)
+    assert await limits_of(target, "r") == GrowthLimits(max_depth=2)
+
+
 async def test_a_move_in_several_goes_brings_everything(source: Cut, target: Cut, clock: ManualClock) -> None:
     await submit(source, "a", "b", not_before=clock.now() + 60)
-    going = Move(source, target, "r", route=("a", "b"))
+    going = Move(WorkerQueue(source, clock), target, "r", route=("a", "b"))
     assert (await going.carry_out(quiet)).left.pending == 2
     clock.advance(61)
     assert (await going.carry_out(quiet)).left.total == 0

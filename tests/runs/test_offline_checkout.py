@@ -19,9 +19,12 @@ from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, totals
+from longshore.runs.control.growth_limits import GrowthLimits, LeftOut, left_out, limits_of, set_limits
+from longshore.runs.control.pause import EVERYTHING, pause
 from longshore.runs.transfer import copy_jobs, offline_checkout, offline_merge
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, check_out, prepare_checkout
 from longshore.runs.transfer.offline_merge import MergeResult
+from longshore.wrappers.worker_queue import WorkerQueue
 
 from . import dying
 from .test_copy_jobs import killed
@@ -57,7 +60,7 @@ class Trip:
 
     async def take(self, limit: int = 100, **fields: Any) -> int:
         checkout_file = CheckoutFile.create(self.path, SECRET, Terms(limit=limit, hold=HOLD, **fields))
-        return await check_out(self.source, self.checkout, checkout_file, progress=quiet)
+        return await check_out(WorkerQueue(self.source, self.clock), self.checkout, checkout_file, progress=quiet)
 
     async def work(self, **outcomes: Outcome) -> None:
         """Claim in the checkout as long as there is anything, and settle those that are named; hold the others."""
@@ -75,7 +78,11 @@ class Trip:
 
     async def merge(self) -> MergeResult:
         return await offline_merge.merge(
-            self.checkout, self.source, CheckoutFile.read(self.path), self.clock, progress=quiet
+            self.checkout,
+            WorkerQueue(self.source, self.clock),
+            CheckoutFile.read(self.path),
+            self.clock,
+            progress=quiet,
         )
 
     async def there(self) -> dict[str, Job]:
@@ -230,6 +237,51 @@ async def test_what_was_born_in_the_checkout_comes_with_its_parent(trip: Trip) -
     assert there["below"].parent == JobName("page", "done")
     assert there["waiting"].parent == JobName("page", "a")
     assert totals(await trip.checkout.stats()).pending == 0
+
+
+async def test_what_was_born_in_the_checkout_keeps_to_the_number_of_jobs_of_its_run(trip: Trip) -> None:
+    await set_limits(trip.source, "r", GrowthLimits(max_jobs=4))
+    await trip.fill("a", "b")
+    await trip.take()
+    # Limits that are set in the checkout alone do not count there; they are copied with the jobs.
+    await set_limits(trip.checkout, "r", GrowthLimits(max_jobs=100))
+    await trip.work_on("a", Completed("A", tuple(child(f"a{n}") for n in range(3))))
+    await trip.work_on("a0", Completed("A0", tuple(child(f"below{n}") for n in range(3))))
+    await trip.work_on("b", Completed("B", tuple(child(f"b{n}") for n in range(3))))
+    done = await trip.merge()
+    assert (done.completed, done.created, done.left_out) == (2, 2, 7)
+    assert totals(await trip.source.stats("r")).total == 4
+    assert await left_out(trip.source, "r") == LeftOut(too_many=7)
+    again = await trip.merge()
+    assert (again.created, again.left_out) == (0, 0)
+    assert await left_out(trip.source, "r") == LeftOut(too_many=7)
+
+
+async def test_what_was_born_in_the_checkout_keeps_to_the_depth_of_its_run(trip: Trip) -> None:
+    await trip.fill("a")
+    await trip.take()
+    await trip.work_on("a", Completed("A", (child("one"),)))
+    await trip.work_on("one", Completed("1", (child("two"),)))
+    await trip.work_on("two", Completed("2", (child("three"),)))
+    await set_limits(trip.source, "r", GrowthLimits(max_depth=1))
+    done = await trip.merge()
+    assert (done.created, done.left_out) == (1, 2)
+    assert set(await trip.there()) == {"a", "one"}
+
+
+async def test_a_run_has_its_limits_in_the_checkout_too(trip: Trip) -> None:
+    await set_limits(trip.source, "r", GrowthLimits(max_jobs=4, max_depth=1))
+    await trip.fill("a")
+    await trip.take()
+    assert await limits_of(trip.checkout, "r") == GrowthLimits(max_jobs=4, max_depth=1)
+
+
+@pytest.mark.parametrize("what", ["r", EVERYTHING])
+async def test_jobs_of_a_paused_run_are_not_taken_away(trip: Trip, what: str) -> None:
+    await trip.fill("a", "b")
+    await pause(trip.source, what)
+    assert await trip.take() == 0
+    assert {job.state for job in (await trip.there()).values()} == {State.PENDING}
 
 
 async def test_a_child_that_the_source_knows_is_left_as_it_is_there(trip: Trip) -> None:

@@ -21,7 +21,7 @@ from longshore.queue import Selection
 from longshore.scrape.records import Emission, Emitted, RecordReader, RecordWriter, SegmentSink
 from longshore.worker.kit.attempt_records import AttemptRecords
 from longshore.worker.loop.settlement_writer import SettlementWriter
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 
 def emitted(number: int) -> Emitted:
@@ -107,7 +107,7 @@ async def states(queue: MemoryQueue) -> list[State]:
 async def test_nothing_is_settled_while_records_cannot_be_kept(queue: MemoryQueue, database: Database) -> None:
     records = AttemptRecords(Path("unused"), "w/1")
     await records.open_database("postgresql://records")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     records.take(leases[0].job, emitted(0))
     database.answers = False
@@ -125,7 +125,7 @@ async def test_at_the_end_only_jobs_whose_records_cannot_be_kept_are_given_back(
 ) -> None:
     records = AttemptRecords(Path("unused"), "w/1")
     await records.open_database("postgresql://records")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     records.take(leases[0].job, emitted(0))
     database.answers = False
@@ -138,7 +138,7 @@ async def test_at_the_end_only_jobs_whose_records_cannot_be_kept_are_given_back(
 async def test_records_that_the_sink_refuses_fail_their_own_job_only(queue: MemoryQueue, database: Database) -> None:
     records = AttemptRecords(Path("unused"), "w/1")
     await records.open_database("postgresql://records")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     for number, lease in enumerate(leases):
         records.take(lease.job, emitted(number))
@@ -161,7 +161,7 @@ async def test_at_the_end_too_records_that_the_sink_refuses_fail_their_own_job_o
 ) -> None:
     records = AttemptRecords(Path("unused"), "w/1")
     await records.open_database("postgresql://records")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     for number, lease in enumerate(leases):
         records.take(lease.job, emitted(number))
@@ -185,7 +185,7 @@ async def test_at_the_end_an_outcome_that_cannot_be_stored_spoils_no_other(
         return await settle(settlements)
 
     monkeypatch.setattr(queue, "settle", picky)
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), AttemptRecords(tmp_path, "w/1"))
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), AttemptRecords(tmp_path, "w/1"))
     await writer.settle_last(completed(leases))
     assert await states(queue) == [State.COMPLETED, State.FAILED, State.COMPLETED]
 
@@ -195,7 +195,7 @@ async def test_another_event_loop_keeps_records_over_a_connection_of_its_own(
 ) -> None:
     records = AttemptRecords(Path("unused"), "w/1")
     await records.open_database("postgresql://records")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     for number, lease in enumerate(leases):
         records.take(lease.job, emitted(number))
@@ -209,7 +209,7 @@ async def test_another_event_loop_keeps_records_over_a_connection_of_its_own(
 
 async def test_another_event_loop_writes_to_the_same_files(queue: MemoryQueue, tmp_path: Path) -> None:
     records = AttemptRecords(tmp_path, "w/1")
-    writer = SettlementWriter(worker_queue(queue, ManualClock()), records)
+    writer = SettlementWriter(WorkerQueue(queue, ManualClock()), records)
     leases = await claimed(queue)
     for number, lease in enumerate(leases):
         records.take(lease.job, emitted(number))

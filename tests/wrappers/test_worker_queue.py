@@ -14,7 +14,7 @@ from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import totals
 from longshore.runs.control.growth_limits import GrowthLimits, set_limits
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 
 class Hangs(MemoryQueue):
@@ -39,10 +39,10 @@ async def test_a_second_connection_uses_the_quota_that_the_first_has_taken(same_
     await queue.submit([new_job("page", {"number": 0}, run="r")])
     [lease] = await queue.claim(Want(worker=WorkerId.new("w")))
     found = tuple(new_job("page", {"number": number}) for number in range(1, 9))
-    first = worker_queue(queue, ManualClock())
-    blocked = asyncio.create_task(first.queue.settle([Settlement(lease, Completed(None, found))]))
+    first = WorkerQueue(queue, ManualClock())
+    blocked = asyncio.create_task(first.settle([Settlement(lease, Completed(None, found))]))
     await queue.asked.wait()
-    second = worker_queue(queue, ManualClock(), same_worker=first if same_worker else None)
-    assert await second.queue.settle([Settlement(lease, Completed(None, found))]) == [True]
+    second = WorkerQueue(queue, ManualClock(), same_worker=first if same_worker else None)
+    assert await second.settle([Settlement(lease, Completed(None, found))]) == [True]
     assert totals(await queue.stats("r")).total == size
     blocked.cancel()

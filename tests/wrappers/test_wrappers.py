@@ -25,14 +25,14 @@ from longshore.wrappers.call_timer import TimedQueue
 from longshore.wrappers.growth_limits import GrowthLimitedQueue
 from longshore.wrappers.paused import PausableQueue
 from longshore.wrappers.queue_wrapper import QueueWrapper
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 WRAPPERS: dict[str, Callable[[Any], Queue]] = {
     "queue wrapper": QueueWrapper,
     "call timer": lambda queue: TimedQueue(queue, ManualClock()),
     "growth limits": lambda queue: GrowthLimitedQueue(queue, ManualClock()),
     "pause": lambda queue: PausableQueue(queue, ManualClock()),
-    "worker queue": lambda queue: worker_queue(queue, ManualClock()).queue,
+    "worker queue": lambda queue: WorkerQueue(queue, ManualClock()),
 }
 MAY_TAKE_LONG = {"wait", "close"}
 ANSWERLESS = {"close", "deregister", "forget_history"}
@@ -161,9 +161,9 @@ def test_a_medium_that_lacks_what_its_traits_promise_is_a_mistake() -> None:
 @pytest.mark.parametrize("name", [*CONTRACT, *(name for _, name in EXTENSIONS)])
 async def test_the_call_timer_sees_every_call_but_those_that_may_take_long(name: str) -> None:
     medium, clock = a_recorder(EVERYTHING), ManualClock()
-    wrapped = worker_queue(medium, clock)
+    wrapped = WorkerQueue(medium, clock)
     protocol = next((extension for extension, each in EXTENSIONS if each == name), None)
-    target: Any = wrapped.limits if protocol is None else find(wrapped.queue, protocol)
+    target: Any = wrapped.limits if protocol is None else find(wrapped, protocol)
     medium.go.clear()
     asked = {**arguments(protocol or Queue, name), **({"settlements": ()} if name == "settle" else {})}
     calling = asyncio.create_task(getattr(target, name)(**asked))

@@ -43,6 +43,11 @@ class SubmissionNotice:
         self._submitter = WorkerId.new("submission")
         self._renewal: asyncio.Task[None] | None = None
 
+    @property
+    def incarnation(self) -> str:
+        """The incarnation under which it is registered."""
+        return self._submitter.incarnation
+
     async def begin(self) -> None:
         """Register the submission. Calling it again does nothing."""
         if self._registry is not None and self._renewal is None:

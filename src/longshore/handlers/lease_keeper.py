@@ -23,7 +23,7 @@ from longshore.settlement.repair import REFUSALS, reconsidered, unstorable
 from longshore.system.backoff import Backoff
 from longshore.system.first_of import first_of
 from longshore.system.loop_thread import LoopThread
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 30.0
@@ -44,11 +44,10 @@ class LeaseKeeper:
         self._wake = asyncio.Event()
         self._thread = LoopThread("longshore-leases")
         try:
-            wrapped = worker_queue(self._thread.call(opened), SystemClock())
+            self._queue = WorkerQueue(self._thread.call(opened), SystemClock())
         except BaseException:
             self._thread.close()
             raise
-        self._queue, self._limits = wrapped.queue, wrapped.limits
         self._services = self._thread.call(self._begin())
 
     def ping(self) -> None:
@@ -89,7 +88,7 @@ class LeaseKeeper:
             self._thread.close()
 
     async def _begin(self) -> list[asyncio.Task[None]]:
-        return [asyncio.create_task(self._keep()), asyncio.create_task(self._limits.keep())]
+        return [asyncio.create_task(self._keep()), asyncio.create_task(self._queue.limits.keep())]
 
     async def _claim(self) -> Lease | None:
         self._claiming = True
@@ -161,7 +160,7 @@ class LeaseKeeper:
         try:
             if self._held:
                 await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
-            await self._limits.tell()
+            await self._queue.limits.tell()
         except QueueError as error:
             self._log.warning(
                 "The held jobs could not be given back; they come back when their lease expires", error=str(error)

@@ -11,7 +11,8 @@ import structlog
 
 from longshore.lease import Held, Lease, WorkerId
 from longshore.outcome import Released, Settlement
-from longshore.queue import Queue, Selection
+from longshore.queue import Selection
+from longshore.wrappers.worker_queue import WorkerQueue
 
 log = structlog.get_logger()
 
@@ -23,7 +24,7 @@ class OrphanedLeases:
         self._worker = worker
         self._seen: AbstractSet[Held] = frozenset()
 
-    async def give_back(self, queue: Queue, unknown: AbstractSet[Held]) -> None:
+    async def give_back(self, queue: WorkerQueue, unknown: AbstractSet[Held]) -> None:
         """Release the leases in `unknown` that the renewal before reported as well and the worker did not know.
 
         Once is not enough: a lease that was settled between the answer and the comparison is unknown as well.

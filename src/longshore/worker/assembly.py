@@ -42,7 +42,7 @@ from longshore.worker.loop.stop_conditions import stop_conditions_in
 from longshore.worker.status.blockage import Blockage
 from longshore.worker.status.progress_reporter import ProgressReporter
 from longshore.worker.status.worker_status import StatusWatcher
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 
 class Parts:
@@ -78,7 +78,7 @@ class Parts:
 
         prefetch, idleness = Prefetch(config, in_flight, self.spacing), Idleness(clock)
         events = EventResponder(context, shutdown, self.executors, prefetch, idleness, self.blockage)
-        self.writer = SettlementWriter(context.wrapped, self.tools.records)
+        self.writer = SettlementWriter(queue, self.tools.records)
         self.settler = Settler(self.writer, in_flight.pending, clock, events, lambda: shutdown.patience)
         self.renewal = Renewal(context, events)
         self.gatekeeper = Gatekeeper(gate, clock, events)
@@ -105,4 +105,4 @@ class Parts:
         """Open the queue once more, for the event loop of another thread."""
         context = self.context
         queue = await open_queue(context.config.queue_url)
-        return SettlementWriter(worker_queue(queue, SystemClock(), same_worker=context.wrapped), self.tools.records)
+        return SettlementWriter(WorkerQueue(queue, SystemClock(), same_worker=context.queue), self.tools.records)

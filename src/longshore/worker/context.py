@@ -8,7 +8,7 @@ from longshore.worker.config import WorkerConfig
 from longshore.worker.leases.in_flight import InFlight
 from longshore.worker.status.counters import WorkerCounters
 from longshore.worker.status.log_reporter import LogReporter
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.worker_queue import WorkerQueue
 
 
 class WorkerContext:
@@ -18,9 +18,7 @@ class WorkerContext:
         """`queue` is the bare queue."""
         self.config = config
         self.clock = clock
-        self.wrapped = worker_queue(queue, clock)
-        """The queue with its wrappers."""
-        self.queue: Queue = self.wrapped.queue
+        self.queue = WorkerQueue(queue, clock)
         """The queue to claim from and to settle on."""
         self.reporter = reporter
         self.counters = WorkerCounters()

@@ -11,6 +11,7 @@ which jobs those are, so each worker remembers the jobs that it added itself.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -23,7 +24,7 @@ from longshore.errors import QueueError, UsageError
 from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState, StateEntry, update_entry
 from longshore.job import Job, NewJob
-from longshore.lease import Lease, WorkerId
+from longshore.lease import Held
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, each_job
 from longshore.wrappers.job_quota import JobQuota
@@ -106,8 +107,11 @@ class GrowthLimitedQueue(QueueWrapper):
         self._quota = JobQuota(queue, clock, holder)
         self._one_at_a_time = asyncio.Lock()
         self._known: defaultdict[str, set[int]] = defaultdict(set)
+        self._learned: set[str] = set()
         self._uncounted: dict[str, LeftOut] = {}
         self._reports: Counter[str] = Counter()
+        self.dropped = 0
+        """The number of follow-on jobs that this process has dropped."""
 
     @property
     def holder(self) -> str:
@@ -165,33 +169,46 @@ class GrowthLimitedQueue(QueueWrapper):
                 self._count(settlement.lease.job.run, dropped)
         return accepted
 
-    async def fitting(self, job: Job, follow_on: Sequence[NewJob]) -> tuple[NewJob, ...]:
-        """Return the follow-on jobs of a completed job that may join its run, and count the others as dropped.
+    async def fitting(self, run: str, jobs: Sequence[Job], claim: Held) -> list[Job]:
+        """Return the jobs of a run that may join it as follow-on jobs, in order, and count the others as dropped.
 
-        For a caller that adds them itself, right away. Workers that add to the same run at the same time may take the
-        same quota, because the job is not claimed.
+        For a caller that adds them itself, right away; see `admission`. A job without a parent always may. `claim` is
+        the one that the quota for them is taken under.
         """
-        if self._state is None or not follow_on:
-            return tuple(follow_on)
-        limits = {job.run: await self._limits_of(job.run)}
-        settlement = Settlement(Lease(job, WorkerId("", ""), 0.0), Completed(None, tuple(follow_on)))
-        quota = await self._quota_for([settlement], limits)
-        trimmed, dropped = self._trimmed(settlement, limits[job.run], quota)
-        self._count(job.run, dropped)
-        return _follow_on(trimmed)
+        limits = await self._limits_of(run)
+        known = self._known[run]
+        deepest = math.inf if limits.max_depth is None else limits.max_depth
+        kept = [job for job in jobs if job.parent is None or job.depth <= deepest]
+        too_deep = len(jobs) - len(kept)
+        if limits.max_jobs is not None:
+            new = dict.fromkeys(name for job in kept if job.parent is not None and (name := _name(job)) not in known)
+            quota = await self._quota.take(run, limits.max_jobs, len(new), claim)
+            allowed = frozenset(list(new)[:quota])
+            kept = [job for job in kept if job.parent is None or _name(job) in known or _name(job) in allowed]
+            self._remember(run, {_name(job) for job in kept})
+        self._count(run, LeftOut(too_deep=too_deep, too_many=len(jobs) - too_deep - len(kept)))
+        return kept
 
     async def learn(self, run: str) -> None:
         """Read which jobs a run has, so that adding them again needs no quota. For a caller that did not add them."""
-        if (await self._limits_of(run)).max_jobs is None:
+        if run in self._learned or (await self._limits_of(run)).max_jobs is None:
             return
+        self._learned.add(run)
         known = self._known[run]
         async for job in each_job(self._queue, Selection(run=run)):
             if len(known) >= _MOST_KNOWN:
                 return
             known.add(_name(job))
 
+    def _remember(self, run: str, names: AbstractSet[int]) -> None:
+        known = self._known[run]
+        if len(known | names) > _MOST_KNOWN:
+            known.clear()
+        known |= names
+
     def _count(self, run: str, dropped: LeftOut) -> None:
         if dropped:
+            self.dropped += dropped.too_deep + dropped.too_many
             self._uncounted[run] = self._uncounted.get(run, LeftOut()) + dropped
 
     async def keep(self) -> None:
@@ -237,9 +254,7 @@ class GrowthLimitedQueue(QueueWrapper):
         if limits.max_jobs is not None:
             new = {_name(each) for each in kept} - known
             quota[job.run] -= len(new)
-            if len(known) + len(new) > _MOST_KNOWN:
-                known.clear()
-            known |= new
+            self._remember(job.run, new)
         if not dropped:
             return settlement, dropped
         return msgspec.structs.replace(settlement, outcome=msgspec.structs.replace(outcome, jobs=kept)), dropped

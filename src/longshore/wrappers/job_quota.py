@@ -13,8 +13,10 @@ now. So the jobs in the run and the quota taken are together never fewer than th
 
 Failures: a worker that dies or loses its leases between 2 and 3 leaves quota that it will never use. When no other
 quota is left, the claim it was taken for is looked up: if the job is settled or held by another worker, the quota is
-free again. The jobs of one call are settled together, or refused together with their worker's leases. Only if a person
-cancels or releases just that one job at just that moment may a run exceed its limit, by the jobs that the others add.
+free again. A process that adds jobs without a claim registers as a submission (see `admission`), and its quota is free
+again when that registration has ended or expired. The jobs of one call are settled together, or refused together with
+their worker's leases. Only if a person cancels or releases just that one job at just that moment may a run exceed its
+limit, by the jobs that the others add.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
-from longshore.extensions.find import require
+from longshore.extensions.find import find, require
+from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.job import State
 from longshore.lease import Held
@@ -34,6 +37,8 @@ from longshore.queue import Queue, Selection, totals
 
 QUOTA = "runs-room"
 """The namespace with an entry for each run with `--max-jobs`: the quota that each worker has taken."""
+SUBMITTER = 0
+"""The epoch, which no claim has, of quota that was taken by a registered submission; its id is the incarnation."""
 _FULL_SECONDS = 2.0
 """Seconds for which a run that was full is taken to be full without asking."""
 
@@ -57,8 +62,9 @@ class JobQuota:
     async def take(self, run: str, limit: int, wanted: int, claim: Held) -> int:
         """Take quota for up to `wanted` more jobs in a run that may have `limit` jobs. Return how much was taken.
 
-        It is for the next settlement, which has this `claim`. It replaces the quota taken before, whose settlement is
-        written by now or never will be. Raise `QueueUnavailableError` if other writers were faster every time.
+        It is for the next settlement, which has this `claim`, or for the next jobs of a submission. It replaces the
+        quota taken before, whose settlement is written by now or never will be. Raise `QueueUnavailableError` if other
+        writers were faster every time.
         """
         now = self._clock.monotonic()
         seen, size = self._full.get(run, (float("-inf"), 0))
@@ -88,9 +94,12 @@ class JobQuota:
 
     async def _in_use(self, others: Mapping[str, _Taken]) -> dict[str, _Taken]:
         """Return the quota that may still become jobs."""
-        ids = frozenset(taken.job_id for taken in others.values())
+        ids = frozenset(taken.job_id for taken in others.values() if taken.epoch != SUBMITTER)
         claimed = Selection(ids=ids, states=frozenset({State.CLAIMED}))
         held = {Held(job.id, job.epoch) for job in await self._queue.jobs(claimed, limit=len(ids))}
+        registry = find(self._queue, WorkerRegistry)
+        if registry is not None and any(taken.epoch == SUBMITTER for taken in others.values()):
+            held |= {Held(each.worker.incarnation, SUBMITTER) for each in await registry.present_workers()}
         return {holder: taken for holder, taken in others.items() if Held(taken.job_id, taken.epoch) in held}
 
 

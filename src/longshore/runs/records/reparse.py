@@ -30,7 +30,8 @@ from longshore.runs.transfer.copy_jobs import taking_over
 from longshore.runs.watch.failures import short_message
 from longshore.scrape.capture.page_store import PageStore
 from longshore.scrape.records import Emitted, RecordError, RecordSink
-from longshore.wrappers.worker_queue import worker_queue
+from longshore.wrappers.admission import Admission
+from longshore.wrappers.worker_queue import WorkerQueue
 
 log = structlog.get_logger()
 
@@ -92,9 +93,9 @@ class _Pass:
         revised: RecordSink,
         lease: timedelta,
     ) -> None:
-        self._queue = queue
         self._clock = SystemClock()
-        self._limits = worker_queue(queue, self._clock).limits
+        self._queue = WorkerQueue(queue, self._clock)
+        self._admission = Admission(self._queue, self._clock)
         self._run = run
         self._handlers = handlers
         self._pages = pages
@@ -106,11 +107,12 @@ class _Pass:
         self._reasons: Counter[str] = Counter()
 
     async def make(self) -> ReparseResult:
-        await self._limits.learn(self._run)
-        # Completed jobs first: repaired jobs become completed too, and must not be parsed again.
-        await self._refresh()
-        await self._repair()
-        await self._limits.tell()
+        await self._queue.limits.learn(self._run)
+        async with self._admission:
+            # Completed jobs first: repaired jobs become completed too, and must not be parsed again.
+            await self._refresh()
+            await self._repair()
+        await self._queue.limits.tell()
         self._done.reasons = dict(self._reasons.most_common(_KEPT_REASONS))
         return self._done
 
@@ -138,14 +140,12 @@ class _Pass:
 
     async def _add(self, parent: Job, found: Sequence[NewJob]) -> int:
         """Add follow-on jobs of a job that stays completed. Return how many are new in the run."""
-        jobs = await self._limits.fitting(parent, [msgspec.structs.replace(each, run=self._run) for each in found])
-        if not jobs:
+        if not found:
             return 0
         # Not `submit`, which would store them without a parent and at depth 0.
-        name, now = JobName(parent.kind, parent.key), self._clock.now()
-        return (
-            await taking_over(self._queue).take_over([_carried(each, name, parent.depth + 1, now) for each in jobs])
-        ).new
+        now = self._clock.now()
+        jobs = await self._admission.fitting([_follow_on(each, parent, now) for each in found])
+        return (await taking_over(self._queue).take_over([Carried(job) for job in jobs])).new if jobs else 0
 
     async def _repair(self) -> None:
         passing: dict[str, OfflineAttempt] = {}
@@ -203,7 +203,7 @@ class _Pass:
                 self._reasons[failure.message] += 1
                 self._done.still_failing += 1
         before = await self._size()
-        accepted = await self._limits.settle([*settlements, *(Settlement(lease, Released()) for lease in others)])
+        accepted = await self._queue.settle([*settlements, *(Settlement(lease, Released()) for lease in others)])
         self._done.follow_ons += await self._size() - before
         for settlement, ok in zip(settlements, accepted, strict=False):
             if ok and isinstance(settlement.outcome, Completed):
@@ -229,7 +229,8 @@ class _Pass:
         ours: list[Lease] = []
         others: list[Lease] = []
         while len(ours) < len(wanted) and len(others) < _MAX_OTHERS:
-            leases = await self._queue.claim(want)
+            # Not of the queue itself, which would skip a paused run.
+            leases = await self._queue.limits.claim(want)
             if not leases:
                 break
             ours += [lease for lease in leases if lease.job.id in wanted]
@@ -246,6 +247,7 @@ async def _refused(sink: RecordSink) -> Mapping[AttemptName, Exception]:
     return {}
 
 
-def _carried(new: NewJob, parent: JobName, depth: int, now: float) -> Carried:
-    fields = msgspec.structs.asdict(new)
-    return Carried(Job(id="", parent=parent, depth=depth, submitted_at=now, **fields))
+def _follow_on(new: NewJob, parent: Job, now: float) -> Job:
+    fields = {**msgspec.structs.asdict(new), "run": parent.run}
+    name = JobName(parent.kind, parent.key)
+    return Job(id="", parent=name, depth=parent.depth + 1, submitted_at=now, **fields)

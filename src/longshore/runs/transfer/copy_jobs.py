@@ -11,11 +11,14 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.extensions.find import require
+from longshore.extensions.find import find, require
+from longshore.extensions.shared_state import SharedState
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, State
 from longshore.lease import Held, Lease, WorkerId
 from longshore.queue import Queue, Selection
+from longshore.runs.control.growth_limits import GrowthLimits, limits_of, set_limits
+from longshore.wrappers.growth_limits import LIMITS, decode_entry
 
 BATCH = 1000
 """Jobs per call, and held in memory at once."""
@@ -59,12 +62,25 @@ async def refuse_known_runs(source: Queue, target: Queue, run: str | None) -> No
         )
 
 
+async def copy_limits(source: Queue, target: Queue, run: str | None) -> None:
+    """Give the run, or every run, the growth limits that it has in `source`, unless `target` has some for it."""
+    state = find(source, SharedState)
+    if state is None:
+        return
+    for entry in (await state.read_entries(LIMITS, None if run is None else frozenset({run}))).entries:
+        limits = decode_entry(entry, GrowthLimits)
+        there = find(target, SharedState)
+        if limits and (there is None or not await limits_of(there, entry.name)):
+            await set_limits(target, entry.name, limits)
+
+
 async def copy(source: Queue, target: Queue, run: str | None, *, progress: Progress) -> Copied:
     """Copy every job of a run, or of all runs, oldest first.
 
     A job is copied in the state in which it is read. A claimed job arrives pending, because it has no holder there.
     """
     receiver = taking_over(target)
+    await copy_limits(source, target, run)
     done = Copied()
     after = ""
     while page := await source.jobs(Selection(run=run), after=after, limit=BATCH):

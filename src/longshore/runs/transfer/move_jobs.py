@@ -16,8 +16,8 @@ claimed job may be in the target already, and the source must not give it to a w
 The fence may still reject a settlement, because the job was cancelled during the move or released. Then the source is
 right, and the job is withdrawn from the target unless a worker has started on it there.
 
-Jobs held by workers stay in the source, and so do jobs that are not due yet: they cannot be claimed, and without a
-claim both queues would give them to workers for some time.
+Jobs held by workers stay in the source, and so do jobs that are not due yet and pending jobs of a paused run: they
+cannot be claimed, and without a claim both queues would give them to workers for some time.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ from longshore.runs.transfer.copy_jobs import (
     MOVER,
     Progress,
     carried,
+    copy_limits,
     has_left,
     jobs_by_id,
     leases_of,
     taking_over,
 )
 from longshore.url import mask_url
+from longshore.wrappers.worker_queue import WorkerQueue
 
 HOLD = timedelta(days=30)
 """How long the source holds jobs for a move that has died: long enough for a person to resume the move."""
@@ -74,7 +76,7 @@ class Move:
     source as the result of a moved job.
     """
 
-    def __init__(self, source: Queue, target: Queue, run: str | None, *, route: tuple[str, str]) -> None:
+    def __init__(self, source: WorkerQueue, target: Queue, run: str | None, *, route: tuple[str, str]) -> None:
         self._source = source
         self._target = target
         self._receiver = taking_over(target)
@@ -89,6 +91,7 @@ class Move:
     async def carry_out(self, progress: Progress) -> Moved:
         """Move every job that can be moved. Safe to repeat, also while another process makes the same move."""
         self._moved, self._differing, self._given_up = 0, 0, []
+        await copy_limits(self._source, self._target, self._run)
         # Renew before reaping: an expired lease of a move that died is still ours unless it was reaped.
         held = await self._source.renew(self._worker, HOLD)
         for start in range(0, len(held), BATCH):

@@ -22,10 +22,11 @@ from longshore.errors import NotFoundError, UsageError
 from longshore.job import Job
 from longshore.lease import Want, WorkerId
 from longshore.queue import Queue
-from longshore.runs.transfer.copy_jobs import BATCH, Progress, carried, leases_of, taking_over
+from longshore.runs.transfer.copy_jobs import BATCH, Progress, carried, copy_limits, leases_of, taking_over
 from longshore.system.atomic_file import write_atomically
 from longshore.system.descriptors import sync_folder
 from longshore.url import mask_url
+from longshore.wrappers.worker_queue import WorkerQueue
 
 FORMAT = 1
 
@@ -209,12 +210,13 @@ async def prepare_checkout(checkout: Queue) -> None:
     await taking_over(checkout).take_over([])
 
 
-async def check_out(source: Queue, checkout: Queue, file: CheckoutFile, *, progress: Progress) -> int:
+async def check_out(source: WorkerQueue, checkout: Queue, file: CheckoutFile, *, progress: Progress) -> int:
     """Claim jobs by the file's terms and add them to the checkout; resume if that was begun. Return how many.
 
-    The leases last for the agreed time, from now.
+    The leases last for the agreed time, from now. Jobs of a paused run are not taken.
     """
     worker, terms = file.head.worker, file.head.terms
+    await copy_limits(source, checkout, terms.run)
     held = await source.renew(worker, terms.hold)
     # Reap after renewing, so that our own expired leases stay ours. Jobs of dead workers can then be claimed.
     await source.reap()

@@ -12,6 +12,9 @@ Untouched children are part of the settlement itself. Children with a history of
 are taken over in their state right after it; after a crash in between, merging again takes them over. Jobs that were
 submitted to the checkout directly have no entry and are taken over in their state.
 
+All of them obey the limits of their run (`--max-depth`, `--max-jobs`); those beyond are left out and counted. A pause
+does not matter: the jobs were claimed before it.
+
 Merged jobs are written to the checkout file, so that merging again changes nothing.
 """
 
@@ -31,6 +34,8 @@ from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, 
 from longshore.queue import Queue, Selection, each_job
 from longshore.runs.transfer.copy_jobs import Progress, carried, jobs_by_id, leases_of, taking_over
 from longshore.runs.transfer.offline_checkout import CheckedOutJob, CheckoutFile, Merged
+from longshore.wrappers.admission import Admission
+from longshore.wrappers.worker_queue import WorkerQueue
 
 BATCH = 200
 """Entries per settlement: each may have created many jobs."""
@@ -53,6 +58,8 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     """They or their descendants are still in flight in the checkout. Left unchanged."""
     created: int = 0
     """Jobs created in the checkout that are new in the source."""
+    left_out: int = 0
+    """Jobs created in the checkout that would exceed the limits of their run in the source. Left out."""
     orphans: int = 0
     """Jobs whose parents are no longer in the checkout. Left out."""
     merged_before: int = 0
@@ -63,14 +70,19 @@ class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **{name: getattr(self, name) + number for name, number in more.items()})
 
 
-async def merge(checkout: Queue, source: Queue, file: CheckoutFile, clock: Clock, *, progress: Progress) -> MergeResult:
+async def merge(
+    checkout: Queue, source: WorkerQueue, file: CheckoutFile, clock: Clock, *, progress: Progress
+) -> MergeResult:
     """Merge a checkout back. Raise `UsageError` if it is from another queue. Safe to repeat at any time."""
     # Release jobs of dead workers in the checkout: there may be no other process left to reap them.
     await checkout.reap()
     contents = await _read_contents(checkout, file)
     if contents.descendants or contents.submitted or len(file.merged) < len(file.jobs):
         await _refuse_other_source(source, file)
-    return await _Merging(checkout, source, file, clock, contents).carry_out(progress)
+    async with Admission(source, clock) as admission:
+        done = await _Merging(checkout, source, file, clock, contents, admission).carry_out(progress)
+    await source.limits.tell()
+    return done
 
 
 async def _refuse_other_source(source: Queue, file: CheckoutFile) -> None:
@@ -132,12 +144,21 @@ async def _read_contents(checkout: Queue, file: CheckoutFile) -> _Contents:
 
 
 class _Merging:
-    def __init__(self, checkout: Queue, source: Queue, file: CheckoutFile, clock: Clock, contents: _Contents) -> None:
+    def __init__(
+        self,
+        checkout: Queue,
+        source: WorkerQueue,
+        file: CheckoutFile,
+        clock: Clock,
+        contents: _Contents,
+        admission: Admission,
+    ) -> None:
         self._checkout = checkout
         self._source = source
         self._file = file
         self._clock = clock
         self._contents = contents
+        self._admission = admission
         self._done = MergeResult(orphans=contents.orphans)
         self._held: set[Held] = set()
 
@@ -178,7 +199,12 @@ class _Merging:
                 closed.append((entry, outcome, seconds))
         written: list[tuple[CheckedOutJob, Outcome]] = []
         if open_entries:
+            for run in {entry.run for entry, _ in open_entries}:
+                await self._source.limits.learn(run)
+            dropped = self._source.limits.dropped
             answers = await self._source.settle([settlement for _, settlement in open_entries])
+            left_out = self._source.limits.dropped - dropped
+            self._done = self._done.plus(created=-left_out, left_out=left_out)
             for (entry, settlement), accepted in zip(open_entries, answers, strict=True):
                 if accepted:
                     written.append((entry, settlement.outcome))
@@ -200,8 +226,9 @@ class _Merging:
                     self._done = self._done.plus(**{"retried" if outcome.failure.retryable else "failed": 1})
                 case Snoozed() | Released():
                     self._done = self._done.plus(released=1)
-        names = [entry.name for entry, _ in written if entry.id in completed]
-        await self._take_over([each for name in names for each in self._contents.descendants.get(name, [])])
+        for entry, outcome in written:
+            if isinstance(outcome, Completed):
+                await self._take_over(self._contents.descendants.get(entry.name, []), settled=outcome.jobs)
         await self._cancel_pending(self._checkout_ids(ready))
         if written:
             # Rejected jobs are not marked as merged: if this is the wrong queue, they can be merged into the right one.
@@ -272,12 +299,18 @@ class _Merging:
             and (job.run, job.parent.kind, job.parent.key) == name
         )
 
-    async def _take_over(self, ids: Sequence[str]) -> None:
-        """Let the source take over created jobs in their state. It knows those of a settlement already."""
+    async def _take_over(self, ids: Sequence[str], settled: Sequence[NewJob] = ()) -> None:
+        """Let the source take over created jobs in their state, within the limits of their runs.
+
+        `settled` were part of a settlement: the source has them, or its limits have left them out.
+        """
+        decided = {(job.run, job.kind, job.key) for job in settled}
         for start in range(0, len(ids), BATCH):
             jobs = await self._jobs(ids[start : start + BATCH])
-            answer = await taking_over(self._source).take_over(await carried(self._checkout, jobs))
-            self._done = self._done.plus(created=answer.new)
+            coming = [job for job in jobs if _name(job) not in decided]
+            fitting = await self._admission.fitting(coming)
+            answer = await taking_over(self._source).take_over(await carried(self._checkout, fitting))
+            self._done = self._done.plus(created=answer.new, left_out=len(coming) - len(fitting))
             await self._cancel_pending([job.id for job in jobs])
             self._file.add([Merged(born=tuple(job.id for job in jobs))])
 

@@ -19,12 +19,12 @@ import structlog
 
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.observe.logs import bind_worker
-from longshore.queue import Queue
 from longshore.settlement.orphaned_leases import OrphanedLeases
 from longshore.worker.context import WorkerContext
 from longshore.worker.leases.watchdog import Watchdog
 from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.settlement_writer import SettlementWriter
+from longshore.wrappers.worker_queue import WorkerQueue
 
 _SHORTEST_INTERVAL = 0.3
 
@@ -43,7 +43,7 @@ class Renewal:
         self.interval = max(_SHORTEST_INTERVAL, context.config.lease.total_seconds() / 3)
         """Seconds between two renewals."""
 
-    async def run(self, queue: Queue, sleep: Callable[[float], Awaitable[None]]) -> None:
+    async def run(self, queue: WorkerQueue, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Renew until cancelled."""
         while True:
             await sleep(self.interval)
@@ -64,7 +64,7 @@ class Renewal:
         """Report that the queue cannot be used at all. From any thread."""
         self._loop.call_soon_threadsafe(self._events.fatal, error)
 
-    async def renew(self, queue: Queue) -> None:
+    async def renew(self, queue: WorkerQueue) -> None:
         """Renew once, and act on the answer."""
         leases = self._in_flight.leases
         asked_at = leases.now()

@@ -19,7 +19,6 @@ import structlog
 from longshore.errors import Failure, QueueError
 from longshore.extensions.record_store import AttemptName, RefusedRecordsError
 from longshore.outcome import Completed, Failed, Released, Settlement
-from longshore.queue import Queue
 from longshore.scrape.records import RecordError
 from longshore.settlement.repair import REFUSALS, unstorable
 from longshore.worker.kit.attempt_records import AttemptRecords
@@ -46,8 +45,7 @@ class SettlementWriter:
     """Writes records and outcomes over one connection to the queue."""
 
     def __init__(self, queue: WorkerQueue, records: AttemptRecords) -> None:
-        self._wrapped = queue
-        self.queue: Queue = queue.queue
+        self.queue = queue
         """The queue that it settles on."""
         self._records = records
 
@@ -86,7 +84,7 @@ class SettlementWriter:
         unkept = self._records.unkept if records is None else frozenset()
         written = [_given_back(each) if _name(each) in unkept else self._judged(each) for each in settlements]
         accepted = await self._settle_each(written)
-        await self._wrapped.limits.tell()
+        await self.queue.limits.tell()
         if records is not None:
             records.settled(written, accepted)
             try:

@@ -35,7 +35,7 @@ class ProgressReporter:
         """`proxies_wait` returns where requests wait for a proxy, empty if they do not."""
         self._config = context.config
         self._clock = context.clock
-        self._timer = context.wrapped.timer
+        self._timer = context.queue.timer
         self._queue = context.queue
         self._reporter = context.reporter
         self._counters = context.counters

@@ -76,8 +76,12 @@ def copy(
 
     The exit code is 0 if everything was copied, and 1 if jobs were left for later.
     """
+    from longshore.observe.logs import configure
+
     here, there = _settings(source, "FROM", debug=debug), _settings(target, "TO", debug=debug)
     _refuse_same(here.queue, there.queue)
+    # The command says itself what the wrappers of a worker's queue would log.
+    configure(format=here.log_format, level="debug" if here.debug else "error")  # type: ignore[arg-type]
     terms = _terms(run, claim, hold, kinds, partitions)
     if terms is not None and move:
         raise UsageError("--claim checks jobs out for a while, --move removes them for good. Give only one of them.")
@@ -175,21 +179,24 @@ async def _copy(here: Settings, there: Settings, run: str | None, *, resume: boo
 
 
 async def _move(here: Settings, there: Settings, run: str | None, *, resume: bool) -> int:
+    from longshore.clock import SystemClock
     from longshore.runs.transfer.move_jobs import Move
     from longshore.ui.output import write
     from longshore.ui.words import counted
+    from longshore.wrappers.worker_queue import WorkerQueue
 
     async with _both(here, there, run, resume=resume) as (source, target, total):
         with _progress("Moving", total, _RESUME_MOVE) as progress:
             # Absolute paths: an interrupted move is recognised by the names of both queues, from any folder.
             route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
-            done = await Move(source, target, run, route=route).carry_out(progress)
+            done = await Move(WorkerQueue(source, SystemClock()), target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
         await _write_states(target, run)
+        waiting = await _write_paused(source, run, here)
     left = done.left
     if left.claimed:
         write(f"{_are(left.claimed)} held by a worker and stayed. Repeat the command with --resume when it is done.")
-    if (later := left.pending - done.given_up) > 0:
+    if (later := left.pending - done.given_up - waiting) > 0:
         write(f"{_are(later)} not due yet and stayed. Repeat the command with --resume later.")
     if done.given_up:
         write(
@@ -205,11 +212,13 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
 async def _check_out(here: Settings, there: Settings, terms: Terms, *, resume: bool) -> int:
     import time
 
+    from longshore.clock import SystemClock
     from longshore.runs.open_queue import counts_of, open_existing, open_or_create
     from longshore.runs.transfer.copy_jobs import taking_over
     from longshore.runs.transfer.offline_checkout import CheckoutFile, check_out, prepare_checkout
     from longshore.ui.output import write
     from longshore.ui.words import counted, moment
+    from longshore.wrappers.worker_queue import WorkerQueue
 
     path = _checkout_file_of(there.queue)
     if path is None:
@@ -228,7 +237,9 @@ async def _check_out(here: Settings, there: Settings, terms: Terms, *, resume: b
                 await prepare_checkout(checkout)
                 file = CheckoutFile.create(path, here.queue, terms)
             with _progress("Checking out", terms.limit, _RESUME) as progress:
-                taken = await check_out(source, checkout, file, progress=progress)
+                taken = await check_out(WorkerQueue(source, SystemClock()), checkout, file, progress=progress)
+        if taken < terms.limit:
+            await _write_paused(source, terms.run, here)
     if not taken:
         write(f"There is nothing to claim in {_shown(here)} now, so {_shown(there)} is empty.")
         return 0
@@ -255,13 +266,15 @@ async def _merge_back(here: Settings, there: Settings, path: Path) -> int:
     from longshore.runs.transfer.copy_jobs import taking_over
     from longshore.runs.transfer.offline_checkout import CheckoutFile
     from longshore.runs.transfer.offline_merge import merge
+    from longshore.wrappers.worker_queue import WorkerQueue
 
+    clock = SystemClock()
     file = CheckoutFile.read(path)
     # The queue that the jobs came from exists; a missing one is the wrong one.
     async with open_existing(here) as checkout, open_existing(there) as source:
         with _progress("Merging", len(file.jobs), _REPEAT) as progress:
             taking_over(source)
-            done = await merge(checkout, source, file, SystemClock(), progress=progress)
+            done = await merge(checkout, WorkerQueue(source, clock), file, clock, progress=progress)
     _write_merge(done, there)
     return LEFT_SOME if done.busy else 0
 
@@ -293,6 +306,11 @@ def _write_merge(done: MergeResult, there: Settings) -> None:
             f"{_are(done.refused, 'was', 'were')} done by another worker meanwhile, or taken back because the hold "
             "time had expired; nothing of them was written."
         )
+    if done.left_out:
+        write(
+            f"{counted(done.left_out, 'follow-on job')} left out: beyond the limits of the run. Raise --max-depth or "
+            "--max-jobs with 'longshore submit --run' before the merge, if you need them."
+        )
     if done.orphans:
         write(
             f"{_are(done.orphans, 'was', 'were')} not merged, because the checkout no longer has the jobs that created "
@@ -318,6 +336,25 @@ async def _both(
             if not resume:
                 await refuse_known_runs(source, target, run)
             yield source, target, totals(counts).total
+
+
+async def _write_paused(source: Queue, run: str | None, here: Settings) -> int:
+    """Say which pending jobs stayed because their run is paused. Return how many."""
+    from longshore.runs.control.pause import EVERYTHING, paused
+    from longshore.ui.output import write
+
+    stopped = await paused(source)
+    counts = [each for each in await source.stats(run) if each.run in stopped or EVERYTHING in stopped]
+    waiting = sum(each.pending for each in counts)
+    if waiting:
+        names = sorted({each.run for each in counts if each.pending})
+        named = f"run {names[0]}" if len(names) == 1 else f"{len(names)} runs"
+        resume = "longshore resume --all" if EVERYTHING in stopped else f"longshore resume {names[0]}"
+        write(
+            f"{_are(waiting)} pending in {named}, which {'is' if len(names) == 1 else 'are'} paused, and stayed. "
+            f"'{resume} --queue {_shown(here)}' resumes; then repeat the command with --resume."
+        )
+    return waiting
 
 
 async def _write_states(target: Queue, run: str | None) -> None:
