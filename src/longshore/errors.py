@@ -9,11 +9,13 @@
     │   ├── InputFileError         a file of URLs or jobs cannot be read
     │   └── NotFoundError          no such job or run
     ├── QueueError                 the queue cannot do it (exit code 1)
-    │   ├── QueueUnavailableError  it is busy, restarting or unreachable now (retryable)
+    │   ├── PassingQueueError      the trouble may pass by itself (retryable)
+    │   │   ├── QueueUnavailableError  it is busy, restarting or unreachable now
+    │   │   ├── ReadOnlyQueueError     it cannot be written to: a standby during a failover, or a lack of permission
+    │   │   ├── QueueFullError         the disk under it is full
+    │   │   └── MissingQueueError      it is not at its address: renamed, unmounted, or a wrong address
     │   ├── ForeignQueueError      it exists and is not a Longshore queue
-    │   ├── NewerSchemaError       it was made by a newer Longshore
-    │   ├── ReadOnlyQueueError     it cannot be written to
-    │   └── QueueFullError         the disk under it is full
+    │   └── NewerSchemaError       it was made by a newer Longshore
     └── WorkerError                an attempt failed
         ├── ValidationError        the job's parameters are wrong (never retried)
         ├── ConnectionFailedError  the server did not answer (retryable)
@@ -77,10 +79,30 @@ class QueueError(LongshoreError):
     """The queue cannot carry out the operation."""
 
 
-class QueueUnavailableError(QueueError):
-    """The queue does not answer now; the same call may succeed later."""
+class PassingQueueError(QueueError):
+    """The same call may succeed later, without a change on this machine.
+
+    A worker that has used the queue before waits: for a `QueueUnavailableError` without a limit, for the others, which
+    may as well need a person, as long as its leases last.
+    """
 
     retryable = True
+
+
+class QueueUnavailableError(PassingQueueError):
+    """The queue does not answer now."""
+
+
+class ReadOnlyQueueError(PassingQueueError):
+    """The queue cannot be written to."""
+
+
+class QueueFullError(PassingQueueError):
+    """The disk under the queue is full."""
+
+
+class MissingQueueError(PassingQueueError):
+    """There is nothing at the address of the queue."""
 
 
 class ForeignQueueError(QueueError):
@@ -89,14 +111,6 @@ class ForeignQueueError(QueueError):
 
 class NewerSchemaError(QueueError):
     """The queue was written by a newer Longshore than this one."""
-
-
-class ReadOnlyQueueError(QueueError):
-    """The queue cannot be written to."""
-
-
-class QueueFullError(QueueError):
-    """The disk under the queue is full."""
 
 
 class WorkerError(LongshoreError):

@@ -21,7 +21,14 @@ from structlog.testing import capture_logs
 
 from longshore import AsyncKit, Kit, Partial, Snooze, SyncKit, Task, ValidationError, Worker, new_job, open_queue
 from longshore.clock import Clock, SystemClock
-from longshore.errors import QueueUnavailableError, ReadOnlyQueueError, SettingsError, UsageError
+from longshore.errors import (
+    ForeignQueueError,
+    QueueError,
+    QueueUnavailableError,
+    ReadOnlyQueueError,
+    SettingsError,
+    UsageError,
+)
 from longshore.job import Job, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
@@ -47,7 +54,7 @@ class Watched(MemoryQueue):
         self.wait_was_cut_short = False
         self.unavailable = 0
         """How many calls to settle and claim go unanswered."""
-        self.broken = False
+        self.broken: QueueError | None = None
         self.closed = False
 
     async def claim(self, want: Want) -> list[Lease]:
@@ -76,7 +83,7 @@ class Watched(MemoryQueue):
 
     def _answer(self) -> None:
         if self.broken:
-            raise ReadOnlyQueueError("the queue cannot be written to")
+            raise self.broken
         if self.unavailable:
             self.unavailable -= 1
             raise QueueUnavailableError("busy")
@@ -457,10 +464,17 @@ def test_claiming_is_tried_again_while_the_queue_does_not_answer(queue: Watched)
 
 
 def test_a_queue_that_is_lost_for_good_ends_with_1(queue: Watched) -> None:
-    queue.broken = True
+    queue.broken = ForeignQueueError("this is no queue")
     with capture_logs() as lines:
         assert Numbers(queue).run() == 1
-    assert any("cannot be written" in line.get("error", "") for line in lines)
+    assert any("this is no queue" in line.get("error", "") for line in lines)
+
+
+def test_trouble_that_may_pass_is_waited_for_as_long_as_a_lease_lasts(queue: Watched) -> None:
+    queue.broken = ReadOnlyQueueError("the queue cannot be written to")
+    with capture_logs() as lines:
+        assert Numbers(queue, poll_interval=0.05, lease_seconds=1).run() == 1
+    assert len([line for line in lines if "cannot be written" in line.get("error", "")]) > 2
 
 
 def test_settling_a_task_twice_is_refused(queue: Watched) -> None:

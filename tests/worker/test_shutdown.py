@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.errors import QueueError, QueueFullError
+from longshore.errors import ForeignQueueError, QueueError
 from longshore.handlers.handler import handler
 from longshore.media.memory import MemoryQueue
 from longshore.observe.logs import configure
 
-FULL = "The disk under the queue is full. Make room."
+LOST = "This is no queue. Name another file."
 
 
 @handler("echo")
@@ -51,12 +51,12 @@ def errors(stream: io.StringIO) -> list[str]:
 async def test_a_queue_that_is_lost_is_an_error_and_code_1(
     run_worker: Any, advance: Any, clock: ManualClock, some_jobs: Any, said: io.StringIO, method: str
 ) -> None:
-    queue = Failing(clock, method, QueueFullError(FULL))
+    queue = Failing(clock, method, ForeignQueueError(LOST))
     # Of two kinds: the other's jobs keep it running until its leases are renewed.
     await queue.submit([*some_jobs("echo", 3), *some_jobs("other", 1)])
     report = await advance(asyncio.create_task(run_worker(queue, echo, clock=clock)), clock, limit=2000)
-    assert (report.exit_code, report.reason) == (1, FULL)
-    assert errors(said)[0] == f"STOPPING: {FULL}"
+    assert (report.exit_code, report.reason) == (1, LOST)
+    assert errors(said)[0] == f"STOPPING: {LOST}"
 
 
 async def test_a_queue_that_is_lost_while_it_stops_for_another_reason_is_an_error_too(
@@ -69,7 +69,7 @@ async def test_a_queue_that_is_lost_while_it_stops_for_another_reason_is_an_erro
         begun.set()
         await go.wait()
 
-    queue = Failing(clock, "settle", QueueFullError(FULL))
+    queue = Failing(clock, "settle", ForeignQueueError(LOST))
     await queue.submit(some_jobs("slow", 1))
     stops: list[str] = []
 
@@ -87,5 +87,5 @@ async def test_a_queue_that_is_lost_while_it_stops_for_another_reason_is_an_erro
     go.set()
     report = await advance(task, clock, limit=2000)
     assert (report.exit_code, report.reason) == (1, "told so")
-    assert errors(said)[0] == f"The worker cannot shut down cleanly: {FULL}"
+    assert errors(said)[0] == f"The worker cannot shut down cleanly: {LOST}"
     assert len(errors(said)) == 2  # said once, however often it was tried; and how many outcomes were lost

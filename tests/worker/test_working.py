@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from longshore.errors import ProcessingError, QueueFullError, QueueUnavailableError, UnknownKindError
+from longshore.errors import ForeignQueueError, ProcessingError, QueueUnavailableError, UnknownKindError
 from longshore.handlers.handler import handler
 from longshore.handlers.kit import AsyncKit
 from longshore.handlers.result import Result, Snooze
@@ -309,9 +309,9 @@ async def test_a_queue_that_is_lost_for_good_ends_the_worker_with_1_and_its_mess
 ) -> None:
     queue = Faulty()
     await queue.submit(some_jobs("echo", 10))
-    queue.faults["claim"] = [QueueFullError("The disk under the queue is full. Free some space.")]
+    queue.faults["claim"] = [ForeignQueueError("This is no queue. Name another file.")]
     report = await run_worker(queue, echo)
-    assert (report.exit_code, report.reason) == (1, "The disk under the queue is full. Free some space.")
+    assert (report.exit_code, report.reason) == (1, "This is no queue. Name another file.")
 
 
 async def test_outcomes_that_cannot_be_written_are_said_and_their_jobs_stay_claimed(
@@ -319,7 +319,7 @@ async def test_outcomes_that_cannot_be_written_are_said_and_their_jobs_stay_clai
 ) -> None:
     queue = Faulty()
     await queue.submit(some_jobs("echo", 1))
-    queue.faults["settle"] = [QueueFullError("full")] * 3
+    queue.faults["settle"] = [ForeignQueueError("no queue")] * 3
     report = await run_worker(queue, echo)
     assert (report.exit_code, report.completed) == (1, 0)
     assert await states(queue) == [State.CLAIMED]

@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import math
 import signal
 import threading
 import time
@@ -37,6 +38,7 @@ import structlog
 from longshore.errors import (
     Failure,
     LongshoreError,
+    PassingQueueError,
     ProcessingError,
     QueueError,
     QueueUnavailableError,
@@ -280,15 +282,20 @@ class Worker:
 
     def _work(self) -> str:
         """Work until there is a reason to stop, and return that."""
-        handled = 0
+        handled, lost_at = 0, math.inf
         while not self.should_stop:
             try:
                 task = self.claim_task()
+                lost_at = math.inf
                 if task is None:
                     self.log.info("No work available")
                     self._open().wait(self.poll_interval)
                     continue
-            except QueueUnavailableError as error:
+            except PassingQueueError as error:
+                # Trouble that may need a person is waited for as long as a lease lasts.
+                lost_at = min(lost_at, time.monotonic() + self.lease.total_seconds())
+                if not isinstance(error, QueueUnavailableError) and time.monotonic() >= lost_at:
+                    raise
                 self.log.warning("The queue does not answer; looking again soon", error=str(error))
                 self._stop.wait(self.poll_interval.total_seconds())
                 continue

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import LongshoreError, QueueUnavailableError
+from longshore.errors import LongshoreError, PassingQueueError
 from longshore.pacing.contract import HostClosedError
 from longshore.pacing.host_rate import REFUSALS, AnswerCounts, HostRate, RatePolicy
 from longshore.pacing.reserved_slots import EARLY_SECONDS, ReservedSlots
@@ -330,7 +330,7 @@ class HostGate:
     async def _try_exchange(self) -> None:
         try:
             await self._exchange(self._wanted_slots())
-        except QueueUnavailableError as error:
+        except PassingQueueError as error:
             # Only at debug level: the worker reports it. Requests wait, because it is not known how many requests the
             # other processes make.
             log.debug("Queue unavailable while keeping the rate of a host", host=self.host, error=str(error))

@@ -30,6 +30,7 @@ from longshore.worker.loop.executor_pool import ExecutorPool
 from longshore.worker.loop.idleness import Idleness
 from longshore.worker.loop.job_source import JobSource
 from longshore.worker.loop.job_spacing import JobSpacing
+from longshore.worker.loop.outage import Outage
 from longshore.worker.loop.partition_scope import Everywhere, PartitionScope
 from longshore.worker.loop.prefetch import Prefetch
 from longshore.worker.loop.reaper import Reaper
@@ -79,10 +80,11 @@ class Parts:
         prefetch, idleness = Prefetch(config, in_flight, self.spacing), Idleness(clock)
         events = EventResponder(context, shutdown, self.executors, prefetch, idleness, self.blockage)
         self.writer = SettlementWriter(queue, self.tools.records)
-        self.settler = Settler(self.writer, in_flight.pending, clock, events, lambda: shutdown.patience)
-        self.renewal = Renewal(context, events)
+        outage = Outage(clock, shutdown.patience)
+        self.settler = Settler(self.writer, in_flight.pending, clock, events, outage)
+        self.renewal = Renewal(context, events, outage)
         self.gatekeeper = Gatekeeper(gate, clock, events)
-        self.reaper = Reaper(context)
+        self.reaper = Reaper(context, outage)
         self.schedule_poller = SchedulePoller(starts, queue, clock, incarnation)
 
         want = Want(worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions)
@@ -91,9 +93,9 @@ class Parts:
             if config.scope is not None
             else Everywhere(config.partitions)
         )
-        source = JobSource(context, want, self.scope, self.limiter.limiter, events, shutdown.stopping)
+        source = JobSource(context, want, self.scope, self.limiter.limiter, events, outage, shutdown.stopping)
         conditions = (*config.stop, *stop_conditions_in(config.handler_file))
-        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, shutdown.stop)
+        self.stop_check = StopCheck(context, conditions, kinds, source, idleness, shutdown, self.blockage)
         self.claimer = Claimer(
             context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
         )

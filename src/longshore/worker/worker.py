@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueUnavailableError, UnknownKindError
@@ -19,7 +20,8 @@ from longshore.worker.lifecycle.live_settings import LiveSettings
 from longshore.worker.lifecycle.worker_run import WorkerRun
 from longshore.worker.loop.schedule_poller import MakeStarts
 from longshore.worker.loop.start_gate import Gate
-from longshore.worker.status.counters import WorkerReport
+from longshore.worker.loop.stop_conditions import Snapshot, out_of_reach, stop_conditions_in
+from longshore.worker.status.counters import Exit, WorkerReport
 from longshore.worker.status.log_reporter import LogReporter
 from longshore.worker.status.worker_status import StatusWatcher
 
@@ -39,9 +41,10 @@ async def work(
     """Be a worker until a stop condition holds, a signal comes, or the queue is lost; return the final report.
 
     Raises a `UsageError` if it cannot start. Without `handlers` they are loaded from the handler file of `config`;
-    without `queue` it is opened from its URL. A given queue is not closed. No job begins while `gate` is closed.
-    Changes of `live` settings take effect while the worker runs, and SIGHUP has them read again. `watcher` gets the
-    status of the worker every second. `starts` makes the object that starts the runs of schedules.
+    without `queue` it is opened from its URL; if it does not answer, it is tried until a stop condition holds. A given
+    queue is not closed. No job begins while `gate` is closed. Changes of `live` settings take effect while the worker
+    runs, and SIGHUP has them read again. `watcher` gets the status of the worker every second. `starts` makes the
+    object that starts the runs of schedules.
     """
     clock = clock or SystemClock()
     if handlers is None:
@@ -51,7 +54,21 @@ async def work(
     reporter = reporter or LogReporter(config, clock)
     own_queue = queue is None
     if queue is None:
-        queue = await _opened(config, clock, reporter)
+        began = clock.now(), clock.monotonic()
+        try:
+            queue = await _opened(config, clock, reporter)
+        except _NeverOpenedError as error:
+            reporter.stopping_in_failure(str(error))
+            report = WorkerReport(
+                worker=config.worker.label,
+                started=began[0],
+                ended=clock.now(),
+                seconds=clock.monotonic() - began[1],
+                reason=str(error),
+                exit_code=Exit.FAILED,
+            )
+            reporter.final(report)
+            return report
     try:
         context = WorkerContext(config, clock, queue, reporter)
         parts = Parts(context, {kind: handlers[kind] for kind in kinds}, gate, watcher, starts)
@@ -72,12 +89,24 @@ def _kinds(config: WorkerConfig, handlers: Mapping[str, Handler]) -> list[str]:
     return sorted(config.kinds)
 
 
+class _NeverOpenedError(Exception):
+    """A stop condition held before the queue was opened; the message is the reason."""
+
+
 async def _opened(config: WorkerConfig, clock: Clock, reporter: LogReporter) -> Queue:
-    backoff = Backoff(0.5, 30.0)
+    backoff, began = Backoff(0.5, 30.0), clock.monotonic()
+    conditions = (*config.stop, *stop_conditions_in(config.handler_file))
+    tries = 0
     while True:
+        tries += 1
         try:
             queue = await open_queue(config.queue_url, clock=clock)
         except QueueUnavailableError as error:
+            idle = timedelta(seconds=clock.monotonic() - began)
+            snapshot = Snapshot(empty_polls=tries, idle=idle, uptime=idle)
+            for condition in conditions:
+                if (reason := condition.check(snapshot)) is not None:
+                    raise _NeverOpenedError(out_of_reach(reason, str(error))) from error
             wait = backoff.next()
             reporter.unavailable("opening it", error, wait)
             await clock.sleep(wait)

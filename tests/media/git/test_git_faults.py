@@ -17,6 +17,7 @@ from tests.services.git_http import PASSWORD, GitHttpServer
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import (
     ForeignQueueError,
+    MissingQueueError,
     NewerSchemaError,
     QueueError,
     QueueFullError,
@@ -52,6 +53,19 @@ def server(tmp_path: Path) -> Iterator[GitHttpServer]:
 def remote(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "remote.git")], check=True)
     return tmp_path / "remote.git"
+
+
+async def test_a_repository_that_is_away_for_a_moment_can_be_used_again(remote: Path, tmp_path: Path) -> None:
+    queue = await opened(f"git+file://{remote}", tmp_path)
+    try:
+        await queue.submit(jobs("a"))
+        shutil.move(remote, tmp_path / "elsewhere")
+        with pytest.raises(MissingQueueError, match="no git repository"):
+            await queue.submit(jobs("b"))
+        shutil.move(tmp_path / "elsewhere", remote)
+        assert await queue.submit(jobs("b")) == Submitted(1, 0)
+    finally:
+        await queue.close()
 
 
 async def opened(url: str, tmp_path: Path, clock: ManualClock | None = None) -> GitQueue:

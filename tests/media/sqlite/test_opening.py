@@ -20,6 +20,7 @@ import pytest
 from longshore.clock import SystemClock
 from longshore.errors import (
     ForeignQueueError,
+    MissingQueueError,
     NewerSchemaError,
     QueueError,
     QueueFullError,
@@ -242,6 +243,18 @@ async def test_a_file_that_is_taken_away_ends_the_work_on_it(file: Path, replace
         for call in (queue.submit([new_job("page", {"n": 2}, run="r")]), queue.stats()):
             with pytest.raises(QueueError, match="was removed or replaced while it was in use"):
                 await call
+    finally:
+        await queue.close()
+
+
+async def test_a_file_that_was_away_for_a_moment_can_be_used_again(file: Path) -> None:
+    queue = await open_queue(f"sqlite:///{file}")
+    try:
+        file.rename(file.with_name("elsewhere"))
+        with pytest.raises(MissingQueueError):
+            await queue.submit([new_job("page", {"n": 1}, run="r")])
+        file.with_name("elsewhere").rename(file)
+        assert (await queue.submit([new_job("page", {"n": 1}, run="r")])).new == 1
     finally:
         await queue.close()
 

@@ -39,7 +39,7 @@ import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import QueueUnavailableError
+from longshore.errors import PassingQueueError
 from longshore.extensions.find import require
 from longshore.extensions.presence import MembershipInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import Assigns, assign
@@ -178,7 +178,7 @@ class Membership:
             await first_of(self._clock.sleep(pause), self._beat_now.wait())
             try:
                 await self.beat()
-            except QueueUnavailableError as error:
+            except PassingQueueError as error:
                 # Only at debug level: the claimer reports it.
                 log.debug("Queue unavailable while reading the worker registry", error=str(error))
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from longshore.errors import QueueUnavailableError
+from longshore.errors import PassingQueueError
 from longshore.fleet.sizing.autoscale import Decision, FleetMembers, Limit, Machine, QueueLoad, Scaler
 from longshore.fleet.sizing.machine_headroom import MachineHeadroom
 from longshore.fleet.supervise.supervisor import Fleet, Phase, Stop, SupervisedWorker, WorkerCommand
@@ -114,7 +114,7 @@ class Resizer:
         """
         try:
             load = await self.load()
-        except QueueUnavailableError as error:
+        except PassingQueueError as error:
             if not self._unavailable:
                 self._unavailable = True
                 self.say(f"The number of workers stays as it is until the queue answers: {error}")

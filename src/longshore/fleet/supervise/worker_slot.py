@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.clock import Clock
-from longshore.errors import QueueUnavailableError
+from longshore.errors import PassingQueueError
 from longshore.extensions.find import find
 from longshore.extensions.presence import FleetInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import assign
@@ -98,7 +98,7 @@ class _Attending(Everywhere):
         while True:
             try:
                 await self._registry.register(self._worker, self._lease, self._info)
-            except QueueUnavailableError:
+            except PassingQueueError:
                 await self._clock.sleep(_RETRY_SECONDS)  # the claimer reports it
             else:
                 return  # from now on, the renewal of its leases keeps the worker registered

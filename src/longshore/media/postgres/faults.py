@@ -10,6 +10,7 @@ import asyncpg
 from longshore.errors import (
     ForeignQueueError,
     LongshoreError,
+    MissingQueueError,
     QueueError,
     QueueFullError,
     QueueUnavailableError,
@@ -93,7 +94,7 @@ def _server_fault(error: asyncpg.PostgresError, location: DatabaseLocation) -> L
                 "(or PGPASSWORD, or ~/.pgpass), and that pg_hba.conf lets this user in"
             )
         case "3D000":
-            return QueueError(
+            return MissingQueueError(
                 f"The server at {where} has no such database: {reason}. Fix: createdb, or correct the URL"
             )
         case "42501":

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from longshore.errors import ForeignQueueError, QueueError, QueueUnavailableError
+from longshore.errors import ForeignQueueError, MissingQueueError, QueueError, QueueUnavailableError
 from longshore.media.sqlite import schema
 from longshore.media.sqlite.faults import is_busy, read_only, translate
 
@@ -138,8 +138,8 @@ class Database:
 
     def _check_not_replaced(self) -> None:
         # A removed file that is still open accepts reads and writes, and all of them would be lost.
-        if _identity(self._absolute_path) != self._file:
-            raise QueueError(
+        if (found := _identity(self._absolute_path)) != self._file:
+            raise (QueueError if found else MissingQueueError)(
                 f"The file of the queue '{self._path}' was removed or replaced while it was in use. Put it back if you "
                 "want to keep it, and start again."
             )

@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import InputFileError, LongshoreError, QueueError, QueueUnavailableError, UsageError
+from longshore.errors import InputFileError, LongshoreError, PassingQueueError, QueueError, UsageError
 from longshore.extensions.shared_state import UNCHANGED, StateEntry
 from longshore.job import NewJob
 from longshore.queue import Queue, Submitted
@@ -211,7 +211,7 @@ class ScheduleTrigger:
             await self._clock.sleep(_HEARTBEAT_SECONDS)
             try:
                 still = await self._update(name, mine, _with_heartbeat)
-            except QueueUnavailableError:
+            except PassingQueueError:
                 continue  # submitting notices it too
             if not still:
                 submitting.cancel()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from longshore.clock import Clock
-from longshore.errors import LongshoreError, NotFoundError, QueueUnavailableError
+from longshore.errors import LongshoreError, NotFoundError, PassingQueueError
 from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.extensions.shared_state import SharedState
@@ -280,7 +280,7 @@ async def wait_for(
     while True:
         try:
             last = await watch.look()
-        except QueueUnavailableError as error:
+        except PassingQueueError as error:
             if last is None:
                 raise
             if not silent:

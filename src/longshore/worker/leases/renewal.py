@@ -23,10 +23,12 @@ from longshore.settlement.orphaned_leases import OrphanedLeases
 from longshore.worker.context import WorkerContext
 from longshore.worker.leases.watchdog import Watchdog
 from longshore.worker.loop.event_responder import EventResponder
+from longshore.worker.loop.outage import Outage
 from longshore.worker.loop.settlement_writer import SettlementWriter
 from longshore.wrappers.worker_queue import WorkerQueue
 
 _SHORTEST_INTERVAL = 0.3
+_DOING = "renewing leases"
 
 log = structlog.get_logger()
 
@@ -34,10 +36,11 @@ log = structlog.get_logger()
 class Renewal:
     """The renewals of one worker. Made in the worker's event loop; runs in that of any thread."""
 
-    def __init__(self, context: WorkerContext, events: EventResponder) -> None:
+    def __init__(self, context: WorkerContext, events: EventResponder, outage: Outage) -> None:
         self._config = context.config
         self._in_flight = context.in_flight
         self._events = events
+        self._outage = outage
         self._orphans = OrphanedLeases(context.config.worker)
         self._loop = asyncio.get_running_loop()
         self.interval = max(_SHORTEST_INTERVAL, context.config.lease.total_seconds() / 3)
@@ -49,20 +52,21 @@ class Renewal:
             await sleep(self.interval)
             try:
                 await self.renew(queue)
-            except QueueUnavailableError as error:
-                self.unavailable(error, self.interval)
             except QueueError as error:
-                self.fatal(error)
+                self.failed(error, self.interval)
             else:
+                self._outage.over(_DOING)
                 self._loop.call_soon_threadsafe(self._events.available)
 
-    def unavailable(self, error: QueueError, wait: float) -> None:
-        """Report that the queue is out of reach. From any thread."""
-        self._loop.call_soon_threadsafe(self._events.unavailable, "renewing leases", error, wait)
-
-    def fatal(self, error: QueueError) -> None:
-        """Report that the queue cannot be used at all. From any thread."""
-        self._loop.call_soon_threadsafe(self._events.fatal, error)
+    def failed(self, error: QueueError, wait: float) -> bool:
+        """Report an error of the queue. Return whether to try again, after `wait` seconds. From any thread."""
+        # An outage does not end the worker here, even if it drains: its attempts may end after the outage.
+        again = isinstance(error, QueueUnavailableError) or self._outage.left(_DOING, error) > 0
+        if again:
+            self._loop.call_soon_threadsafe(self._events.unavailable, _DOING, error, wait)
+        else:
+            self._loop.call_soon_threadsafe(self._events.fatal, error)
+        return again
 
     async def renew(self, queue: WorkerQueue) -> None:
         """Renew once, and act on the answer."""
@@ -131,13 +135,11 @@ class RenewalThread:
         while writer is None and not self._stopped.is_set():
             try:
                 writer = await self._open_writer()
-            except QueueUnavailableError as error:
-                wait = min(self._renewal.interval, 5.0)
-                self._renewal.unavailable(error, wait)
-                await asyncio.sleep(wait)
             except QueueError as error:
-                self._renewal.fatal(error)
-                return
+                wait = min(self._renewal.interval, 5.0)
+                if not self._renewal.failed(error, wait):
+                    return
+                await asyncio.sleep(wait)
         if writer is None or self._stopped.is_set():
             return
         try:

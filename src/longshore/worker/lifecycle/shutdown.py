@@ -6,8 +6,10 @@ The first reason counts: it drains the worker. A failure that comes later change
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 
+from longshore.errors import PassingQueueError, QueueUnavailableError
 from longshore.worker.context import WorkerContext
 from longshore.worker.status.counters import Exit
 
@@ -63,15 +65,18 @@ class Shutdown:
         """Drain, because the terminal of the worker was closed."""
         self.stop(f"the terminal was closed; {self._what_is_left}")
 
-    @property
-    def patience(self) -> float | None:
-        """How many seconds an outage of the queue may last before outcomes are given up.
+    def patience(self, error: PassingQueueError) -> float:
+        """Return how many seconds the queue may fail with `error` before the worker gives up.
 
-        None (any time) while the worker runs, a lease length while it drains, `LEAVE_SECONDS` when it leaves at once.
+        While it runs, any time if the queue does not answer. A lease length for trouble that may need a person, and for
+        all trouble while it drains: afterwards its jobs may be with other workers. `LEAVE_SECONDS` when it leaves at
+        once.
         """
-        if not self.stopping.is_set():
-            return None
-        return LEAVE_SECONDS if self.at_once.is_set() else self._lease_seconds
+        if self.at_once.is_set():
+            return LEAVE_SECONDS
+        if isinstance(error, QueueUnavailableError) and not self.stopping.is_set():
+            return math.inf
+        return self._lease_seconds
 
     def _stop(self, reason: str, report: Callable[[str], None]) -> None:
         if not self.stopping.is_set():

@@ -81,6 +81,8 @@ class Claimer:
                 continue
             leases = await self._source.claim(limit)
             if leases is None:
+                if not self._in_flight.count:
+                    self._idleness.empty_polls += 1
                 continue
             self._prefetch.claim_took(self._in_flight.leases.now() - self._source.claim_began)
             self._counters.claimed += len(leases)

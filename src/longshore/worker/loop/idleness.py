@@ -15,7 +15,7 @@ class Idleness:
         self.since = clock.monotonic()
         """When the worker became idle; meaningless while a job is in flight."""
         self.empty_polls = 0
-        """Claims in a row that brought nothing while nothing was in flight."""
+        """Claims in a row that brought nothing, or got no answer, while nothing was in flight."""
         self.run_asked_at = float("-inf")
         """When the queue was last asked, between two spaced jobs, whether the run is finished."""
         self.began = asyncio.Event()

@@ -6,10 +6,12 @@ import random
 
 import structlog
 
-from longshore.errors import QueueUnavailableError
+from longshore.errors import PassingQueueError
 from longshore.worker.context import WorkerContext
+from longshore.worker.loop.outage import Outage
 
 _AT_MOST_EVERY = 1.0
+_DOING = "bringing back jobs"
 
 log = structlog.get_logger()
 
@@ -17,11 +19,12 @@ log = structlog.get_logger()
 class Reaper:
     """The reaper of one worker. Every worker has one, so recovery depends on no particular process."""
 
-    def __init__(self, context: WorkerContext) -> None:
+    def __init__(self, context: WorkerContext, outage: Outage) -> None:
         self._interval = max(_AT_MOST_EVERY, context.config.lease.total_seconds() / 3)
         self._queue = context.queue
         self._clock = context.clock
         self._reporter = context.reporter
+        self._outage = outage
         self._last = float("-inf")
 
     async def run(self) -> None:
@@ -38,10 +41,13 @@ class Reaper:
         self._last = now
         try:
             reaped = await self._queue.reap()
-        except QueueUnavailableError as error:
+        except PassingQueueError as error:
+            if self._outage.left(_DOING, error) <= 0:
+                raise
             # Not a warning: the claimer logs one.
-            log.debug("Queue unavailable while bringing back jobs", error=str(error))
+            log.debug(f"Queue unavailable while {_DOING}", error=str(error))
             return 0
+        self._outage.over(_DOING)
         if reaped.returned or reaped.failed:
             self._reporter.reaped(reaped.returned, reaped.failed)
         return reaped.returned

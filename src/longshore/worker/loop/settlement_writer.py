@@ -11,12 +11,13 @@ this very attempt. Any other error is trouble of the worker, and costs no attemp
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import structlog
 
-from longshore.errors import Failure, QueueError
+from longshore.errors import Failure, QueueError, QueueFullError
 from longshore.extensions.record_store import AttemptName, RefusedRecordsError
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.scrape.records import RecordError
@@ -58,6 +59,10 @@ class SettlementWriter:
             await self._records.keep()
         except QueueError:
             raise
+        except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise QueueFullError(f"The disk under the records is full ({error}). Free some space.") from error
+            raise RecordsFaultError(f"{type(error).__name__}: {error}") from error
         except Exception as error:
             raise RecordsFaultError(f"{type(error).__name__}: {error}") from error
         written = [self._judged(each) for each in settlements]

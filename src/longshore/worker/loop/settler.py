@@ -1,27 +1,27 @@
 """The settler: writes outcomes in batches, by size or after a few milliseconds, while the executors go on.
 
-No outcome is lost on the way. If the queue is out of reach the settler tries again, without limit while the worker runs
-and for a lease length while it drains. An outcome that the medium cannot store (and only that one) becomes a failure
-that says so. Trouble of this process is no failure of a job: after a few tries the jobs are given back, and the worker
-stops.
+No outcome is lost on the way. If the queue has trouble that may pass by itself, the settler tries again, for as long as
+`Shutdown.patience` says. An outcome that the medium cannot store (and only that one) becomes a failure that says so.
+Trouble of this process is no failure of a job: after a few tries the jobs are given back, and the worker stops.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from longshore.clock import Clock
-from longshore.errors import QueueError, QueueUnavailableError
+from longshore.errors import PassingQueueError, QueueError
 from longshore.outcome import Settlement
 from longshore.settlement.repair import REFUSALS, reconsidered, unstorable
 from longshore.system.backoff import Backoff
 from longshore.worker.leases.pending_settlements import PendingSettlements
 from longshore.worker.loop.event_responder import EventResponder
+from longshore.worker.loop.outage import Outage
 from longshore.worker.loop.settlement_writer import RecordsFaultError, SettlementWriter
 
 # Long enough to gather a batch from quick jobs, too short for a person to notice.
 _GATHER_SECONDS = 0.005
+_DOING = "writing outcomes"
 _TRIES = 3
 """How often a batch is tried, if neither its values nor an outage of the queue are the trouble."""
 
@@ -35,14 +35,13 @@ class Settler:
         pending: PendingSettlements,
         clock: Clock,
         events: EventResponder,
-        patience: Callable[[], float | None],
+        outage: Outage,
     ) -> None:
-        """`patience` returns how many seconds an outage of the queue may last; None for any time."""
         self._writer = writer
         self._pending = pending
         self._clock = clock
         self._events = events
-        self._patience = patience
+        self._outage = outage
         self._closing = False
         self.unwritten = 0
         """Outcomes that had to be given up; their jobs come back when the lease expires."""
@@ -72,22 +71,19 @@ class Settler:
     async def _write(self, batch: list[Settlement]) -> None:
         backoff = Backoff(0.5, 30.0)
         tries = 0
-        began = self._clock.monotonic()
         while True:
             tries += 1
             try:
                 batch, accepted = await self._writer.settle(batch)
                 break
-            except QueueUnavailableError as error:
-                wait, patience = backoff.next(), self._patience()
-                if patience is not None:
-                    left = began + patience - self._clock.monotonic()
-                    if left <= 0:
-                        self.unwritten += len(batch)
-                        self._events.fatal(error)
-                        return
-                    wait = min(wait, left)
-                self._events.unavailable("writing outcomes", error, wait)
+            except PassingQueueError as error:
+                left = self._outage.left(_DOING, error)
+                if left <= 0:
+                    self.unwritten += len(batch)
+                    self._events.fatal(error)
+                    return
+                wait = min(backoff.next(), left)
+                self._events.unavailable(_DOING, error, wait)
             except QueueError as error:
                 self._events.fatal(error)
                 if tries == _TRIES:
@@ -102,8 +98,9 @@ class Settler:
                     await self._give_back(batch, error)
                     return
                 wait = backoff.next()
-                self._events.unavailable("writing outcomes", _fault(error), wait)
+                self._events.unavailable(_DOING, _fault(error), wait)
             await self._clock.sleep(wait)
+        self._outage.over(_DOING)
         if tries > 1:
             accepted = await reconsidered(self._writer.queue, batch, accepted)
         self._writer.settled(batch, accepted)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
 
 from longshore.queue import Count
 from longshore.worker.context import WorkerContext
+from longshore.worker.lifecycle.shutdown import Shutdown
 from longshore.worker.loop.idleness import Idleness
 from longshore.worker.loop.job_source import JobSource
-from longshore.worker.loop.stop_conditions import MaxIdle, MaxWork, RunFinished, Snapshot, StopCondition
+from longshore.worker.loop.stop_conditions import (
+    MaxEmptyPolls,
+    MaxIdle,
+    MaxWork,
+    RunFinished,
+    Snapshot,
+    StopCondition,
+    out_of_reach,
+)
+from longshore.worker.status.blockage import Blockage
 
 CHECK_SECONDS = 0.25
 """How often the stop conditions are asked while there is work."""
@@ -27,9 +37,10 @@ class StopCheck:
         kinds: frozenset[str],
         source: JobSource,
         idleness: Idleness,
-        stop: Callable[[str], None],
+        shutdown: Shutdown,
+        blockage: Blockage,
     ) -> None:
-        """`kinds` are those that the worker has handlers for; `stop` drains the worker, for a reason."""
+        """`kinds` are those that the worker has handlers for."""
         self._config = config = context.config
         self._clock = context.clock
         self._counters = context.counters
@@ -37,7 +48,8 @@ class StopCheck:
         self._conditions = conditions
         self._kinds = kinds
         self._source = source
-        self._stop = stop
+        self._shutdown = shutdown
+        self._blockage = blockage
         self.idleness = idleness
         self._started = self._other_kinds_since = self._clock.monotonic()
         self._other_kinds = 0
@@ -70,9 +82,13 @@ class StopCheck:
         """Return whether a condition holds for `snapshot`, and report the first that does."""
         for condition in self._conditions:
             reason = condition.check(snapshot)
-            if reason is not None:
-                self._stop(reason)
-                return True
+            if reason is None:
+                continue
+            if isinstance(condition, MaxEmptyPolls | MaxIdle) and self._blockage.queue_error:
+                self._shutdown.fail(out_of_reach(reason, self._blockage.queue_error))
+            else:
+                self._shutdown.stop(reason)
+            return True
         return False
 
     async def holds_while_waiting(self) -> bool:

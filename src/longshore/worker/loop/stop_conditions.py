@@ -33,7 +33,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Jobs in flight: ready, under way, or not yet settled."""
     errors_in_a_row: int = 0
     empty_polls: int = 0
-    """Looks for work in a row that found none, while nothing was in flight."""
+    """Looks for work in a row that found none, or got no answer, while nothing was in flight."""
     idle: timedelta = timedelta(0)
     """How long nothing has been in flight."""
     uptime: timedelta = timedelta(0)
@@ -160,6 +160,11 @@ def stop_conditions_in(handler_file: Path) -> tuple[StopCondition, ...]:
         if getattr(module, "__file__", None) == origin:
             found += [value for value in vars(module).values() if isinstance(value, UserStop) and value not in found]
     return tuple(found)
+
+
+def out_of_reach(reason: str, error: str) -> str:
+    """Return the reason to stop of a worker that found no work because its queue does not answer."""
+    return f"{reason}: the queue is out of reach ({error})"
 
 
 def spans(*values: timedelta) -> str:

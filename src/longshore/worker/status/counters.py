@@ -122,18 +122,18 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     """The final report of a worker."""
 
     worker: str
-    claimed: int
-    completed: int
-    failed: int
+    claimed: int = 0
+    completed: int = 0
+    failed: int = 0
     """Jobs that failed for good."""
-    retried: int
+    retried: int = 0
     """Attempts that failed and whose job is tried again."""
-    snoozed: int
-    released: int
+    snoozed: int = 0
+    released: int = 0
     """Jobs given back without an outcome."""
-    stale: int
+    stale: int = 0
     """Jobs whose lease was lost: their outcomes here were discarded."""
-    lost_races: int
+    lost_races: int = 0
     """How often there was work and another worker was faster."""
     started: float
     """Seconds since 1970."""

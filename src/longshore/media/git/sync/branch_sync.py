@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from longshore.clock import Clock
-from longshore.errors import QueueError, QueueUnavailableError
+from longshore.errors import PassingQueueError, QueueError, QueueUnavailableError
 from longshore.media.git.objects.commit import commit_of, field_of
 from longshore.media.git.objects.mirror import CONFIRMED, TIP, Mirror, now
 from longshore.media.git.objects.objects import MissingError
@@ -93,7 +93,7 @@ class BranchSync:
         self._attempt_began = now()
         """When the current attempt began."""
         self._unanswered = False
-        """Whether the last request to the remote got no answer."""
+        """Whether the last request to the remote failed: nothing, or no heartbeat, could be written or read."""
 
     def open(self) -> None:
         """Find the queue on the remote. If there is none, the first change creates it; reads create nothing."""
@@ -108,7 +108,7 @@ class BranchSync:
         """Apply operations, push them, and return their answers; `Refused` for an operation that cannot be done."""
         try:
             return self._perform(operations)
-        except QueueUnavailableError:
+        except PassingQueueError:
             self._unanswered = True
             raise
 
@@ -117,7 +117,7 @@ class BranchSync:
         if not self._is_current(self.mirror.ref(CONFIRMED), now() - _FRESH):
             try:
                 self.refresh(now() - _FRESH)
-            except QueueUnavailableError:
+            except PassingQueueError:
                 self._unanswered = True
                 raise
         with self.mirror.commit_lock:
@@ -259,7 +259,7 @@ class BranchSync:
         """Return whether `mine` was pushed although the answer was lost; False if the remote cannot be asked."""
         try:
             return self._contains(self._fetch(), mine, base)
-        except QueueUnavailableError:
+        except PassingQueueError:
             return False
 
     def _push(self, tip: str, confirmed: str) -> bool:
@@ -345,7 +345,7 @@ class BranchSync:
         return at == ancestor
 
     def _remote_answered(self) -> None:
-        """If the remote did not answer before, restart the silence of all workers: no heartbeat could be seen."""
+        """If the remote had trouble before, restart the silence of all workers: no heartbeat could be seen."""
         if self._unanswered:
             self._unanswered = False
             self._state.heartbeats.restart_silence()

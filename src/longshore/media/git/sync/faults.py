@@ -6,7 +6,7 @@ import errno
 import re
 from pathlib import Path
 
-from longshore.errors import QueueError, QueueFullError, QueueUnavailableError, ReadOnlyQueueError
+from longshore.errors import MissingQueueError, QueueError, QueueFullError, QueueUnavailableError, ReadOnlyQueueError
 from longshore.media.git.location import RepositoryLocation, masked
 
 # `translate` checks these in a fixed order: a message may match several, and the first match is the real cause.
@@ -158,7 +158,7 @@ def _of_remote(output: str, location: RepositoryLocation) -> QueueError:
             f"--add safe.directory '{location.path or where}'"
         )
     if _ABSENT.search(output):
-        return QueueError(
+        return MissingQueueError(
             f"There is no git repository at '{where}', or you may not see it ({detail}). Check the address, or create "
             "an empty repository with: git init --bare PATH, or on the website of your git host."
         )
