@@ -86,8 +86,11 @@ bench: setup-dev ## measure ours beside the peers, in one run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
-chaos: setup-dev ## the long proofs: kill processes for minutes, lose nothing
-	$(BIN)/python -m pytest tests/chaos --long
+# MEDIUM: sqlite, directory, postgres or git; left out, one after another. SEED repeats the mix of an earlier run.
+MEDIUM ?= all
+MINUTES ?= 10
+chaos: setup-dev services ## faults and real processes for MINUTES on MEDIUM [SEED]; the history checker judges
+	$(BIN)/python -m tests.chaos --medium $(MEDIUM) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock

@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
@@ -36,10 +37,12 @@ NOT_IMPORTED = ("__main__", "child", "conformance", "guardian", "testing")
 class Warm:
     """The process, and how it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start it with these variables; by default with those of this process."""
+        variables = dict(os.environ if environment is None else environment)
         self._asked, theirs = socket.socketpair()
         self._one_after_the_other = threading.Lock()
-        self._fixed = _fixed(os.environ)
+        self._fixed = _fixed(variables)
         with theirs:
             # Pipes, as commands have them: what an interpreter finds out about its streams, it finds out at its start.
             self._process = subprocess.Popen(
@@ -47,6 +50,7 @@ class Warm:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=[theirs.fileno()],
+                env=variables,
             )
 
     def __enter__(self) -> Self:
@@ -64,28 +68,57 @@ class Warm:
         self, arguments: tuple[str, ...], *, cwd: Path, env: dict[str, str], stdin: str, timeout: float
     ) -> subprocess.CompletedProcess[str]:
         """`python -m longshore ARGUMENTS`, run to its end."""
-        request = json.dumps({"arguments": arguments, "cwd": str(cwd), "env": env}).encode()
         given, feed = os.pipe()
         said, out = os.pipe()
         complained, err = os.pipe()
-        told, teller = socket.socketpair()
-        with told, ThreadPoolExecutor(3) as pool:
-            with self._one_after_the_other:
-                socket.send_fds(self._asked, [LENGTH.pack(len(request))], [given, out, err, teller.fileno()])
-                self._asked.sendall(request)
-            teller.close()
+        with ThreadPoolExecutor(3) as pool:
+            started = self.start(arguments, cwd=cwd, env=env, streams=(given, out, err))
             for theirs in (given, out, err):
                 os.close(theirs)
             pool.submit(_feed, feed, stdin)
             streams = [pool.submit(_read, stream) for stream in (said, complained)]
-            pid = _number(told)
-            told.settimeout(timeout)
             try:
-                code = _number(told)
+                code = started.wait(timeout)
             except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
+                os.kill(started.pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(["longshore", *arguments], timeout) from None
             return subprocess.CompletedProcess(arguments, code, *(stream.result() for stream in streams))
+
+    def start(
+        self, arguments: Sequence[str], *, cwd: Path, env: dict[str, str], streams: tuple[int, int, int]
+    ) -> Started:
+        """Start `python -m longshore ARGUMENTS` with these streams (input, output, errors), and return at once."""
+        request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": env}).encode()
+        told, teller = socket.socketpair()
+        with teller, self._one_after_the_other:
+            socket.send_fds(self._asked, [LENGTH.pack(len(request))], [*streams, teller.fileno()])
+            self._asked.sendall(request)
+        return Started(told)
+
+
+class Started:
+    """A command that was started."""
+
+    def __init__(self, told: socket.socket) -> None:
+        self._told = told
+        self.pid = _number(told)
+        self.code: int | None = None
+        """Its exit code (minus the signal's number, if a signal ended it); None while it runs."""
+
+    def poll(self) -> int | None:
+        """Return the exit code; None while it runs."""
+        try:
+            return self.wait(0)
+        except BlockingIOError:
+            return None
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code. Raise `TimeoutError` if it does not end within `timeout` seconds."""
+        if self.code is None:
+            self._told.settimeout(timeout)
+            self.code = _number(self._told)
+            self._told.close()
+        return self.code
 
 
 def _fixed(environment: Any) -> dict[str, str]:

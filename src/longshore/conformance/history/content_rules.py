@@ -67,12 +67,11 @@ def flush_order(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
 
 def follow_ons(facts: QueueFacts, seen: QueueSeen) -> Iterator[Violation]:
     """C4: each follow-on job was named by an accepted settlement of its parent, and the run keeps its limits."""
-    sizes = Counter(job.name[0] for job in seen.jobs)
     outside: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
     for job in seen.jobs:
         origins, run = facts.origins[job.name], job.name[0]
-        if any(each.parent is None for each in origins):
-            outside[run] += 1
+        (outside if any(each.parent is None for each in origins) else inside)[run] += 1
         if any(each.carried is not None for each in origins):
             continue
         parents = {each.parent for each in origins}
@@ -84,9 +83,24 @@ def follow_ons(facts: QueueFacts, seen: QueueSeen) -> Iterator[Violation]:
         if limits is not None and limits.max_depth is not None and job.depth > limits.max_depth:
             yield Violation("C4", seen.queue, f"its depth is {job.depth}, and {limits.max_depth} is allowed", job.name)
     for run, limits in facts.limits.items():
-        if limits.max_jobs is not None and sizes[run] > max(limits.max_jobs, outside[run]):
-            text = f"run {run} may have {limits.max_jobs} jobs and has {sizes[run]}, {outside[run]} from outside"
+        if limits.max_jobs is None:
+            continue
+        # A follow-on job may join before the last jobs come from outside. Those that were there first take their room.
+        room = max(0, limits.max_jobs - _there_first(facts, run))
+        if inside[run] > room:
+            text = f"run {run} may have {limits.max_jobs} jobs, {outside[run]} came from outside, {inside[run]} did not"
             yield Violation("C4", seen.queue, text)
+
+
+def _there_first(facts: QueueFacts, run: str) -> int:
+    """Return how many jobs of the run were submitted from outside before its first claim."""
+    claims = (given.by.began for life in facts.lives.values() if life.name[0] == run for given in life.given)
+    first = min(claims, default=0)
+    return sum(
+        any(each.parent is None and each.by.ended is not None and each.by.ended < first for each in origins)
+        for name, origins in facts.origins.items()
+        if name[0] == run
+    )
 
 
 def counts(seen: QueueSeen) -> Iterator[Violation]:

@@ -85,7 +85,8 @@ class Called(Event, frozen=True, tag="called"):
     call: int
     queue: str
     verb: str
-    """The method: `submit`, `claim`, `settle`, `reap`, `retry`, `cancel`, `prune` or `take_over`."""
+    """The method: `submit`, `claim`, `settle`, `reap`, `retry`, `cancel`, `release`, `prune` or
+    `take_over`."""
     path: str = ""
     """For `settle`: the part of the program that settles; see `history_file.settlement_path`."""
     holder: str = ""

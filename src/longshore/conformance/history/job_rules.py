@@ -137,6 +137,7 @@ def _refusals(
             job.epoch > epoch
             or any(entry.epoch == epoch for entry in job.history)
             or facts.may_have("cancel", life.id, life.name)
+            or facts.may_have("release", life.id, life.name)
             or any(other is not each and other.possible and other.settlement.epoch == epoch for other in sent)
         )
         if not ended:
@@ -155,7 +156,7 @@ def _epochs(facts: QueueFacts, life: Life, job: JobSeen) -> Iterator[Violation]:
         if each.possible:
             possible[each.settlement.epoch].append(each)
     charged = {entry.epoch for entry in job.history}
-    cancelled, retried = (facts.may_have(verb, job.id, job.name) for verb in ("cancel", "retry"))
+    cancelled, retried, released = (facts.may_have(verb, job.id, job.name) for verb in ("cancel", "retry", "release"))
     for epoch in range(first + 1, job.epoch + 1):
         current = epoch == job.epoch
         if current and job.state == "claimed":
@@ -166,7 +167,8 @@ def _epochs(facts: QueueFacts, life: Life, job: JobSeen) -> Iterator[Violation]:
         elif current and job.state == "cancelled":
             explained = bool(cancelled)
         else:
-            explained = bool(outcomes - {"completed"}) or epoch in charged or bool(cancelled and retried)
+            taken = bool(released or (cancelled and retried))
+            explained = bool(outcomes - {"completed"}) or epoch in charged or taken
         if not explained:
             ending = f"is {job.state}" if current else f"was given again at epoch {epoch + 1}"
             text = f"epoch {epoch} was never settled, reaped or cancelled, and the job {ending}"

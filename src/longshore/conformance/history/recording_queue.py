@@ -71,6 +71,10 @@ class RecordingQueue(QueueWrapper):
         called = self._called("cancel", chosen=_chosen(selection))
         return await self._recorded(called, self._queue.cancel(selection), _changed)
 
+    async def release(self, selection: Selection) -> int:
+        called = self._called("release", chosen=_chosen(selection))
+        return await self._recorded(called, self._queue.release(selection), _changed)
+
     async def prune(self, selection: Selection) -> int:
         called = self._called("prune", chosen=_chosen(selection))
         return await self._recorded(called, self._queue.prune(selection), _changed)

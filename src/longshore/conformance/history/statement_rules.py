@@ -42,9 +42,11 @@ def _endings(facts: QueueFacts) -> Iterator[tuple[str, str, int, int]]:
 
 def statements(facts: QueueFacts) -> Iterator[Violation]:
     """C8: counts lie between what had been answered before and what had begun by then; so do exit codes."""
-    if facts.rewinds or facts.moved:
+    if facts.rewinds:
         return
     for said in facts.said:
+        if facts.moved_to(said.run):
+            continue
         if said.counts is not None:
             yield from _counts(facts, said, said.counts)
         if said.reader == "wait" and said.code == ALL_COMPLETED:
@@ -82,7 +84,7 @@ def _ended_before(call: QueueCall, moment: int) -> bool:
 
 
 def _worker_exit(facts: QueueFacts, ended: ProcessEnded) -> Iterator[Violation]:
-    if ended.until_done and ended.code == 0:
+    if ended.until_done and ended.code == 0 and not facts.moved_to(ended.until_done):
         text = f"{ended.process} ended because run {ended.until_done} was done"
         yield from _ended(facts, ended.until_done, 0, ended.moment, text)
 

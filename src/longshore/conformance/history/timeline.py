@@ -149,7 +149,7 @@ class QueueFacts:
         return before if call.ended is not None and call.ended < start else None
 
     def may_have(self, verb: str, job_id: str, name: Name) -> int:
-        """Return how many calls of `retry`, `cancel` or `prune` may have concerned the job."""
+        """Return how many calls of `retry`, `cancel`, `release` or `prune` may have concerned the job."""
         return sum(
             call.called.chosen is not None and call.called.chosen.may_select(job_id, name)
             for call in self.changes[verb]
@@ -272,7 +272,7 @@ def _add_call(found: Timeline, call: QueueCall) -> None:
                 if sent.possible and settlement.outcome == "completed":
                     for name in settlement.follow_ons:
                         facts.origins[name].append(Origin(call, accepted is True, parent=settlement.name))
-        case "retry" | "cancel" | "prune":
+        case "retry" | "cancel" | "release" | "prune":
             if call.possible:
                 facts.changes[called.verb].append(call)
         case _:

@@ -1,0 +1,265 @@
+"""The roles of a trial: what people and programs do to a queue. Each function is one step of the conductor.
+
+Each run has one purpose, so that what is done to one does not make the checker lenient about the others:
+
+    main     submitted by several processes at once, also slowly
+    grow     has limits
+    hold     is paused, cancelled, retried and released
+    again    is pruned, and submitted again
+    away     is copied, and once moved
+    out      is worked on in offline checkouts
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from tests.chaos.trial import MAX_DEPTH, MAX_JOBS, Live, Trial
+
+from longshore.conformance.history.events import JobsMoved, LimitsSet, ReaderSaid, RunPaused
+
+RUNS = ("main", "grow", "hold", "again", "away", "out")
+NAMES = {"again": 30, "grow": 20}
+"""How many names the submitted jobs of a run have, if they are few. The run with limits must be able to grow."""
+PARTITIONS = ("", "A", "B", "C")
+MOST_WORKERS = 4
+STATES = ("pending", "claimed", "completed", "failed", "cancelled")
+
+
+def begin(trial: Trial) -> None:
+    """Submit the first jobs of every run, and start two workers."""
+    trial.notes.write(LimitsSet(queue="main", run="grow", max_jobs=MAX_JOBS, max_depth=MAX_DEPTH))
+    for run in RUNS:
+        _submit(trial, run, 12)
+    for _ in range(2):
+        start_worker(trial)
+
+
+def _lines(trial: Trial, run: str, number: int) -> list[str]:
+    """Return jobs as lines of a JSONL file. Some names come again, in this submission or a later one."""
+    chance = trial.chance
+    lines = []
+    for _ in range(number):
+        key = str(chance.randrange(NAMES.get(run, 400)))
+        lines.append(json.dumps({"payload": {"n": key}, "key": key, "partition": PARTITIONS[int(key) % 4]}))
+    return lines
+
+
+def _limits(run: str) -> tuple[str, ...]:
+    return ("--max-jobs", str(MAX_JOBS), "--max-depth", str(MAX_DEPTH)) if run == "grow" else ()
+
+
+def _submit(trial: Trial, run: str, number: int) -> None:
+    kind = trial.chance.choice(["page", "page", "plain", "long"])
+    given = "\n".join(_lines(trial, run, number))
+    trial.command("submitter", "submit", kind, "--jobs-file", "-", "--run", run, *_limits(run), stdin=given)
+
+
+def submit(trial: Trial) -> None:
+    """Submit some jobs to one of the runs; one that was moved away gets none."""
+    _submit(trial, trial.chance.choice(["main", "main", "grow", "hold", "out"]), trial.chance.randint(1, 40))
+
+
+def submit_slowly(trial: Trial) -> None:
+    """Submit jobs that arrive over seconds, so that the run is being submitted while others look at it."""
+    if trial.of_role("slow submitter"):
+        return
+    lines = _lines(trial, "main", 60)
+    read, write = os.pipe()
+    live = trial.start("slow submitter", "submit", "page", "--jobs-file", "-", "--run", "main", stdin=read)
+    os.close(read)
+    trial.fault("submission under way", True, live)
+
+    def feed() -> None:
+        pause = threading.Event()
+        with suppress(BrokenPipeError), os.fdopen(write, "w") as stream:
+            for number, line in enumerate(lines):
+                stream.write(line + "\n")
+                if number % 16 == 15:
+                    stream.flush()
+                    pause.wait(1)
+
+    threading.Thread(target=feed, daemon=True).start()
+    live.then = lambda code: trial.fault("submission under way", False, live)
+
+
+def submit_a_blocker(trial: Trial) -> None:
+    """Submit a job that blocks the event loop of its worker."""
+    key = f"blocks-{next(trial.numbers)}"
+    trial.fault("blocked event loop", True, *trial.of_role("worker"))
+    given = json.dumps({"payload": {"n": key}, "key": key})
+    trial.command("submitter", "submit", "blocks", "--jobs-file", "-", "--run", "main", stdin=given)
+    trial.later(4, lambda: trial.fault("blocked event loop", False))
+
+
+def start_worker(trial: Trial) -> None:
+    """Start a worker that may differ from the others in what it takes."""
+    if len(trial.of_role("worker")) >= MOST_WORKERS:
+        return
+    chance = trial.chance
+    options = ["--concurrency", str(chance.randint(1, 6)), "--batch-size", str(chance.choice([1, 3, 20]))]
+    until_done = ""
+    match chance.randrange(6):
+        case 0:
+            options += ["--kinds", "page,blocks"]
+        case 1:
+            options += ["--partitions", ",".join(chance.sample(PARTITIONS[1:], 2))]
+        case 2:
+            until_done = chance.choice(["main", "grow", "hold"])
+            options += ["--run", until_done, "--until-done"]
+        case _:
+            pass
+    trial.start("worker", "work", "pages.py", *options, until_done=until_done)
+
+
+def stop_worker(trial: Trial) -> None:
+    """Let a worker drain; sometimes a second signal makes it give everything back."""
+    if (worker := _any(trial, "worker")) is None:
+        return
+    worker.until_done = ""
+    for _ in range(trial.chance.choice([1, 1, 2])):
+        trial.signal(worker, signal.SIGINT)
+
+
+def look(trial: Trial) -> None:
+    """Ask for the status of a run, and note what it said."""
+    run, began = trial.chance.choice(RUNS[:3]), trial.moments.tick()
+    done = trial.command("reader", "status", run, "--json")
+    if done.returncode == 0:
+        told = json.loads(done.stdout)
+        counts = {state: told[state] for state in STATES}
+        trial.notes.write(ReaderSaid(queue="main", run=run, reader="status", began=began, counts=counts))
+
+
+def wait(trial: Trial) -> None:
+    """Wait for the end of a run beside everything else, and note how that ended."""
+    if trial.of_role("waiter"):
+        return
+    run = trial.chance.choice(["main", "grow", "hold"])
+    live = trial.start("waiter", "wait", run, "--timeout", "20s")
+
+    def then(code: int) -> None:
+        trial.notes.write(ReaderSaid(queue="main", run=run, reader="wait", began=live.began, code=code))
+
+    live.then = then
+
+
+def pause(trial: Trial) -> None:
+    """Pause a run for some seconds, and start a worker meanwhile."""
+    if "paused" in trial.wide_faults:
+        return
+    done = trial.command("operator", "pause", "hold")
+    if done.returncode:
+        return
+    trial.moments.tick()
+    trial.notes.write(RunPaused(queue="main", run="hold", on=True))
+    trial.wide_faults.add("paused")
+    start_worker(trial)
+
+    def resume() -> None:
+        trial.notes.write(RunPaused(queue="main", run="hold", on=False))
+        trial.wide_faults.discard("paused")
+        trial.command("operator", "resume", "hold")
+
+    trial.later(trial.chance.uniform(2, 5), resume)
+
+
+def operate(trial: Trial) -> None:
+    """Cancel, retry or release jobs of a run."""
+    verb = trial.chance.choice(["cancel", "retry", "release"])
+    chosen = ["--partition", trial.chance.choice(PARTITIONS[1:])] if verb == "cancel" else []
+    states = ["--state", "failed,cancelled"] if verb == "retry" else []
+    trial.command("operator", verb, "--run", "hold", *chosen, *states, "--yes")
+
+
+def prune_and_resubmit(trial: Trial) -> None:
+    """Remove the finished jobs of a run, and submit jobs of the same names."""
+    trial.command("operator", "prune", "--run", "again", "--yes")
+    _submit(trial, "again", 10)
+
+
+def copy(trial: Trial) -> None:
+    """Copy a run into a queue on another medium, or copy what is missing there."""
+    url = _other(trial, "copy")
+    trial.command("copier", "copy", trial.main.url, url, "--run", "away", "--resume")
+
+
+def move(trial: Trial) -> None:
+    """Move a run to a queue on another medium; the end of the trial repeats it until all of it has arrived."""
+    url = _other(trial, "moved")
+    trial.notes.write(JobsMoved(queue="main", run="away", to="moved"))
+    order = ("copy", trial.main.url, url, "--run", "away", "--move", "--resume")
+    trial.start("mover", *order)
+
+    def finish() -> None:
+        """Jobs that are not due yet stay, and the hold of a killed mover keeps its jobs: repeat it."""
+        for _ in range(20):
+            if trial.command("mover", *order).returncode == 0:
+                return
+
+    trial.before_the_drain = finish
+
+
+def work_offline(trial: Trial) -> None:
+    """Check jobs out, work on them, and merge them back; sometimes after the hold has expired."""
+    if trial.of_role("checkout", "offline worker", "merger"):
+        return
+    name = f"out-{next(trial.numbers)}.db"
+    url = f"sqlite:///{trial.folder}/{name}"
+    trial.name_queue(url, name)
+    hold = trial.chance.choice(["2s", "40s"])
+    checkout = trial.start("checkout", "copy", trial.main.url, url, "--claim", "8", "--hold", hold, "--run", "out")
+    # It does not renew: when its hold expires, its jobs are taken back as those of a dead worker.
+    trial.fault("hold may expire", True, checkout)
+
+    def end(code: int) -> None:
+        trial.fault("hold may expire", False, checkout)
+
+    def merge(code: int) -> None:
+        trial.start("merger", "copy", url, trial.main.url).then = end
+
+    def work(code: int) -> None:
+        if code:
+            end(code)
+        else:
+            trial.start("offline worker", "work", "pages.py", "--until-done", queue=url).then = merge
+
+    checkout.then = work
+
+
+def _other(trial: Trial, name: str) -> str:
+    url = next((url for url, known in trial.queues.items() if known == name), "")
+    if not url:
+        path = f"{trial.folder}/{name}"
+        url = f"dir://{path}" if trial.main.name == "sqlite" else f"sqlite:///{path}.db"
+        trial.name_queue(url, name)
+    return url
+
+
+def _any(trial: Trial, role: str) -> Live | None:
+    there = trial.of_role(role)
+    return trial.chance.choice(there) if there else None
+
+
+ROLES: Mapping[Callable[[Trial], None], float] = {
+    submit: 6,
+    submit_slowly: 2,
+    submit_a_blocker: 1,
+    start_worker: 8,
+    stop_worker: 2,
+    look: 3,
+    wait: 2,
+    pause: 1,
+    operate: 3,
+    prune_and_resubmit: 2,
+    copy: 1,
+    work_offline: 2,
+}
+"""The steps of people and programs, with the weight of each."""
+LATE: Sequence[Callable[[Trial], None]] = (move,)
+"""Steps that are taken at most once, near the end: afterwards the checker is lenient about the run."""

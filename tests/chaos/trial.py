@@ -1,0 +1,282 @@
+"""A trial: real processes on one queue, faults, and at the end a drain, an observation and the verdict of the checker.
+
+The conductor (this process) starts `longshore` commands, which record themselves (`recording`). It counts its steps,
+and each step is a moment of the histories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Self
+
+from tests.chaos.media import MEDIA, TrialMedium
+from tests.chaos.observation import observe
+from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN, process_name
+from tests.chaos.switches import MachineClock, Switches
+from tests.services.warm import Started, Warm
+
+from longshore.conformance.history import HistoryWriter, Moments, Violation, check, read_histories
+from longshore.conformance.history.coverage import Coverage, coverage
+from longshore.conformance.history.events import FaultSwitched, ProcessEnded, QueueSeen
+from longshore.media import exists
+
+HERE = Path(__file__).parent
+DRAIN_SECONDS = 150
+MAX_JOBS, MAX_DEPTH = 60, 2
+"""The limits of the run `grow`."""
+
+
+@dataclass
+class Live:
+    """A process of a trial that runs beside the conductor."""
+
+    role: str
+    started: Started
+    queue: str
+    began: int
+    log: Path
+    until_done: str = ""
+    then: Callable[[int], None] = field(default=lambda code: None)
+    """Called with its exit code."""
+
+    @property
+    def pid(self) -> int:
+        return self.started.pid
+
+    @property
+    def name(self) -> str:
+        """Its name in the histories."""
+        return process_name(self.role, self.pid)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The end of a trial."""
+
+    violations: Sequence[Violation]
+    coverage: Coverage
+    remarks: Sequence[str]
+    folder: Path
+
+
+class Trial:
+    """One queue, its processes and their histories. The seed draws what happens, not how fast it happens."""
+
+    def __init__(self, folder: Path, medium: str, seed: str, *, twin: str = "") -> None:
+        self.folder = folder
+        self.chance = random.Random(seed)
+        self.main: TrialMedium = MEDIA[medium](folder)
+        self.histories = folder / "histories"
+        self.histories.mkdir()
+        self.moments = Moments(self.histories / "moment", create=True)
+        self.clock = MachineClock(folder / "clock", create=True)
+        self.switches = Switches(folder)
+        self.notes = HistoryWriter(self.histories, "conductor", "conductor")
+        self.queues: dict[str, str] = {}
+        self.live: list[Live] = []
+        self.numbers = itertools.count()
+        self.wide_faults: set[str] = set()
+        """Faults that are on now and concern every process."""
+        self.before_the_drain: Callable[[], None] = lambda: None
+        """Called when all faults are off and no process is left."""
+        self.remarks: list[str] = []
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._environment = _environment(folder, twin, self.main.lease)
+        self._warm = Warm(self._environment)
+        self.name_queue(self.main.url, "main")
+        self.restore_handlers()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self.live:
+            self.signal(each, signal.SIGKILL)
+        self._warm.__exit__(*_)
+        self.main.close()
+
+    def name_queue(self, url: str, name: str) -> None:
+        """Give a queue the name that it has in the histories."""
+        self.queues[url] = name
+        file = self.folder / "queues.json"
+        new = file.with_suffix(".new")
+        new.write_text(json.dumps(self.queues))
+        new.replace(file)
+
+    def restore_handlers(self) -> None:
+        """Write the handler file as it should be."""
+        text = (HERE / "trial_handlers.py").read_text()
+        new = self.folder / "pages.new"
+        new.write_text(text)
+        new.replace(self.folder / "pages.py")
+
+    # Processes
+
+    def command(self, role: str, *arguments: str, queue: str | None = None, stdin: str = "") -> CompletedProcess[str]:
+        """Run `longshore` to its end."""
+        environment = self._variables(role, queue)
+        return self._warm.run(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=DRAIN_SECONDS)
+
+    def start(
+        self, role: str, *arguments: str, queue: str | None = None, stdin: int | None = None, until_done: str = ""
+    ) -> Live:
+        """Start `longshore` beside the conductor."""
+        log = self.folder / f"{role}-{next(self.numbers)}.log"
+        began = self.moments.tick()
+        with Path(os.devnull).open("rb") as nothing, log.open("wb") as out:
+            streams = (nothing.fileno() if stdin is None else stdin, out.fileno(), out.fileno())
+            environment = self._variables(role, queue)
+            started = self._warm.start(arguments, cwd=self.folder, env=environment, streams=streams)
+        live = Live(role, started, self.queues[queue or self.main.url], began, log, until_done)
+        self.live.append(live)
+        for fault in self.wide_faults:
+            self.notes.write(FaultSwitched(fault=fault, on=True, process=live.name))
+        return live
+
+    def _variables(self, role: str, queue: str | None) -> dict[str, str]:
+        machine = self.folder / f"machine-{self.chance.randrange(2)}"
+        return self._environment | {
+            ROLE: role,
+            "LONGSHORE_QUEUE": queue or self.main.url,
+            "XDG_CACHE_HOME": str(machine),
+        }
+
+    def of_role(self, *roles: str) -> list[Live]:
+        """Return the live processes of these roles."""
+        return [each for each in self.live if each.role in roles]
+
+    def poll(self) -> None:
+        """Note the processes that have ended."""
+        for each in [live for live in self.live if live.started.poll() is not None]:
+            self.live.remove(each)
+            code = each.started.wait(0)
+            self.moments.tick()
+            ended = ProcessEnded(process=each.name, code=code, until_done=each.until_done, queue=each.queue)
+            self.notes.write(ended)
+            each.then(code)
+
+    # Faults
+
+    def fault(self, name: str, on: bool, *victims: Live) -> None:
+        """Note that a fault is switched on or off, for these processes; for all live ones if none is named."""
+        if not victims:
+            (self.wide_faults.add if on else self.wide_faults.discard)(name)
+        for process in (each.name for each in victims or self.live):
+            self.notes.write(FaultSwitched(fault=name, on=on, process=process))
+
+    def later(self, seconds: float, act: Callable[[], None]) -> None:
+        """Call `act` in so many seconds, between two steps."""
+        heapq.heappush(self._later, (time.monotonic() + seconds, next(self.numbers), act))
+
+    def _act_on_what_is_due(self, *, all_of_it: bool = False) -> None:
+        while self._later and (all_of_it or self._later[0][0] <= time.monotonic()):
+            _, _, act = heapq.heappop(self._later)
+            self.moments.tick()
+            act()
+
+    # The course of a trial
+
+    def conduct(self, seconds: float, steps: Mapping[Callable[[Trial], None], float]) -> None:
+        """Draw steps by their weights until the time is over."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while time.monotonic() < until:
+            self.moments.tick()
+            self._act_on_what_is_due()
+            self.poll()
+            (step,) = self.chance.choices(list(steps), list(steps.values()))
+            step(self)
+            pause.wait(self.chance.uniform(0.02, 0.25))
+
+    def verdict(self) -> Verdict:
+        """End all faults, let able workers finish everything, observe every queue, and check the histories."""
+        drained = self._drain()
+        self.moments.tick()
+        cache = os.environ.get("XDG_CACHE_HOME")
+        os.environ["XDG_CACHE_HOME"] = str(self.folder / "machine-of-the-conductor")
+        try:
+            seen = [self._observed(url, name, drained=drained) for url, name in self.queues.items()]
+        finally:
+            if cache is None:
+                del os.environ["XDG_CACHE_HOME"]
+            else:
+                os.environ["XDG_CACHE_HOME"] = cache
+        histories = read_histories(self.histories)
+        return Verdict(check(histories, seen), coverage(histories), self.remarks, self.folder)
+
+    def _observed(self, url: str, name: str, *, drained: bool) -> QueueSeen:
+        stored = self.main.stored() if url == self.main.url else None
+
+        def command(*arguments: str) -> CompletedProcess[str]:
+            return self.command("reader", *arguments)
+
+        return observe(name, url, command, stored, drained=drained)
+
+    def _drain(self) -> bool:
+        """Switch all faults off, end everything, and let able workers finish every queue; return whether they did."""
+        self._act_on_what_is_due(all_of_it=True)
+        self.switches.all_off()
+        self.restore_handlers()
+        for each in self.of_role("worker", "waiter"):
+            each.until_done = ""
+            self.signal(each, signal.SIGINT)
+        if not self._await_all(40):
+            names = ", ".join(f"{each.name} ({each.log.name})" for each in self.live)
+            self.remarks.append(f"had to be killed at the end: {names}")
+            for each in self.live:
+                self.fault("SIGKILL", True, each)
+                self.signal(each, signal.SIGKILL)
+            self._await_all(30)
+        self.before_the_drain()
+        until = time.monotonic() + DRAIN_SECONDS
+        for url in self.queues:
+            if asyncio.run(exists(url)):
+                self._finish(url, until)
+        return self._await_all(max(1.0, until - time.monotonic()))
+
+    def _finish(self, url: str, until: float) -> None:
+        """Start a worker that finishes a queue. If a job makes it end, another one takes its place."""
+
+        def again(code: int) -> None:
+            if code and time.monotonic() < until:
+                self._finish(url, until)
+
+        self.start("worker", "work", "pages.py", "--until-done", queue=url).then = again
+
+    def _await_all(self, seconds: float) -> bool:
+        """Wait until no process is left; return whether that is so."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while self.live and time.monotonic() < until:
+            self.poll()
+            pause.wait(0.05)
+        return not self.live
+
+    def signal(self, live: Live, number: signal.Signals) -> None:
+        """Send a signal to a process, if it is still there."""
+        with suppress(ProcessLookupError):
+            os.kill(live.pid, number)
+
+
+def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
+    paths = [str(HERE / "recorded"), str(HERE.parents[1])]
+    return ours | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "NO_COLOR": "1",
+        FOLDER: str(folder),
+        TWIN: twin,
+        LEASE: str(lease),
+        "LONGSHORE_POLL_INTERVAL": "1",
+    }

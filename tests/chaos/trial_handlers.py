@@ -1,0 +1,72 @@
+"""The handlers of a trial, copied into its folder. Chance decides what an attempt does, by the job's key and epoch."""
+
+import asyncio
+import random
+import time
+
+from tests.chaos.recording import attempt_of, note_left, note_record
+
+from longshore import AsyncKit, Job, Kit, ProcessingError, Result, Snooze, SyncKit, handler, new_job
+
+VERSION = "1"
+
+
+def drawn(job: Job) -> random.Random:
+    return random.Random(f"{job.run} {job.key} {job.epoch}")
+
+
+def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
+    """Emit records and end the attempt in one of the ways that a handler has."""
+    attempt = attempt_of(job)
+    for number in range(chance.choice([0, 1, 1, 3])):
+        data = {"attempt": [*attempt], "number": number, "text": chance.choice(["plain", "naïve ✓", "a\tb"])}
+        note_record(job, data)
+        kit.emit(data, kind="item")
+    mood = chance.random()
+    if mood < 0.07:
+        note_left(job, "raised")
+        raise ValueError(f"bad luck at epoch {job.epoch}")
+    if mood < 0.09:
+        note_left(job, "raised")
+        raise ProcessingError("never again", retryable=False)
+    if mood < 0.12:
+        note_left(job, "returned")
+        return Snooze(chance.choice([0.1, 0.5]))
+    jobs = []
+    if mood < 0.35 and job.depth < 3:
+        # Few names, so that several jobs find the same follow-on.
+        names = {chance.randrange(40) for _ in range(chance.randint(1, 4))}
+        jobs = [new_job(chance.choice(["page", "plain"]), {"n": n}, key=f"found-{n}") for n in sorted(names)]
+    note_left(job, "returned")
+    return Result({"attempt": [*attempt], "version": VERSION}, jobs)
+
+
+@handler("page", timeout=60, retries=6, backoff=0.1)
+async def page(job: Job, kit: AsyncKit) -> Result | Snooze:
+    chance = drawn(job)
+    await asyncio.sleep(chance.choice([0, 0, 0.02, 0.2]))
+    return ended(job, kit, chance)
+
+
+@handler("plain", timeout=60, retries=6, backoff=0.1)
+def plain(job: Job, kit: SyncKit) -> Result | Snooze:
+    chance = drawn(job)
+    time.sleep(chance.choice([0, 0.02, 0.1]))
+    return ended(job, kit, chance)
+
+
+@handler("long", timeout=60, retries=6, backoff=0.1)
+async def long(job: Job, kit: AsyncKit) -> Result | Snooze:
+    chance = drawn(job)
+    await asyncio.sleep(chance.uniform(0.5, 2.5))
+    return ended(job, kit, chance)
+
+
+@handler("blocks", timeout=1, retries=6, backoff=0.1)
+async def blocks(job: Job, kit: AsyncKit) -> Result | Snooze:
+    """Block the event loop past the timeout: the watchdog ends the worker."""
+    chance = drawn(job)
+    if job.epoch < 2:
+        note_left(job, "overstayed")
+        time.sleep(3600)  # noqa: ASYNC251 (that is the fault)
+    return ended(job, kit, chance)
