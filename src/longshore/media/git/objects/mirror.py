@@ -200,6 +200,11 @@ class Mirror:
             raise mirror_gone(self.folder)
         return code, output
 
+    def is_ancestor(self, ancestor: str, head: str) -> bool:
+        """Return whether one commit is an ancestor of another, as far as the mirror has the history."""
+        code, _ = self._git.attempt("merge-base", "--is-ancestor", ancestor, head)
+        return code == 0
+
     def local_head(self, branch: str) -> str | None:
         """Return the head of a branch without running git, if the remote is on this machine; None if it is unknown."""
         if self.location.path is None:

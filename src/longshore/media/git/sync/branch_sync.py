@@ -26,6 +26,8 @@ Failures
     - A push is refused: let others go first (see `push_contention`), fetch, apply again.
     - The remote does not answer, before or after it took the push: a fetch shows which, if it succeeds. If not, the tip
       is reset to the confirmed commit, and the callers get `QueueUnavailableError` and may call again.
+    - The branch is set back (force-pushed, or restored from a backup): a mirror that has seen a newer commit refuses
+      it, because finished jobs would be done again without a word. A new mirror cannot know.
     - The mirror is damaged: the error says so; the mirror is a cache and may be deleted.
 """
 
@@ -50,6 +52,7 @@ from longshore.media.git.state.branch_state import BranchState
 from longshore.media.git.state.operations import Claim, Operation
 from longshore.media.git.state.upgrade import upgrade_names
 from longshore.media.git.sync.branches import POINTER, Branches
+from longshore.media.git.sync.faults import set_back
 from longshore.media.git.sync.push_contention import PushContention
 
 log = logging.getLogger(__name__)
@@ -299,7 +302,7 @@ class BranchSync:
         """
         began = now()
         self.traffic.fetches += 1
-        known = self.mirror.branch
+        known, confirmed = self.mirror.branch, self.mirror.ref(CONFIRMED)
         head = self.mirror.fetch(known) if known else None
         if head is None:
             branch, newest = self._branches.find() or ("", "")
@@ -307,7 +310,9 @@ class BranchSync:
             branch, newest = self._branches.follow(moved_to) or self._branches.find() or ("", "")
         else:
             branch, newest = known, head
-        if (branch, newest) != (known, self.mirror.ref(CONFIRMED)):
+        if confirmed and self._branches.were_set_back(known, confirmed, head, (branch, newest)):
+            raise set_back(self.mirror.location, known, confirmed, self.mirror.folder)
+        if (branch, newest) != (known, confirmed):
             self._set_refs(newest, branch)
             if not newest:
                 self.mirror.forget_shallow()

@@ -25,7 +25,7 @@ import msgspec
 from longshore.errors import ForeignQueueError, QueueUnavailableError
 from longshore.media.git.objects.commit import commit_of, field_of, file_of
 from longshore.media.git.objects.mirror import Mirror
-from longshore.media.git.objects.objects import TooLargeError, new_object
+from longshore.media.git.objects.objects import MissingError, TooLargeError, new_object
 from longshore.media.git.objects.tree import Tree
 from longshore.media.git.state import branch_files as files
 
@@ -37,6 +37,8 @@ FIRST = "longshore-1"
 _BRANCH = re.compile(r"longshore-(?P<number>\d{1,9})(-[0-9a-f]{6})?")
 _MAX_BRANCHES = 100
 """Branches that are followed or searched at most. A queue has three or four; a hostile repository may have more."""
+_FEW_COMMITS = 50
+"""Commits to read one by one; to look back further, running git is faster."""
 _README = """# A Longshore queue
 
 This branch is written by Longshore workers; it has nothing to do with the other branches of the repository.
@@ -113,6 +115,29 @@ class Branches:
                 f"The branch '{branch}' of '{self._shown}' leads to a branch that Longshore did not name."
             )
         return meta.moved_to
+
+    def were_set_back(self, known: str, confirmed: str, head: str | None, found: tuple[str, str]) -> bool:
+        """Return whether `confirmed`, a commit that was seen on the branch `known`, is no longer part of the queue.
+
+        `head` is that of `known`, None if it is gone; `found` is the branch of the queue now, and its head. A queue
+        whose branches are all gone was deleted on purpose. A later generation shares no commits with `known`.
+        """
+        branch, newest = found
+        if head is not None or branch == known:
+            return not self._descends(head or newest, confirmed)
+        return bool(branch) and _number(branch) <= _number(known)
+
+    def _descends(self, head: str, ancestor: str) -> bool:
+        """Return whether `head` is `ancestor` or a later commit on top of it."""
+        at = head
+        for _ in range(_FEW_COMMITS):
+            if at in {ancestor, ""}:
+                return at == ancestor
+            try:
+                at = field_of(self._mirror.objects.read(at), b"parent")
+            except MissingError:
+                return False  # beyond the boundary of a shallow mirror
+        return self._mirror.is_ancestor(ancestor, head)
 
     def begin_generation(self, branch: str, head: str, instant: int) -> tuple[str, str] | None:
         """Begin a new generation with the files of this head.

@@ -175,6 +175,17 @@ def mirror_gone(mirror: Path) -> QueueError:
     )
 
 
+def set_back(location: RepositoryLocation, branch: str, confirmed: str, mirror: Path) -> QueueError:
+    """Return the error for a branch that no longer contains a commit which this machine has seen on it."""
+    return QueueError(
+        f"The branch '{branch}' of '{location.shown}' was set back: the commit {confirmed[:10]}, which this machine "
+        "has seen on it, is no longer part of it. Jobs that were finished since would be done again, so nothing was "
+        f"changed. To put the lost commits back: git --git-dir '{mirror}' push --force '{masked(location.git_url)}' "
+        f"{confirmed}:refs/heads/{branch}. To continue with the branch as it is now: stop the workers of this machine "
+        "and delete that folder."
+    )
+
+
 def _mirror_full(mirror: Path) -> QueueFullError:
     return QueueFullError(
         f"The disk under '{mirror}', this machine's mirror of the repository, is full. Nothing was lost. "
