@@ -224,3 +224,26 @@ def _with_a_long_name(new: NewJob, digits: int) -> Arrival:
     """Return the arrival of a job that a version without limits would have accepted."""
     arrival = _arrival(new, 0.0)
     return arrival._replace(file=arrival.file._replace(priority=10**digits))
+
+
+@pytest.mark.parametrize("others_continue", [False, True])
+async def test_a_process_says_that_the_queue_was_set_back_while_it_used_it(
+    tmp_path: Path, others_continue: bool
+) -> None:
+    folder = tmp_path / "queue"
+    queue = await opened(folder)
+    await queue.submit([job("a"), job("b")])
+    shutil.copytree(folder, tmp_path / "backup", symlinks=True)
+    await queue.settle([Settlement(lease, Completed(1)) for lease in await queue.claim(WANT)])
+    shutil.rmtree(folder)
+    (tmp_path / "backup").rename(folder)
+    other = await opened(folder)
+    if others_continue:
+        for number in range(5):
+            await other.submit([job(str(number))])
+    for call in (queue.stats, lambda: queue.claim(WANT), lambda: queue.submit([job("late")])):
+        with pytest.raises(QueueError, match="was set back to an earlier state while it was in use"):
+            await call()
+    assert totals(await other.stats()).pending == (7 if others_continue else 2)
+    await queue.close()
+    await other.close()

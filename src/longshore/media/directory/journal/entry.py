@@ -34,12 +34,16 @@ class JournalEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
     lanes: dict[str, tuple[str, str, str]] = {}
     """New lanes: folder, then run, kind and partition."""
     frees_keys: bool = False
+    after: str = ""
+    """The id of the change before it; "" if an older Longshore wrote this one or the one before it."""
 
 
 class JournalHead(msgspec.Struct, kw_only=True):
     """The state after change number `n`."""
 
     n: int = 0
+    id: str = ""
+    """The id of change number `n`; "" if it is not known."""
     numbers: int = 1
     """The number that the next new job gets."""
     lanes: dict[str, LaneCounts] = {}
@@ -49,6 +53,7 @@ class JournalHead(msgspec.Struct, kw_only=True):
     def add(self, entry: JournalEntry) -> None:
         """Add an entry to the state."""
         self.n = entry.n
+        self.id = entry.id
         self.numbers = entry.numbers
         self.freed_keys = self.freed_keys or entry.frees_keys
         for folder, (run, kind, partition) in entry.lanes.items():

@@ -99,17 +99,26 @@ class Journal:
 
     def refresh(self) -> JournalHead:
         """Read the entries since the last call, and return the head. Costs one system call if there are none."""
+        looked = -1
         while True:
+            n = self.head.n
             try:
-                data = disk.read(self._entry(self.head.n + 1))
+                data = disk.read(self._entry(n + 1))
             except FileNotFoundError:
-                if os.path.lexists(self._folder(_generation(self.head.n + 1))) or os.path.lexists(
-                    self._folder(_generation(max(self.head.n, 1)))
-                ):
+                folders = [self._folder(_generation(n + 1)), self._folder(_generation(max(n, 1)))]
+                if (n == 0 and any(map(os.path.lexists, folders))) or os.path.lexists(self._entry(n)):
                     return self.head
-                self._reload()
+                if not any(map(os.path.lexists, folders)):
+                    self._reload()
+                elif looked == n:
+                    raise self._set_back() from None
+                # Look again: other processes may have begun and retired a generation between two of the calls above.
+                looked = n
                 continue
-            self._add(self._parse(data, self.head.n + 1))
+            entry = self._parse(data, n + 1)
+            if entry.after and self.head.id not in {"", entry.after}:
+                raise self._set_back()
+            self._add(entry)
 
     def changed(self, n: int) -> bool:
         """Return whether there is an entry after number `n`. Costs two system calls; may run on any thread."""
@@ -348,6 +357,12 @@ class Journal:
         return QueueError(
             f"The journal of the queue '{self.root}' is damaged: {name} cannot be read ({error}). Stop all workers, "
             f"move '{self.root}/journal' away and open the queue again: the journal is rebuilt from the job files."
+        )
+
+    def _set_back(self) -> QueueError:
+        return QueueError(
+            f"The queue '{self.root}' was set back to an earlier state while it was in use, for example by restoring a "
+            "backup. Jobs that were finished since then will be done again. Start again to continue with that state."
         )
 
     def _folder(self, generation: int) -> str:

@@ -116,6 +116,7 @@ class PendingChange:
             deltas=self._deltas,
             lanes=self._lanes,
             frees_keys=self._frees_keys,
+            after=head.id,
         )
 
     def write(self, entry: JournalEntry) -> None:
