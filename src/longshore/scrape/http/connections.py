@@ -1,10 +1,13 @@
-"""A connector that limits the number of idle connections to those of the most recently used hosts.
+"""Connections of the aiohttp transport: how many idle ones are kept, and what a connection that breaks means.
 
 aiohttp keeps every idle connection for 15 seconds, without a limit on their number. A crawl that visits 500 new hosts
 per second would keep 7,500 open, and many systems allow a process 1,024 open files.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -24,6 +27,7 @@ class FewKept(aiohttp.TCPConnector):
     def __init__(self, most: int, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
         self._most_kept = most
+        report_broken_bodies(self)
 
     # aiohttp has no setting for this. `_conns` holds the idle connections by host, least recently added host first.
     def _release(self, key: ConnectionKey, protocol: ResponseHandler, *, should_close: bool = False) -> None:
@@ -31,6 +35,27 @@ class FewKept(aiohttp.TCPConnector):
         while len(self._conns) > self._most_kept:
             for idle, _ in self._conns.pop(next(iter(self._conns))):
                 idle.close()
+
+
+class _Protocol(ResponseHandler):
+    """aiohttp's protocol, except that a body is not complete if its connection broke.
+
+    If neither a length nor chunks say where a body ends, it ends with the connection. aiohttp then takes a connection
+    that was reset for one that was closed.
+    """
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        body = self._payload
+        if exc is not None and body is not None and not body.is_eof():
+            body.set_exception(aiohttp.ClientPayloadError(f"The connection broke within the body: {exc}"), exc)
+        super().connection_lost(exc)
+
+
+def report_broken_bodies(connector: aiohttp.BaseConnector) -> None:
+    """Make the connections of a connector raise an error if they break within a body."""
+    # aiohttp has no setting for this.
+    make: Callable[..., ResponseHandler] = _Protocol
+    connector._factory = functools.partial(make, loop=connector._loop)
 
 
 def most_kept() -> int:

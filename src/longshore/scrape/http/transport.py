@@ -15,12 +15,21 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError, ValidationError, WorkerError
+from longshore.scrape.http.content_encoding import (
+    BodyTooLargeError,
+    CutError,
+    NoDecoderError,
+    NotDecodableError,
+    accepted,
+    unpack,
+)
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -40,6 +49,10 @@ MOST_COOKIES = 10_000
 COOKIES_COUNTED_EVERY = 1024
 """Requests between two counts of the cookies."""
 _ASCII = bytes(range(128))
+_LONGEST_HEADER = 256 * 1024
+"""Bytes of one header, as in Chrome. The library's default, 8,190, refuses pages that browsers show."""
+_UNPACKED_AT_ONCE = 1024 * 1024
+"""Bytes. A longer compressed body is unpacked in a thread, because the event loop would stand still."""
 
 
 class TransferLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +93,7 @@ class AiohttpTransport:
 
     def __init__(self, limits: TransferLimits, user_agent: str) -> None:
         self._limits = limits
-        self._headers = {"User-Agent": user_agent}
+        self._headers = {"User-Agent": user_agent, "Accept-Encoding": accepted()}
         self._connector: aiohttp.TCPConnector | None = None
         self._direct: _ProxySession | None = None
         self._sessions: OrderedDict[str, _ProxySession] = OrderedDict()
@@ -129,7 +142,27 @@ class AiohttpTransport:
             if first is not None:
                 first.reschedule(None)
             body = await self._read(response, request.url)
+            if "Content-Encoding" in response.headers:
+                body = await self._unpacked(response, request.url, body)
             return Response(url=str(response.url), status=response.status, headers=_headers(response), body=body)
+
+    async def _unpacked(self, response: aiohttp.ClientResponse, url: str, body: bytes) -> bytes:
+        headers = response.headers
+        # If the end of the body is that of the connection, only the compression can tell that a part is missing.
+        may_be_cut = "Content-Length" not in headers and "Transfer-Encoding" not in headers
+        unpacking = partial(unpack, body, headers["Content-Encoding"], self._limits.max_bytes, may_be_cut=may_be_cut)
+        try:
+            return unpacking() if len(body) < _UNPACKED_AT_ONCE else await asyncio.to_thread(unpacking)
+        except BodyTooLargeError as error:
+            raise too_large(url, self._limits) from error
+        except CutError as error:
+            raise ConnectionFailedError(f"{mask_url(url)} could not be fetched: its body is cut short") from error
+        except NoDecoderError as error:
+            raise ProcessingError(f"{mask_url(url)} cannot be read: {error}", retryable=False) from error
+        except NotDecodableError as error:
+            raise ConnectionFailedError(
+                f"{mask_url(url)} could not be fetched: it is not decodable: {error}"
+            ) from error
 
     async def _read(self, response: aiohttp.ClientResponse, url: str) -> bytes:
         most, content = self._limits.max_bytes, response.content
@@ -137,7 +170,7 @@ class AiohttpTransport:
         if content.at_eof() and len(chunk) <= most:
             return chunk
         chunks, size = [], 0
-        # Count the decompressed bytes as they arrive: this stops a false Content-Length and a decompression bomb.
+        # Count the bytes as they arrive: this stops a false Content-Length. `unpack` stops a decompression bomb.
         while chunk:
             chunks.append(chunk)
             size += len(chunk)
@@ -162,7 +195,8 @@ class AiohttpTransport:
             within = self._limits.total if total is None else total
             return TimedOutError(f"{shown} did not answer within {within:g} seconds")
         what = mask_urls(str(error)) or type(error).__name__
-        if isinstance(error, ValueError):
+        # Errors of certificates are both: the request is valid, and the site may have a valid certificate soon.
+        if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError | OSError):
             return ValidationError(f"{shown} cannot be requested: {what}")
         return ConnectionFailedError(f"{shown} could not be fetched: {what}")
 
@@ -191,12 +225,14 @@ class AiohttpTransport:
         import aiohttp
         import aiohttp_socks
 
+        from longshore.scrape.http.connections import report_broken_bodies
         from longshore.scrape.proxies.connection import SOCKS_ERRORS, connector_for, request_proxy, speaks_socks
 
         self._errors = (aiohttp.ClientError, OSError, ValueError, *SOCKS_ERRORS)
         self._connect_errors = (aiohttp.ConnectionTimeoutError, aiohttp_socks.ProxyTimeoutError)
         own = speaks_socks(proxy)
         connector = connector_for(proxy, limit=0) if own else shared
+        report_broken_bodies(connector)
         return _ProxySession(self._session(connector, owned=own), request_proxy(proxy), self._timeout())
 
     async def _close_oldest(self) -> None:
@@ -211,7 +247,16 @@ class AiohttpTransport:
 
         # The library calls cookies of IP addresses such as 192.0.2.7 "unsafe". Browsers keep them.
         jar = aiohttp.CookieJar(unsafe=True)
-        return aiohttp.ClientSession(connector=connector, connector_owner=owned, headers=self._headers, cookie_jar=jar)
+        return aiohttp.ClientSession(
+            connector=connector,
+            connector_owner=owned,
+            headers=self._headers,
+            cookie_jar=jar,
+            # The library knows neither x-gzip nor a body that was packed twice; `unpack` does.
+            auto_decompress=False,
+            max_line_size=_LONGEST_HEADER,
+            max_field_size=_LONGEST_HEADER,
+        )
 
     def _timeout(self, total: float | None = None) -> aiohttp.ClientTimeout:
         import aiohttp
