@@ -104,13 +104,49 @@ def loaded_then_broken(file: Path) -> dict[str, Handler]:
     return handlers
 
 
-async def test_a_handler_file_that_cannot_be_imported_in_the_child_is_a_failure_of_its_jobs(
+async def test_children_run_the_version_of_the_file_that_the_worker_started_with(
     memory: MemoryQueue, run_worker: Any, file: Path, loaded_then_broken: dict[str, Handler]
 ) -> None:
-    await memory.submit([new_job("pid", {}, max_attempts=1)])
+    await memory.submit([new_job("pid", {}, max_attempts=1), new_job("raises", {}, max_attempts=1)])
     report = await run_worker(memory, *loaded_then_broken.values(), handler_file=file)
-    (job,) = await memory.jobs(Selection())
-    assert job.failure is not None
-    assert job.failure.error_type == "crash"
-    assert "changed under our feet" in job.failure.message
-    assert report.exit_code == 0
+    plain, raising = await memory.jobs(Selection())
+    assert (plain.state, report.exit_code) == (State.COMPLETED, 0)
+    assert raising.failure is not None
+    assert 'raise ValueError("no such luck")' in raising.failure.traceback, "the lines shown are those that ran"
+
+
+@pytest.fixture
+def neighbour_then_broken(file: Path) -> dict[str, Handler]:
+    neighbour = file.with_name("neighbour_of_plain_handlers.py")
+    neighbour.write_text("")
+    file.write_text(f"import {neighbour.stem}\n{file.read_text()}")
+    handlers = load_handlers(file)
+    neighbour.write_text("raise RuntimeError('changed under our feet')")
+    return handlers
+
+
+async def test_a_child_that_cannot_start_costs_no_job_an_attempt_and_stops_the_worker(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any, file: Path, neighbour_then_broken: dict[str, Handler]
+) -> None:
+    await memory.submit(some_jobs("pid", 20, max_attempts=1))
+    report = await run_worker(memory, *neighbour_then_broken.values(), handler_file=file)
+    jobs = await memory.jobs(Selection())
+    assert {(job.state, job.attempts) for job in jobs} == {(State.PENDING, 0)}
+    assert (report.exit_code, report.failed) == (1, 0)
+    assert report.reason.startswith("no child process can be started for plain handlers")
+    assert "changed under our feet" in report.reason
+
+
+async def test_a_process_that_the_system_refuses_to_start_costs_no_job_an_attempt(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_given: Any, **_named: Any) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    handlers = load_handlers(file)
+    monkeypatch.setattr("asyncio.create_subprocess_exec", refused)
+    await memory.submit(some_jobs("pid", 3, max_attempts=1))
+    report = await run_worker(memory, *handlers.values(), handler_file=file)
+    assert {job.state for job in await memory.jobs(Selection())} == {State.PENDING}
+    assert report.exit_code == 1
+    assert "Resource temporarily unavailable" in report.reason

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import traceback
 from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import decode_source, module_from_spec, spec_from_loader
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import NoReturn
@@ -15,6 +16,7 @@ from longshore.handlers.handler import Handler
 from longshore.handlers.worker_class import Worker, class_handlers
 
 _MARK = "__longshore_handlers__"
+"""The name, in a loaded module, of the content of its file."""
 _SMALLEST = """
     from longshore import handler
 
@@ -24,13 +26,14 @@ _SMALLEST = """
 """
 
 
-def load_handlers(path: Path) -> dict[str, Handler]:
+def load_handlers(path: Path, content: bytes | None = None) -> dict[str, Handler]:
     """Import a handler file and return its handlers by kind: decorated functions, and `Worker` classes with `kinds`.
 
     The file is run again by each call, as a module with the file's name. Its folder is added to `sys.path`, so that it
-    can import other files of the folder. Raises `HandlerFileError` with the file and the line if it has a fault.
+    can import other files of the folder. With `content`, that is run instead of the present content of the file. Raises
+    `HandlerFileError` with the file and the line if it has a fault.
     """
-    module = import_file(path)
+    module = import_file(path, content)
     handlers: dict[str, Handler] = {}
     without_kinds = []
     for value in list(vars(module).values()):
@@ -51,6 +54,17 @@ def load_handlers(path: Path) -> dict[str, Handler]:
     return handlers
 
 
+def loaded_content(path: Path) -> bytes | None:
+    """Return the content of the handler file when this process loaded it last; None if it has not."""
+    origin = str(path.resolve())
+    found = (vars(module).get(_MARK) for module in list(sys.modules.values()) if _file_of(module) == origin)
+    return next((content for content in found if content is not None), None)
+
+
+def _file_of(module: ModuleType) -> str | None:
+    return getattr(module, "__file__", None)
+
+
 def _add(path: Path, handlers: dict[str, Handler], new: Handler) -> None:
     old = handlers.setdefault(new.kind, new)
     if old is not new:
@@ -67,19 +81,18 @@ def _name(handler: Handler) -> str:
     return str(getattr(handler, "__qualname__", handler.function))
 
 
-def import_file(path: Path) -> ModuleType:
+def import_file(path: Path, content: bytes | None = None) -> ModuleType:
     """Run a Python file as a module with its name. Raises `HandlerFileError` with the line that failed."""
-    if not path.exists():
-        raise HandlerFileError(f"There is no handler file {path}. Name a Python file that exists.")
-    if path.suffix != ".py" or not path.is_file():
-        raise HandlerFileError(f"{path} is not a Python file. A handler file ends in .py.")
+    if content is None:
+        content = _read(path)
     path = path.resolve()
-    code = _compile(path)
+    code = _compile(path, content)
     name = _module_name(path)
     spec = spec_from_loader(name, SourceFileLoader(name, str(path)))
     assert spec is not None  # noqa: S101 (a file loader always yields one)
     module = module_from_spec(spec)
-    vars(module)[_MARK] = True
+    vars(module)[_MARK] = content
+    _show_lines_of(path, content)
     _make_neighbours_importable(path)
     before = sys.modules.get(name)
     sys.modules[name] = module
@@ -94,12 +107,28 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
-def _compile(path: Path) -> CodeType:
-    # Compiled from the source, not from a cached file, which may be outdated if the source changed within one second.
+def _read(path: Path) -> bytes:
+    if not path.exists():
+        raise HandlerFileError(f"There is no handler file {path}. Name a Python file that exists.")
+    if path.suffix != ".py" or not path.is_file():
+        raise HandlerFileError(f"{path} is not a Python file. A handler file ends in .py.")
     try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        return path.read_bytes()
     except OSError as error:
         raise HandlerFileError(f"The handler file {path} cannot be read: {error.strerror}.") from error
+
+
+def _show_lines_of(path: Path, content: bytes) -> None:
+    """Let tracebacks show the lines that run, whatever the file contains by then."""
+    lines = decode_source(content).splitlines(keepends=True)
+    # Without a time of change, the entry is never compared with the file.
+    linecache.cache[str(path)] = (len(content), None, lines, str(path))
+
+
+def _compile(path: Path, content: bytes) -> CodeType:
+    # Compiled from the source, not from a cached file, which may be outdated if the source changed within one second.
+    try:
+        return compile(content, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         line = (error.text or "").strip()
         raise HandlerFileError(f"{path}:{error.lineno}: {error.msg}\n    {line}") from error

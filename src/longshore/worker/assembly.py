@@ -73,7 +73,14 @@ class Parts:
         self.children = ChildPool(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self.tools)
         self.spacing = JobSpacing(config.concurrency, config.delay, clock)
         executor = partial(
-            Executor, in_flight.leases, handlers, self.children, self.tools, in_flight.pending.put, self.spacing
+            Executor,
+            in_flight.leases,
+            handlers,
+            self.children,
+            self.tools,
+            in_flight.pending.put,
+            self.spacing,
+            shutdown.fail,
         )
         self.executors = ExecutorPool(in_flight.leases, executor, self.services.start)
 

@@ -63,16 +63,16 @@ def main(arguments: list[str]) -> int:
     configure_relay(lambda entry: send(LogLine(entry)), level=level)
     # Last, so that it hides no other module: handlers started from their project's folder may import from it.
     sys.path.append(str(Path.cwd()))
-    try:
-        handlers = load_handlers(handler_file)
-    except HandlerFileError as error:
-        send(BrokenHandlerFile(str(error)))
-        return error.exit_code
     client = RpcClient(send)
     frames = _Frames(inbox, client)
     setup = frames.next()
     if not isinstance(setup, Setup):
         return 0
+    try:
+        handlers = load_handlers(handler_file, setup.content)
+    except HandlerFileError as error:
+        send(BrokenHandlerFile(str(error)))
+        return error.exit_code
     tools = ChildTools(setup.tools, client)
     log = structlog.get_logger()
     send(Ready())

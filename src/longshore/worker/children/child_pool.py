@@ -6,13 +6,20 @@ import asyncio
 import secrets
 from pathlib import Path
 
+from longshore.errors import CrashedError
+from longshore.handlers.load import loaded_content
 from longshore.worker.children.child_process import ChildProcess
 from longshore.worker.children.guardian import end_tree
 from longshore.worker.children.guardian_pipe import GuardianPipe
 from longshore.worker.children.rpc_server import SharedTools
+from longshore.worker.children.wire import Setup
 from longshore.worker.kit.config import KitConfig
 
 _START_SECONDS = 60.0
+
+
+class ChildStartError(Exception):
+    """No child process can be started: trouble of the worker, and no failure of a job."""
 
 
 class ChildPool:
@@ -22,6 +29,8 @@ class ChildPool:
         """`mark` identifies all processes that the children start. `kit` configures the tools of the children;
         `shared` are the tools that they share with the worker."""
         self._handler_file = handler_file.resolve()
+        # The file may be saved, half finished, at any time; all children of a worker run what the worker has loaded.
+        self._content = loaded_content(handler_file)
         self._level = level
         self._kit = kit
         self._shared = shared
@@ -46,7 +55,7 @@ class ChildPool:
     async def take(self) -> ChildProcess:
         """Return a child that waits for a job. Give it back with `put`, or `end` it.
 
-        Raises `CrashedError` if none can be started.
+        Raises `ChildStartError` if none can be started.
         """
         while self._idle:
             child = self._idle.pop()
@@ -55,13 +64,19 @@ class ChildPool:
             await self.end(child)
         self._any_started = True
         mark = f"{self.mark}/{secrets.token_hex(4)}"
-        child = await ChildProcess.start(self._handler_file, self._level, mark, self._kit, self._shared)
+        setup = Setup(self._kit, self._content)
+        try:
+            child = await ChildProcess.start(self._handler_file, self._level, mark, setup, self._shared)
+        except OSError as error:
+            raise ChildStartError(str(error)) from error
         self._all.add(child)
         self.guardian.say(f"+ {child.pid}")
         try:
             await child.ready(_START_SECONDS)
-        except BaseException:
+        except BaseException as error:
             await self.end(child)
+            if isinstance(error, CrashedError):
+                raise ChildStartError(str(error)) from error
             raise
         return child
 

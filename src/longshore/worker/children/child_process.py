@@ -35,7 +35,6 @@ from longshore.worker.children.wire import (
     pack,
     read_from_child,
 )
-from longshore.worker.kit.config import KitConfig
 
 _LAST_OUTPUT_SECONDS = 1.0
 _LONGEST_LINE = 1 << 20
@@ -46,7 +45,7 @@ log = structlog.get_logger()
 class ChildProcess:
     """One child process, and the job it works on."""
 
-    def __init__(self, process: Process, mark: str, kit: KitConfig, shared: SharedTools) -> None:
+    def __init__(self, process: Process, mark: str, setup: Setup, shared: SharedTools) -> None:
         self._process = process
         self._mark = mark
         self._job: Job | None = None
@@ -57,12 +56,10 @@ class ChildProcess:
         self._ready: asyncio.Future[None] = loop.create_future()
         self._done: asyncio.Future[Done] = loop.create_future()
         self._readers = [asyncio.create_task(self._read_frames()), asyncio.create_task(self._read_output())]
-        self._write(Setup(kit))
+        self._write(setup)
 
     @classmethod
-    async def start(
-        cls, handler_file: Path, level: str, mark: str, kit: KitConfig, shared: SharedTools
-    ) -> ChildProcess:
+    async def start(cls, handler_file: Path, level: str, mark: str, setup: Setup, shared: SharedTools) -> ChildProcess:
         """Start the process, in a process group of its own; `ready` waits for it."""
         # -P: a file in the current folder that is named like a standard module must not take its place.
         module = [sys.executable, "-P", "-u", "-m", "longshore.worker.children.child_main"]
@@ -78,7 +75,7 @@ class ChildProcess:
             start_new_session=True,
             creationflags=new_group_flags(),
         )
-        return cls(process, mark, kit, shared)
+        return cls(process, mark, setup, shared)
 
     @property
     def pid(self) -> int:

@@ -19,9 +19,11 @@ HEAD = _LENGTH.size
 
 
 class Setup(msgspec.Struct, tag="setup"):
-    """To the child, first of all: the configuration of its tools."""
+    """To the child, first of all: the configuration of its tools, and the handler file as the worker loaded it."""
 
     tools: KitConfig
+    content: bytes | None = None
+    """None to load the file as it is now."""
 
 
 class RunJob(msgspec.Struct, tag="run"):

@@ -22,7 +22,7 @@ from longshore.lease import Lease
 from longshore.observe.captured_prints import finish_prints
 from longshore.observe.logs import enter_job
 from longshore.outcome import Failed, Outcome, Released, Settlement
-from longshore.worker.children.child_pool import ChildPool
+from longshore.worker.children.child_pool import ChildPool, ChildStartError
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.held_leases import HeldLeases
 from longshore.worker.loop.job_spacing import JobSpacing
@@ -52,13 +52,16 @@ class Executor:
         tools: WorkerTools,
         settle: Callable[[Settlement], None],
         spacing: JobSpacing,
+        fail: Callable[[str], None],
     ) -> None:
+        """`fail` stops the worker, with an error as its reason."""
         self._leases = leases
         self._handlers = handlers
         self._children = children
         self._tools = tools
         self._settle = settle
         self._spacing = spacing
+        self._fail = fail
         self._log = structlog.get_logger()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -173,8 +176,9 @@ class Executor:
     async def _in_child(self, handler: Handler, job: Job) -> Outcome:
         try:
             child = await self._children.take()
-        except WorkerError as error:
-            return outcome_of_error(handler, job, error)
+        except ChildStartError as error:
+            self._fail(f"no child process can be started for plain handlers: {error}")
+            return Released()
         # The timeout starts now: the time to import the handler file is not the job's.
         self.started = self._loop.time()
         self._arm(handler)
