@@ -11,6 +11,7 @@
     ├── QueueError                 the queue cannot do it (exit code 1)
     │   ├── PassingQueueError      the trouble may pass by itself (retryable)
     │   │   ├── QueueUnavailableError  it is busy, restarting or unreachable now
+    │   │   │   └── QueueTimeoutError  it was reached, and the call took longer than its limit
     │   │   ├── ReadOnlyQueueError     it cannot be written to: a standby during a failover, or a lack of permission
     │   │   ├── QueueFullError         the disk under it is full
     │   │   └── MissingQueueError      it is not at its address: renamed, unmounted, or a wrong address
@@ -91,6 +92,10 @@ class PassingQueueError(QueueError):
 
 class QueueUnavailableError(PassingQueueError):
     """The queue does not answer now."""
+
+
+class QueueTimeoutError(QueueUnavailableError):
+    """The call took longer than its limit: the queue is slow now, or the call is too heavy."""
 
 
 class ReadOnlyQueueError(PassingQueueError):

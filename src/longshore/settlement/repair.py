@@ -8,6 +8,7 @@ from longshore.errors import Failure, ProcessingError, QueueError, UsageError
 from longshore.job import State
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Queue, Selection
+from longshore.settlement.weight import described
 from longshore.stored import UNFIT
 
 REFUSALS = (UsageError, *UNFIT)
@@ -37,6 +38,16 @@ async def reconsidered(queue: Queue, settlements: Sequence[Settlement], accepted
             ok = completed or (isinstance(outcome, Failed) and job.failure == outcome.failure)  # noqa: PLW2901
         verdicts.append(ok)
     return verdicts
+
+
+def too_heavy(settlement: Settlement, error: Exception) -> Settlement:
+    """Return a settlement to write instead of one that the medium cannot write in time, even alone."""
+    fault = ProcessingError(
+        f"the outcome is too heavy for this queue: {described(settlement)} ({error}). "
+        "Return fewer follow-on jobs at once: divide them among several jobs",
+        retryable=False,
+    )
+    return Settlement(settlement.lease, Failed(Failure.of(fault)), settlement.seconds)
 
 
 def unstorable(settlement: Settlement, error: Exception) -> Settlement:

@@ -14,7 +14,7 @@ from tests.media.postgres.observe import until
 from tests.services.postgres import PostgresServer
 
 from longshore.clock import SystemClock
-from longshore.errors import QueueUnavailableError
+from longshore.errors import QueueTimeoutError, QueueUnavailableError
 from longshore.job import State, new_job
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.postgres import PostgresQueue, connections
@@ -191,3 +191,26 @@ async def test_a_cancelled_call_leaves_no_broken_connection_behind(queue: Postgr
             await call
     await blocker.close()
     assert (await queue.submit([new_job("page", {"n": 2})])).new == 1
+
+
+@pytest.mark.parametrize("limit", ["the server's", "our own"])
+async def test_a_call_that_takes_longer_than_its_limit_is_told_apart_from_a_lost_connection(
+    url: str, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    if limit == "our own":
+        monkeypatch.setattr(connections, "CALL_TIMEOUT", 0.5)
+    else:
+        monkeypatch.setattr(connections, "_SESSION", connections._SESSION.replace("'30s'", "'500ms'"))
+    queue = await PostgresQueue.open(url, SystemClock())
+    await queue.submit([new_job("page", {"n": 1})])
+    (lease,) = await queue.claim(Want(worker=WorkerId.new(), lease=LEASE))
+    blocker = await asyncpg.connect(locate(url).dsn)
+    async with blocker.transaction():
+        await blocker.execute(f"lock table {locate(url).quoted_schema}.done")
+        with pytest.raises(QueueTimeoutError, match="took too long"):
+            await queue.settle([Settlement(lease, Completed())])
+    await blocker.close()
+    # At our own limit, the server may have gone on and written it.
+    assert any([*await queue.settle([Settlement(lease, Completed())]), limit == "our own"])
+    assert totals(await queue.stats()).completed == 1
+    await queue.close()

@@ -7,7 +7,14 @@ import ssl
 import asyncpg
 import pytest
 
-from longshore.errors import ForeignQueueError, QueueError, QueueFullError, QueueUnavailableError, ReadOnlyQueueError
+from longshore.errors import (
+    ForeignQueueError,
+    QueueError,
+    QueueFullError,
+    QueueTimeoutError,
+    QueueUnavailableError,
+    ReadOnlyQueueError,
+)
 from longshore.media.postgres.faults import fault, was_undone
 from longshore.media.postgres.location import locate
 
@@ -36,7 +43,7 @@ def test_each_error_of_the_server_has_a_word(kind: type[asyncpg.PostgresError]) 
         (asyncpg.AdminShutdownError("x"), QueueUnavailableError),
         (asyncpg.CannotConnectNowError("x"), QueueUnavailableError),
         (asyncpg.ConnectionDoesNotExistError("x"), QueueUnavailableError),
-        (asyncpg.QueryCanceledError("x"), QueueUnavailableError),
+        (asyncpg.QueryCanceledError("x"), QueueTimeoutError),
         (asyncpg.DeadlockDetectedError("x"), QueueUnavailableError),
         (asyncpg.InterfaceError("connection is closed"), QueueUnavailableError),
         (asyncpg.InternalClientError("another operation is in progress"), QueueUnavailableError),

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from longshore.errors import QueueUnavailableError
-from longshore.media.postgres.faults import DRIVER_ERRORS, fault, was_undone
+from longshore.errors import LongshoreError, QueueUnavailableError
+from longshore.media.postgres.faults import DRIVER_ERRORS, fault, timed_out, was_undone
 from longshore.media.postgres.location import DatabaseLocation
 
 SIZE = 4
@@ -161,7 +161,10 @@ class Connections:
             raise self._translated(error, untouched=True) from error
 
     def _translated(self, error: Exception, *, untouched: bool) -> Exception:
-        known = fault(error, self.location)
+        if isinstance(error, TimeoutError) and error.errno is None and not untouched:
+            known: LongshoreError | None = timed_out(self.location, f"no answer within {CALL_TIMEOUT:.0f} s")
+        else:
+            known = fault(error, self.location)
         if known is None:
             return error
         known.__cause__ = error

@@ -13,6 +13,7 @@ from longshore.errors import (
     MissingQueueError,
     QueueError,
     QueueFullError,
+    QueueTimeoutError,
     QueueUnavailableError,
     ReadOnlyQueueError,
     UsageError,
@@ -63,6 +64,11 @@ def fault(error: BaseException, location: DatabaseLocation) -> LongshoreError | 
     return None
 
 
+def timed_out(location: DatabaseLocation, reason: str) -> QueueTimeoutError:
+    """Return the error for a call that was ended at its time limit."""
+    return QueueTimeoutError(f"The database at {location.shown} took too long: {reason}")
+
+
 def _encryption_fault(error: OSError, where: str) -> LongshoreError | None:
     """Return the error if client and server disagree on encryption, which no retry fixes; None for any other."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -106,6 +112,8 @@ def _server_fault(error: asyncpg.PostgresError, location: DatabaseLocation) -> L
             return ReadOnlyQueueError(
                 f"The database at {where} accepts no writes: {reason}. Fix: name the primary, not a standby"
             )
+        case "57014":
+            return timed_out(location, reason)
         case "53100":
             return QueueFullError(
                 f"The disk of the database at {where} is full: {reason}. Fix: free some space; nothing is lost"

@@ -22,6 +22,7 @@ from longshore.extensions.record_store import AttemptName, RefusedRecordsError
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.scrape.records import RecordError
 from longshore.settlement.repair import REFUSALS, unstorable
+from longshore.settlement.weight import batches, weight
 from longshore.worker.kit.attempt_records import AttemptRecords
 from longshore.wrappers.worker_queue import WorkerQueue
 
@@ -88,7 +89,9 @@ class SettlementWriter:
             self._records.refused.update(records.refused)
         unkept = self._records.unkept if records is None else frozenset()
         written = [_given_back(each) if _name(each) in unkept else self._judged(each) for each in settlements]
-        accepted = await self._settle_each(written)
+        # The time is short, so the lightest come first.
+        written.sort(key=weight)
+        accepted = [ok for part in batches(written) for ok in await self._settle_each(part)]
         await self.queue.limits.tell()
         if records is not None:
             records.settled(written, accepted)

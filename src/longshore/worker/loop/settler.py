@@ -1,8 +1,10 @@
 """The settler: writes outcomes in batches, by size or after a few milliseconds, while the executors go on.
 
 No outcome is lost on the way. If the queue has trouble that may pass by itself, the settler tries again, for as long as
-`Shutdown.patience` says. An outcome that the medium cannot store (and only that one) becomes a failure that says so.
-Trouble of this process is no failure of a job: after a few tries the jobs are given back, and the worker stops.
+`Shutdown.patience` says. Batches are limited by weight, and a batch that takes too long is divided. An outcome (and
+only that one) that the medium cannot store, or that is so heavy that it takes too long even alone, becomes a failure
+that says so. Trouble of this process is no failure of a job: after a few tries the jobs are given back, and the worker
+stops.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from __future__ import annotations
 import asyncio
 
 from longshore.clock import Clock
-from longshore.errors import PassingQueueError, QueueError
+from longshore.errors import PassingQueueError, QueueError, QueueTimeoutError
 from longshore.outcome import Settlement
-from longshore.settlement.repair import REFUSALS, reconsidered, unstorable
+from longshore.settlement.repair import REFUSALS, reconsidered, too_heavy, unstorable
+from longshore.settlement.weight import HEAVIEST, batches, described, halves, weight
 from longshore.system.backoff import Backoff
 from longshore.worker.leases.pending_settlements import PendingSettlements
 from longshore.worker.loop.event_responder import EventResponder
@@ -57,7 +60,8 @@ class Settler:
                 await enough.wait()
                 timer.cancel()
             if batch := pending.begin_batch():
-                await self._write(batch)
+                for part in batches(batch):
+                    await self._write(part)
                 pending.end_batch()
                 if not pending.waiting:
                     self._events.rested()
@@ -68,9 +72,10 @@ class Settler:
         self._pending.some.set()
         self._pending.enough.set()
 
-    async def _write(self, batch: list[Settlement]) -> None:
+    async def _write(self, batch: list[Settlement], *, again: bool = False) -> None:
+        """Write a batch. `again` says that it may have been written before, without an answer."""
         backoff = Backoff(0.5, 30.0)
-        tries = 0
+        tries = timeouts = 0
         while True:
             tries += 1
             try:
@@ -82,8 +87,16 @@ class Settler:
                     self.unwritten += len(batch)
                     self._events.fatal(error)
                     return
+                timeouts = timeouts + 1 if isinstance(error, QueueTimeoutError) else 0
+                if timeouts and len(batch) > 1:
+                    for part in halves(batch):
+                        await self._write(part, again=True)
+                    return
+                if timeouts == _TRIES and weight(batch[0]) > HEAVIEST:
+                    batch = [too_heavy(batch[0], error)]
+                    continue
                 wait = min(backoff.next(), left)
-                self._events.unavailable(_DOING, error, wait)
+                self._events.unavailable(_DOING, _with_job(error, batch) if timeouts else error, wait)
             except QueueError as error:
                 self._events.fatal(error)
                 if tries == _TRIES:
@@ -101,7 +114,7 @@ class Settler:
                 self._events.unavailable(_DOING, _fault(error), wait)
             await self._clock.sleep(wait)
         self._outage.over(_DOING)
-        if tries > 1:
+        if tries > 1 or again:
             accepted = await reconsidered(self._writer.queue, batch, accepted)
         self._writer.settled(batch, accepted)
         self._events.settled(batch, accepted)
@@ -126,6 +139,11 @@ class Settler:
             return
         (settlement,) = batch
         await self._write([unstorable(settlement, error)])
+
+
+def _with_job(error: PassingQueueError, batch: list[Settlement]) -> QueueError:
+    job = batch[0].lease.job
+    return QueueError(f"{error}. The outcome of job {job.id} ({job.kind}) has {described(batch[0])}")
 
 
 def _fault(error: Exception) -> QueueError:
