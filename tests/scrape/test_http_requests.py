@@ -12,7 +12,7 @@ from aiohttp import web
 from tests.scrape.scripted_site import Answer, ScriptedSite, Silent, SwiftClock
 
 from longshore.errors import ConnectionFailedError, ProcessingError, SettingsError, TimedOutError, ValidationError
-from longshore.scrape.http import curl_transport, transport
+from longshore.scrape.http import cookies
 from longshore.scrape.http.client import Http, Response, StatusError, SyncHttp
 from longshore.scrape.http.request import BodyOptions, Request, make_request
 from longshore.scrape.http.user_agent import robot_name, user_agent
@@ -172,9 +172,7 @@ async def test_another_spelling_of_a_page_is_no_redirect(site: ScriptedSite, htt
 async def test_cookies_beyond_counting_are_forgotten(
     site: ScriptedSite, monkeypatch: pytest.MonkeyPatch, kind: Literal["aiohttp", "curl"]
 ) -> None:
-    for module in (transport, curl_transport):
-        monkeypatch.setattr(module, "MOST_COOKIES", 2)
-        monkeypatch.setattr(module, "COOKIES_COUNTED_EVERY", 4)
+    monkeypatch.setattr(cookies, "MOST_COOKIES", 2)
     site.script["/x"] = lambda request: Answer(headers={"Set-Cookie": f"c{len(site.requests)}=1"})
     http = Http(robots=False, transport=kind)
     for _ in range(5):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.linear_time import assert_linear
@@ -60,15 +61,17 @@ async def test_headers_in_latin_1_are_text_that_can_be_kept(tmp_path: Path, tran
     assert read_bundle(place)[1][0].headers["X-Name"] == "café"
 
 
-async def test_headers_in_utf_8_are_read_as_such() -> None:
-    http = Http(robots=False)
+@pytest.mark.parametrize("transport", ["aiohttp", "curl"])
+async def test_headers_in_utf_8_are_read_and_sent_as_such(transport: Literal["aiohttp", "curl"]) -> None:
+    http = Http(robots=False, transport=transport)
     async with saying(LATIN.replace(b"\xe9", "é".encode())) as (url, _):
-        assert (await http.get(url)).headers["x-name"] == "café"
+        assert (await http.get(url, headers={"X-Own": "你好"})).headers["x-name"] == "café"
     await http.close()
 
 
-async def test_a_redirect_that_is_no_utf_8_leads_to_the_very_bytes() -> None:
-    http = Http(robots=False)
+@pytest.mark.parametrize("transport", ["aiohttp", "curl"])
+async def test_a_redirect_that_is_no_utf_8_leads_to_the_very_bytes(transport: Literal["aiohttp", "curl"]) -> None:
+    http = Http(robots=False, transport=transport)
     moved = b"HTTP/1.1 302 Found\r\nLocation: /caf\xe9?a=%20b\r\nContent-Length: 0\r\n\r\n"
     async with saying(moved, LATIN) as (url, asked):
         assert (await http.get(url)).text == "hi"

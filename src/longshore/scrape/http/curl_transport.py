@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from longshore.errors import ConnectionFailedError, SettingsError, TimedOutError, WorkerError
+from longshore.scrape.http.cookies import CookieJar
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response
 from longshore.scrape.http.transport import (
-    COOKIES_COUNTED_EVERY,
-    MOST_COOKIES,
     MOST_SESSIONS,
     TransferLimits,
     not_a_url,
+    text_headers,
     too_large,
 )
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -53,11 +53,10 @@ class CurlTransport:
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
         """As `Transport.send`."""
         from curl_cffi import CurlError
-        from multidict import CIMultiDict, CIMultiDictProxy
 
         within = self._limits.total if total is None else total
         session = await self._session_for(proxy)
-        session.enter()
+        session.busy += 1
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         begin = end if self._limits.first_byte is None else end - within + self._limits.first_byte
@@ -77,7 +76,9 @@ class CurlTransport:
             raise self._translated(error, request.url, within, unreached=unreached) from _cause(error, proxy, unreached)
         finally:
             session.busy -= 1
-        headers = CIMultiDictProxy(CIMultiDict(response.headers.multi_items()))
+        headers = text_headers(response.headers.raw)
+        if "Set-Cookie" in headers:
+            session.cookies.store(request.url, headers.getall("Set-Cookie"))
         whole = b"".join(body.chunks)
         return Response(url=str(response.url), status=response.status_code, headers=headers, body=whole)
 
@@ -94,11 +95,14 @@ class CurlTransport:
     async def _perform(
         self, session: _CurlSession, request: Request, proxy: Proxy | None, within: float, body: _Body
     ) -> Any:
+        from curl_cffi.requests import Headers
+
         method: Any = request.method
         return await session.session.request(
             method,
             request.url,
-            headers=dict(request.headers) or None,
+            # With an encoding: by itself the library fails for some headers that are not ASCII.
+            headers=Headers(dict(session.cookies.with_cookies(request.url, request.headers)), encoding="utf-8"),
             data=request.body,
             proxy=None if proxy is None else _curl_url(proxy),
             allow_redirects=False,
@@ -142,7 +146,7 @@ class CurlTransport:
 class _CurlSession:
     """The session with the cookies of one proxy, or of none. curl keeps their connections apart as well."""
 
-    __slots__ = ("busy", "session", "uses")
+    __slots__ = ("busy", "cookies", "session")
 
     def __init__(self, curl: AsyncCurl, *, proxied: bool) -> None:
         from curl_cffi import CurlOpt
@@ -151,17 +155,15 @@ class _CurlSession:
         # Otherwise curl bypasses the proxy for hosts in the environment's NO_PROXY, and shows them our own address.
         always = {CurlOpt.NOPROXY: ""} if proxied else {}
         self.session: AsyncSession[Any] = AsyncSession(
-            impersonate=BROWSER, max_clients=_AT_ONCE, trust_env=False, async_curl=curl, curl_options=always
+            impersonate=BROWSER,
+            max_clients=_AT_ONCE,
+            trust_env=False,
+            async_curl=curl,
+            curl_options=always,
+            discard_cookies=True,  # `CookieJar` has them
         )
+        self.cookies = CookieJar()
         self.busy = 0
-        self.uses = 0
-
-    def enter(self) -> None:
-        """Count a request that begins."""
-        self.busy += 1
-        self.uses += 1
-        if self.uses % COOKIES_COUNTED_EVERY == 0 and len(self.session.cookies.jar) > MOST_COOKIES:
-            self.session.cookies.clear()
 
 
 class _Body:

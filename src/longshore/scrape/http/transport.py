@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -30,6 +30,7 @@ from longshore.scrape.http.content_encoding import (
     accepted,
     unpack,
 )
+from longshore.scrape.http.cookies import CookieJar
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -37,6 +38,7 @@ from longshore.url import mask_url, mask_urls
 
 if TYPE_CHECKING:
     import aiohttp
+    from multidict import CIMultiDictProxy
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 DEFAULT_CONNECT_TIMEOUT = timedelta(seconds=10)
@@ -44,10 +46,6 @@ DEFAULT_MAX_BYTES = 64 * 1024 * 1024
 
 MOST_SESSIONS = 128
 """Proxies that have their own connections at a time; the least recently used are closed first."""
-MOST_COOKIES = 10_000
-"""Cookies of one proxy; beyond that, all of them are dropped."""
-COOKIES_COUNTED_EVERY = 1024
-"""Requests between two counts of the cookies."""
 _ASCII = bytes(range(128))
 _LONGEST_HEADER = 256 * 1024
 """Bytes of one header, as in Chrome. The library's default, 8,190, refuses pages that browsers show."""
@@ -104,7 +102,7 @@ class AiohttpTransport:
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
         """As `Transport.send`."""
         held = self._direct if proxy is None and self._direct is not None else await self._session_for(proxy)
-        held.enter()
+        held.busy += 1
         first = None
         try:
             if self._limits.first_byte is None:
@@ -133,7 +131,7 @@ class AiohttpTransport:
         async with held.session.request(
             request.method,
             request.url,
-            headers=request.headers or None,
+            headers=held.cookies.with_cookies(request.url, request.headers) or None,
             data=request.body,
             proxy=held.proxy,
             allow_redirects=False,
@@ -141,6 +139,8 @@ class AiohttpTransport:
         ) as response:
             if first is not None:
                 first.reschedule(None)
+            if "Set-Cookie" in response.headers:
+                held.cookies.store(request.url, _headers(response).getall("Set-Cookie"))
             body = await self._read(response, request.url)
             if "Content-Encoding" in response.headers:
                 body = await self._unpacked(response, request.url, body)
@@ -245,13 +245,11 @@ class AiohttpTransport:
     def _session(self, connector: aiohttp.TCPConnector, *, owned: bool) -> aiohttp.ClientSession:
         import aiohttp
 
-        # The library calls cookies of IP addresses such as 192.0.2.7 "unsafe". Browsers keep them.
-        jar = aiohttp.CookieJar(unsafe=True)
         return aiohttp.ClientSession(
             connector=connector,
             connector_owner=owned,
             headers=self._headers,
-            cookie_jar=jar,
+            cookie_jar=aiohttp.DummyCookieJar(),  # `CookieJar` has them
             # The library knows neither x-gzip nor a body that was packed twice; `unpack` does.
             auto_decompress=False,
             max_line_size=_LONGEST_HEADER,
@@ -268,15 +266,17 @@ class AiohttpTransport:
         )
 
 
-def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
-    """Return the headers as valid text, which can be stored: a value that is not UTF-8 is decoded as Latin-1."""
+def _headers(response: aiohttp.ClientResponse) -> CIMultiDictProxy[str]:
     if all(value.isascii() for _, value in response.raw_headers):
         return response.headers
+    return text_headers(response.raw_headers)
+
+
+def text_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDictProxy[str]:
+    """Return headers as valid text, which can be stored: a value that is not UTF-8 is decoded as Latin-1."""
     from multidict import CIMultiDict, CIMultiDictProxy
 
-    return CIMultiDictProxy(
-        CIMultiDict((name.decode("latin-1"), _decoded(name, value)) for name, value in response.raw_headers)
-    )
+    return CIMultiDictProxy(CIMultiDict((name.decode("latin-1"), _decoded(name, value)) for name, value in raw))
 
 
 def _decoded(name: bytes, value: bytes) -> str:
@@ -290,19 +290,11 @@ def _decoded(name: bytes, value: bytes) -> str:
 class _ProxySession:
     """The session with the connections and cookies of one proxy, or of none."""
 
-    __slots__ = ("busy", "proxy", "session", "timeout", "uses")
+    __slots__ = ("busy", "cookies", "proxy", "session", "timeout")
 
     def __init__(self, session: aiohttp.ClientSession, proxy: str | None, timeout: aiohttp.ClientTimeout) -> None:
         self.session = session
         self.proxy = proxy
         self.timeout = timeout
         self.busy = 0
-        self.uses = 0
-
-    def enter(self) -> None:
-        """Count a request that begins."""
-        self.busy += 1
-        self.uses += 1
-        # Bound the memory of a crawl of a million hosts.
-        if self.uses % COOKIES_COUNTED_EVERY == 0 and len(self.session.cookie_jar) > MOST_COOKIES:
-            self.session.cookie_jar.clear()
+        self.cookies = CookieJar()
