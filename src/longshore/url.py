@@ -99,7 +99,7 @@ def _canonical(url: str) -> str:
     netloc, query = given.netloc, given.query
     if not netloc.isascii():
         user, at, host = netloc.rpartition("@")
-        netloc = f"{user}{at}{_in_ascii(host)}"
+        netloc = f"{user}{at}{ascii_host(host)}"
     # An empty query is part of the URL, and some sites answer it differently. `urlunsplit` would drop it.
     empty = not query and "?" in url.partition("#")[0]
     if query:
@@ -120,7 +120,7 @@ def _is_tracking(piece: str) -> bool:
     return _TRACKING.match(unquote_plus(piece.partition("=")[0])) is not None
 
 
-def _in_ascii(host: str) -> str:
+def ascii_host(host: str) -> str:
     """Return a host name in its ASCII form, so that both spellings are one host; unchanged if it has no such form.
 
     Letters such as ß are encoded here, because Python's codec would turn them into the name of another site: straße.de
@@ -155,7 +155,7 @@ def host_of(url: str) -> str:
         return ""
     if name is None:
         return ""
-    name = _in_ascii(name)
+    name = ascii_host(name)
     return name if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f"{name}:{port}"
 
 

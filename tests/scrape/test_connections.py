@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from longshore.scrape.http import connections
+from longshore.scrape.http.address_policy import AddressPolicy
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.transport import AiohttpTransport, TransferLimits
 
@@ -60,7 +61,7 @@ async def test_a_crawl_of_many_hosts_keeps_connections_to_the_last_of_them(
     hosts: list[Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MOST_KEPT", 3)
-    transport = AiohttpTransport(TransferLimits(), "agent")
+    transport = AiohttpTransport(TransferLimits(), "agent", AddressPolicy(["127.0.0.1"]))
     for host in hosts:
         assert (await transport.send(Request("GET", host.url), None, None)).status == 200
     for host in hosts[:5]:
@@ -76,7 +77,7 @@ async def test_a_host_that_is_asked_again_counts_as_asked_last(
     hosts: list[Host], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "MOST_KEPT", 2)
-    transport = AiohttpTransport(TransferLimits(), "agent")
+    transport = AiohttpTransport(TransferLimits(), "agent", AddressPolicy(["127.0.0.1"]))
     first, second, third = hosts[:3]
     for host in (first, second, first, third):
         await transport.send(Request("GET", host.url), None, None)

@@ -27,7 +27,7 @@ async def site() -> AsyncIterator[ScriptedSite]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[Http]:
-    made = Http(clock=SwiftClock(), robots=False)
+    made = Http(clock=SwiftClock(), robots=False, private_hosts=("localhost",))
     yield made
     await made.close()
 

@@ -42,7 +42,7 @@ def pace() -> NotingPace:
 
 @pytest.fixture
 async def http(clock: SwiftClock, pace: NotingPace) -> AsyncIterator[Http]:
-    made = Http(clock=clock, pace=pace, robots=False)
+    made = Http(clock=clock, pace=pace, robots=False, private_hosts=("localhost",))
     yield made
     await made.close()
 

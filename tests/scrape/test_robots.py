@@ -39,7 +39,7 @@ def pace() -> NotingPace:
 
 @pytest.fixture
 async def http(clock: SwiftClock, pace: NotingPace) -> AsyncIterator[Http]:
-    made = Http(clock=clock, pace=pace)
+    made = Http(clock=clock, pace=pace, private_hosts=("127.0.0.1",))
     yield made
     await made.close()
 

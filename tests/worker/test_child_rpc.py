@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -36,6 +36,10 @@ class NoProxies:
 class FailingShared:
     def __init__(self, error: Exception) -> None:
         self.limiter: Limiter = FailingLimiter(error)
+        self.is_submitted: Callable[[str, str], Awaitable[bool]] = self._is_submitted
+
+    async def _is_submitted(self, run: str, host: str) -> bool:
+        raise NotImplementedError
 
     def proxy_source(self) -> ProxySource:
         return NoProxies()  # type: ignore[return-value]

@@ -179,6 +179,11 @@ class Settings:
         "The HTTP client: `aiohttp`, or `curl`, whose connections look like a browser's.",
         choices=("aiohttp", "curl"),
     )
+    private_hosts: str | None = _setting(
+        None,
+        "Hosts on a private network that pages may lead to, comma-separated: names, addresses, networks (10.0.0.0/8). "
+        "Hosts of submitted jobs need no entry.",
+    )
     cache_hours: float = _setting(
         0.0,
         "How many hours a page is reused from the cache on disk. 0 is no cache.",

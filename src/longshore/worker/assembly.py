@@ -18,6 +18,7 @@ from longshore.media import open_queue
 from longshore.pacing.worker_limiter import WorkerLimiter
 from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.context import WorkerContext
+from longshore.worker.kit.own_hosts import RunHosts
 from longshore.worker.kit.rate_policy import rate_policy
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.renewal import Renewal
@@ -68,7 +69,13 @@ class Parts:
         mark = secrets.token_hex(8)
         self.limiter = WorkerLimiter(rate_policy(config.kit), queue, clock)
         self.tools = WorkerTools(
-            config.kit, incarnation, self.limiter.limiter, clock, mark=mark, tell=context.reporter.proxies_wait
+            config.kit,
+            incarnation,
+            self.limiter.limiter,
+            clock,
+            mark=mark,
+            tell=context.reporter.proxies_wait,
+            is_submitted=RunHosts(queue).is_submitted,
         )
         self.children = ChildPool(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self.tools)
         self.spacing = JobSpacing(config.concurrency, config.delay, clock)

@@ -24,7 +24,7 @@ Make = Callable[..., Browsers]
 async def test_blocked_types_are_not_asked_for_not_even_in_frames_of_other_sites(
     make_browsers: Make, site: Site, kind: str
 ) -> None:
-    browsers = make_browsers(kind, blocked=("image", "script"))
+    browsers = make_browsers(kind, blocked=("image", "script"), private_hosts=("localhost",))
     site.asked.clear()
     async with browsers.page() as page:
         await page.open(f"{site.url}/heavy")

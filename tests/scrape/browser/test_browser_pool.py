@@ -12,6 +12,7 @@ from longshore.errors import CrashedError
 from longshore.scrape.browser import browser_pool as pool_module
 from longshore.scrape.browser.browser_pool import BrowserPool, Condition
 from longshore.scrape.browser.driver import Opened
+from longshore.scrape.http.address_policy import OwnHosts
 
 GOOD, DOUBTFUL, BROKEN = Condition.GOOD, Condition.DOUBTFUL, Condition.BROKEN
 
@@ -21,6 +22,9 @@ class FakeTab:
         self.must_close = False
         self.closed = asyncio.Event()
         self.hangs = False
+
+    def allow(self, own: OwnHosts | None) -> None:
+        return
 
     async def open(self, url: str, seconds: float) -> Opened:
         return Opened(url, 200)

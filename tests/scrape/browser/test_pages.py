@@ -53,10 +53,20 @@ def test_a_site_that_does_not_answer_is_named(browsers: SyncBrowsers) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["file:///etc/hostname", " FILE:///etc/hostname", "fi\tle:///etc/hostname", "view-source:file:///"]
+    "url",
+    [
+        "file:///etc/hostname",
+        " FILE:///etc/hostname",
+        "fi\tle:///etc/hostname",
+        "view-source:file:///",
+        "chrome://version/",
+        "devtools://devtools/bundled/inspector.html",
+        "data:text/html,<script>1</script>",
+        "javascript:alert(1)",
+    ],
 )
 def test_files_of_this_machine_are_not_opened(browsers: SyncBrowsers, url: str) -> None:
-    with browsers.page() as page, pytest.raises(ValidationError, match="is a local file"):
+    with browsers.page() as page, pytest.raises(ValidationError, match="can be opened"):
         page.open(url)
 
 

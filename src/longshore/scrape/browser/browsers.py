@@ -20,6 +20,7 @@ from longshore.scrape.browser.page import BrowserPage, PageOptions
 from longshore.scrape.browser.proxy_choice import CurrentProxy, ProxyChoice
 from longshore.scrape.browser.screenshot import Screenshot, attach
 from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts
 from longshore.scrape.proxies.proxy_file import checked_proxy
 from longshore.scrape.proxies.proxy_source import ProxySource
 
@@ -46,6 +47,8 @@ class BrowserOptions:
     path: str | None = None
     """The browser's program; None searches for one."""
     user_agent: str | None = None
+    private_hosts: tuple[str, ...] = ()
+    """Names, addresses and networks that pages may reach although they are not public; see `AddressPolicy`."""
     timeout: timedelta = DEFAULT_TIMEOUT
     """The limit for each call of a page."""
     patience: timedelta = DEFAULT_PATIENCE
@@ -67,6 +70,7 @@ class BrowserKeywords(TypedDict, total=False):
     proxy: str | None
     path: str | None
     user_agent: str | None
+    private_hosts: tuple[str, ...]
     timeout: timedelta
     patience: timedelta
 
@@ -150,7 +154,10 @@ class Browsers(AttemptBrowsers):
             raise SettingsError(f"No browser is driven by '{kind}'. Choose playwright or selenium.")
         options = replace(options or BrowserOptions(), **changes)
         launch = BrowserLaunch(
-            blocked=checked_blocked(options.blocked), path=options.path, user_agent=options.user_agent
+            blocked=checked_blocked(options.blocked),
+            path=options.path,
+            user_agent=options.user_agent,
+            policy=AddressPolicy(options.private_hosts),
         )
         pool = BrowserPool(_launcher(kind, launch), targets=options.targets, growth=options.growth)
         choice = ProxyChoice(pool, options.proxy, proxies, current_proxy)
@@ -170,13 +177,16 @@ class Browsers(AttemptBrowsers):
         permit: Callable[[str], Awaitable[None]] | None = None,
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
+        own: OwnHosts | None = None,
     ) -> AttemptBrowsers:
         """Return the pages for one attempt, in the same browsers.
 
         `permit` is awaited before a URL is opened and raises if it must not be (robots.txt). `watch` is called with
         every URL that was opened or failed to open. `ends_at` is when the attempt must end (`time.monotonic`).
+        `own` are the hosts of the job, which it may reach on a private network.
         """
-        return AttemptBrowsers(self._shared, replace(self._options, permit=permit, watch=watch, ends_at=ends_at))
+        options = replace(self._options, permit=permit, watch=watch, ends_at=ends_at, own=own)
+        return AttemptBrowsers(self._shared, options)
 
     def retire(self, why: str) -> None:
         """Retire the running browsers: each ends when its last page in use is closed."""

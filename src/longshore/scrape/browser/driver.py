@@ -8,10 +8,12 @@ browser pool, not the driver, decides when browsers are started, shared and ende
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
+
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts
 
 DriverPage: TypeAlias = Any
 """The driver's own page: Playwright's async `Page` or Selenium's `WebDriver`, depending on the setting `browser`.
@@ -40,6 +42,8 @@ class BrowserLaunch:
     path: str | None = None
     """The browser's program; None searches for one."""
     user_agent: str | None = None
+    policy: AddressPolicy = field(default_factory=AddressPolicy)
+    """The addresses that pages may reach."""
 
 
 class Tab(Protocol):
@@ -48,6 +52,9 @@ class Tab(Protocol):
     @property
     def must_close(self) -> bool:
         """Whether the tab must be closed after this page: it crashed, or popups and dialogs would stay open."""
+
+    def allow(self, own: OwnHosts | None) -> None:
+        """Let the page reach the hosts of its job, even on a private network; None ends it."""
 
     async def open(self, url: str, seconds: float) -> Opened:
         """Open `url` and return when the page and its resources have loaded; `seconds` limits the wait."""

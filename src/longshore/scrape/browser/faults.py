@@ -51,6 +51,8 @@ def navigation_fault(url: str, message: str, proxy_trouble: Trouble | None) -> W
         return ValidationError(f"'{shown}' is not a URL that can be opened.")
     if _DOWNLOAD in message:
         return download(url)
+    if proxy_trouble is not None and proxy_trouble.refusal is not None:
+        return proxy_trouble.refusal
     if proxy_trouble is not None:
         failed = ProxyFailedError if proxy_trouble.own else ConnectionFailedError
         return failed(f"{shown} could not be opened: {proxy_trouble.words}")

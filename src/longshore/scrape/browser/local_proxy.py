@@ -1,15 +1,18 @@
-"""A proxy on loopback that adds the password of the real proxy.
+"""A proxy on loopback between a browser and the network.
 
-Browsers accept no proxy password on their command line, and none at all for SOCKS. The local proxy speaks HTTP to the
-browser and the real proxy's protocol upstream, with user name and password. Every plain request gets its own upstream
-connection, so the local proxy need not know where a body ends.
+Without a proxy of the user, it connects to the sites itself, and only to addresses that the policy permits: a browser
+resolves names and runs scripts out of our sight. With a proxy of the user that has a login, it adds the password:
+browsers accept none on their command line, and none at all for SOCKS. Every plain request gets its own upstream
+connection, so the local proxy need not know where a body ends. It serves no other user of the machine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import re
+import socket
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -18,6 +21,10 @@ from urllib.parse import unquote, urlsplit
 from python_socks import ProxyConnectionError, ProxyError, ProxyTimeoutError, ProxyType
 from python_socks.async_.asyncio import Proxy as SocksProxy
 
+from longshore.errors import WorkerError
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
+from longshore.scrape.http.resolver import Resolver
+from longshore.system.peer import is_own_peer
 from longshore.url import mask_url
 
 _CONNECT_SECONDS = 30.0
@@ -27,26 +34,29 @@ _CHUNK = 64 * 1024
 _DROPPED = (b"proxy-connection:", b"connection:", b"proxy-authorization:", b"keep-alive:")
 _SOCKS = {"socks4": ProxyType.SOCKS4, "socks5": ProxyType.SOCKS5, "socks5h": ProxyType.SOCKS5}
 _NO_LOGIN = 407
+_MOST_TROUBLES = 1000
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
 
 _Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def local_proxy_for(proxy: str | None) -> LocalProxy | None:
-    """Start and return a local proxy if `proxy` has a login; None if the browser can use `proxy` directly."""
-    if proxy is None or urlsplit(proxy).username is None:
+async def local_proxy_for(proxy: str | None, policy: AddressPolicy) -> LocalProxy | None:
+    """Start and return a local proxy, unless the browser can use `proxy` directly: it has no login."""
+    if proxy is not None and urlsplit(proxy).username is None:
         return None
-    local_proxy = LocalProxy(proxy)
+    local_proxy = LocalProxy(proxy, policy)
     await local_proxy.start()
     return local_proxy
 
 
 class Trouble(NamedTuple):
-    """The reason why a proxy did not connect us to a host."""
+    """The reason why we were not connected to a host."""
 
     words: str
-    own: bool
+    own: bool = False
     """True if the proxy could not be reached or refused our login, False if it could not reach this host."""
+    refusal: PrivateAddressError | None = None
+    """The error if we refused to connect."""
 
 
 def trouble_of(local_proxy: LocalProxy | None, url: str) -> Trouble | None:
@@ -57,12 +67,17 @@ def trouble_of(local_proxy: LocalProxy | None, url: str) -> Trouble | None:
 class LocalProxy:
     """A proxy server for one browser. It listens on loopback only."""
 
-    def __init__(self, proxy: str) -> None:
-        parts = urlsplit(proxy)
+    def __init__(self, proxy: str | None, policy: AddressPolicy) -> None:
+        """Send requests through `proxy`; without one, to the sites themselves, as `policy` permits."""
+        parts = urlsplit(proxy or "")
+        self._direct = proxy is None
+        self._policy = policy
+        self._resolver = Resolver()
+        self._own: dict[object, OwnHosts] = {}
         self._scheme = parts.scheme.lower()
         self._host, self._port = parts.hostname or "", parts.port or 0
         self._user, self._password = unquote(parts.username or ""), unquote(parts.password or "")
-        self._shown = mask_url(proxy)
+        self._shown = mask_url(proxy or "")
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._troubles: dict[str, Trouble] = {}
@@ -77,6 +92,16 @@ class LocalProxy:
     def trouble(self, url: str) -> Trouble | None:
         """Return the trouble at the last request to the host of `url`; None if that request succeeded."""
         return self._troubles.get(urlsplit(url).hostname or "")
+
+    def allow(self, tab: object, own: OwnHosts | None) -> None:
+        """Let pages reach the hosts of the job that uses `tab`, even on a private network; None ends it.
+
+        A browser does not tell which tab sends a request, so this holds for all tabs of the browser meanwhile.
+        """
+        if own is None:
+            self._own.pop(tab, None)
+        else:
+            self._own[tab] = own
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -95,8 +120,10 @@ class LocalProxy:
         if task is not None:
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
+        ports = writer.get_extra_info("peername")[1], writer.get_extra_info("sockname")[1]
         try:
-            await self._serve(reader, writer)
+            if await asyncio.to_thread(is_own_peer, *ports):
+                await self._serve(reader, writer)
         except asyncio.CancelledError:
             # Only `close` cancels this task, and asyncio's streams would log a cancelled task as an error.
             return
@@ -116,12 +143,19 @@ class LocalProxy:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 up_reader, up_writer = await self._connect(host, port)
+        except WorkerError as error:
+            refusal = error if isinstance(error, PrivateAddressError) else None
+            self._note_trouble(host, Trouble(str(error), refusal=refusal))
+            return
         except (OSError, TimeoutError, EOFError, ProxyError, ProxyConnectionError, ProxyTimeoutError) as error:
-            self._note(host, str(error) or "it does not respond", own=not isinstance(error, ProxyError))
+            if self._direct:
+                self._note_trouble(host, Trouble(_browser_words(error)))
+            else:
+                self._note(host, str(error) or "it does not respond", own=not isinstance(error, ProxyError))
             return
         judge = None
         try:
-            if self._scheme not in _SOCKS:
+            if not self._direct and self._scheme not in _SOCKS:
                 up_writer.write(_joined(line, self._with_login(headers if tunnel else _closing(headers))))
                 judge = partial(self._from_site, host, tunnel=tunnel)
             elif tunnel:
@@ -141,6 +175,25 @@ class LocalProxy:
             up_writer.close()
 
     async def _connect(self, host: str, port: int) -> _Streams:
+        shown = host if port in (80, 443) else f"{host}:{port}"
+        own = await self._is_own(shown)
+        if not self._direct:
+            self._policy.check_text(shown, own=own)
+            return await self._connect_to_proxy(host, port)
+        addresses = self._policy.permitted(shown, await self._resolver.addresses(host), own=own)
+        for address in addresses[:-1]:
+            with contextlib.suppress(OSError):
+                async with asyncio.timeout(_CONNECT_SECONDS / len(addresses)):
+                    return await asyncio.open_connection(address, port)
+        return await asyncio.open_connection(addresses[-1], port)
+
+    async def _is_own(self, host: str) -> bool:
+        for own in list(self._own.values()):
+            if await own.include(host):
+                return True
+        return False
+
+    async def _connect_to_proxy(self, host: str, port: int) -> _Streams:
         kind = _SOCKS.get(self._scheme)
         if kind is None:
             secure = True if self._scheme == "https" else None
@@ -173,7 +226,25 @@ class LocalProxy:
         return True
 
     def _note(self, host: str, what: str, *, own: bool) -> None:
-        self._troubles[host] = Trouble(f"the proxy {self._shown} failed: {what}", own)
+        self._note_trouble(host, Trouble(f"the proxy {self._shown} failed: {what}", own))
+
+    def _note_trouble(self, host: str, trouble: Trouble) -> None:
+        if len(self._troubles) >= _MOST_TROUBLES:
+            del self._troubles[next(iter(self._troubles))]
+        self._troubles[host] = trouble
+
+
+def _browser_words(error: Exception) -> str:
+    """Return a browser's own name for a failed connection."""
+    match error:
+        case TimeoutError():
+            return "ERR_CONNECTION_TIMED_OUT"
+        case ConnectionRefusedError():
+            return "ERR_CONNECTION_REFUSED"
+        case socket.gaierror():
+            return "ERR_NAME_NOT_RESOLVED"
+        case _:
+            return "ERR_ADDRESS_UNREACHABLE"
 
 
 def _closing(headers: list[bytes]) -> list[bytes]:

@@ -15,6 +15,7 @@ from longshore.scrape.browser.driver import DriverPage, Opened, Tab
 from longshore.scrape.browser.faults import ProxyFailedError
 from longshore.scrape.browser.proxy_choice import BrowserProxy
 from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.address_policy import OwnHosts
 from longshore.scrape.http.response import StatusError, retry_after
 from longshore.scrape.proxies.blame import Blame, blame_for_status
 from longshore.scrape.proxies.proxy_source import TakenProxy
@@ -24,8 +25,8 @@ T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
 """Extra seconds a driver gets to report its own timeout."""
-_OF_THIS_MACHINE = ("file:", "filesystem:", "view-source:")
-"""Refused schemes: URLs come from jobs, and a job must not read files of the machine that runs it."""
+_WEB = ("http://", "https://")
+"""URLs come from jobs and pages, which must not read files of this machine or change its browser."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,8 @@ class PageOptions:
     """Called with the exchange of every URL that was opened or failed to open. It has no response body."""
     ends_at: float | None = None
     """When the attempt must end (`time.monotonic`)."""
+    own: OwnHosts | None = None
+    """The hosts of the job; None takes the host of each URL that is opened."""
 
     def waits(self) -> float:
         """Return how many seconds a page may wait now."""
@@ -73,11 +76,17 @@ class BrowserPage:
         """
         options = self._options
         # Browsers ignore leading blanks, and line ends and tabs anywhere.
-        if url.translate(dict.fromkeys(range(33))).lower().startswith(_OF_THIS_MACHINE):
-            raise ValidationError(f"'{mask_url(url)}' is a local file. A job may not open files of this machine.")
+        if not url.translate(dict.fromkeys(range(33))).lower().startswith(_WEB):
+            raise ValidationError(
+                f"'{mask_url(url)}' is not a URL that can be opened. A browser opens http:// and https://, and no file "
+                "of this machine."
+            )
+        own = options.own or OwnHosts()
+        own.begin(url)
         if options.permit is not None:
             await options.permit(url)
         taken = await self._browser_proxy.acquire(host_of(url), options.waits())
+        self._tab.allow(own)
         if taken is None:
             opened = await self._open(url, self._browser_proxy.identity, None)
         else:

@@ -23,6 +23,7 @@ from longshore.scrape.browser.find_browser import require_driver
 from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import is_alive, kill_tree, process_tree, reap_crash_handlers
 from longshore.scrape.browser.profile_folders import new_folder, note_profile, remove_folder
+from longshore.scrape.http.address_policy import OwnHosts
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class PlaywrightLauncher:
             self._program = await browser_for_playwright(self._launch_options.path)
         if self._node is not None and not is_alive(self._node):
             await self.close()
-        local_proxy = await local_proxy_for(proxy)
+        local_proxy = await local_proxy_for(proxy, self._launch_options.policy)
         folder = await asyncio.to_thread(new_folder)
         mark = secrets.token_hex(8)
         try:
@@ -219,6 +220,11 @@ class PlaywrightTab:
             with contextlib.suppress(api.Error):
                 await self._page.wait_for_load_state(timeout=1000)
         return await self._page.goto(url, timeout=seconds * 1000)
+
+    def allow(self, own: OwnHosts | None) -> None:
+        """As `Tab.allow`."""
+        if self._local_proxy is not None:
+            self._local_proxy.allow(self, own)
 
     async def open(self, url: str, seconds: float) -> Opened:
         """As `Tab.open`."""

@@ -129,6 +129,7 @@ class BrowserProxy:
         """Give the tab back to the pool."""
         pooled, self._pooled = self._pooled, None
         if pooled is not None:
+            self.tab.allow(None)
             self._pool.give_back(pooled, self.tab, condition)
 
     async def _move(self, proxy: str) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import inspect
 import os
 import re
+import secrets
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from longshore.scrape.browser.find_browser import require_driver
 from longshore.scrape.browser.local_proxy import LocalProxy, local_proxy_for, trouble_of
 from longshore.scrape.browser.processes import is_alive, kill_tree, process_tree, reap_crash_handlers
 from longshore.scrape.browser.profile_folders import new_folder, remove_folder
+from longshore.scrape.http.address_policy import OwnHosts
 from longshore.system.processes import new_group_flags, with_lifeline
 from longshore.url import mask_url
 
@@ -64,17 +66,18 @@ class SeleniumLauncher:
         if self._programs is None:
             self._programs = await browser_for_selenium(self._launch_options.path)
         program, driver_program = self._programs
-        local_proxy = await local_proxy_for(proxy)
+        local_proxy = await local_proxy_for(proxy, self._launch_options.policy)
         folder = await asyncio.to_thread(new_folder)
         thread = ThreadPoolExecutor(1, "longshore-selenium")
         process: Process | None = None
         try:
             async with asyncio.timeout(START_SECONDS):
-                process = await _start_driver(driver_program, folder)
-                port = await _port_of(process)
+                path = secrets.token_urlsafe(32)
+                process = await _start_driver(driver_program, folder, path)
+                address = f"http://127.0.0.1:{await _port_of(process)}/{path}"
                 options = _options(self._launch_options, program, folder, local_proxy.server if local_proxy else proxy)
                 loop = asyncio.get_running_loop()
-                driver = await loop.run_in_executor(thread, _connect, port, options)
+                driver = await loop.run_in_executor(thread, _connect, address, options)
                 browser = SeleniumBrowser(driver, process, thread, folder, local_proxy)
                 await browser.block(self._launch_options.blocked)
                 return browser
@@ -180,6 +183,11 @@ class SeleniumTab:
     def must_close(self) -> bool:
         """As `Tab.must_close`: never, because `open` closes popups and dialogs first."""
         return False
+
+    def allow(self, own: OwnHosts | None) -> None:
+        """As `Tab.allow`."""
+        if self._local_proxy is not None:
+            self._local_proxy.allow(self, own)
 
     async def open(self, url: str, seconds: float) -> Opened:
         """As `Tab.open`."""
@@ -310,24 +318,26 @@ def _options(launch: BrowserLaunch, program: str, folder: str, server: str | Non
     options.unhandled_prompt_behavior = "dismiss"
     # In a narrow window many sites show their mobile version.
     own = ["--headless", "--hide-scrollbars", "--window-size=1280,900", f"--user-data-dir={folder}/profile"]
+    if not launch.blocked:
+        # The debugging port obeys every user of this machine; a pipe obeys only the driver. Blocking needs the port.
+        own.append("--remote-debugging-pipe")
     for argument in (*own, *arguments(blocked=launch.blocked, proxy_server=server, user_agent=launch.user_agent)):
         options.add_argument(argument)
     return options
 
 
-def _connect(port: int, options: ChromeOptions) -> WebDriver:
+def _connect(address: str, options: ChromeOptions) -> WebDriver:
     from selenium.webdriver import Remote
     from selenium.webdriver.chromium.remote_connection import ChromiumRemoteConnection
 
     # The proxy named in the environment is for sites, not for the driver on this machine.
-    connection = ChromiumRemoteConnection(
-        f"http://127.0.0.1:{port}", vendor_prefix="goog", browser_name="chrome", ignore_proxy=True
-    )
+    connection = ChromiumRemoteConnection(address, vendor_prefix="goog", browser_name="chrome", ignore_proxy=True)
     return Remote(connection, options=options)
 
 
-async def _start_driver(program: str, folder: str) -> Process:
-    command = [program, "--port=0"]
+async def _start_driver(program: str, folder: str, path: str) -> Process:
+    # The driver obeys everyone who can connect to it and knows the secret path.
+    command = [program, "--port=0", f"--url-base=/{path}"]
     return await asyncio.create_subprocess_exec(
         # A driver without its client runs forever; the lifeline ends it even if this process is killed.
         *with_lifeline(command),

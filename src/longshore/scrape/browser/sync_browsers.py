@@ -11,6 +11,7 @@ from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
 from longshore.scrape.browser.driver import DriverPage, Opened
 from longshore.scrape.browser.page import BrowserPage
 from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.address_policy import OwnHosts
 from longshore.system.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -51,9 +52,11 @@ class SyncBrowsers(SyncAttemptBrowsers):
         permit: Callable[[str], Awaitable[None]] | None = None,
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
+        own: OwnHosts | None = None,
     ) -> SyncAttemptBrowsers:
         """As `Browsers.attempt`. `permit` and `watch` are called in the event loop's thread while the handler waits."""
-        return SyncAttemptBrowsers(self._browsers.attempt(permit=permit, watch=watch, ends_at=ends_at), self._running)
+        browsers = self._browsers.attempt(permit=permit, watch=watch, ends_at=ends_at, own=own)
+        return SyncAttemptBrowsers(browsers, self._running)
 
     def close(self) -> None:
         """As `Browsers.close`."""

@@ -20,6 +20,7 @@ import msgspec
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
 from longshore.pacing.contract import Limiter, Unlimited
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts
 from longshore.scrape.http.fetch import Fetch, FetchOptions, HttpContext, Watch
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
@@ -76,6 +77,8 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None = None
     robots: bool = True
     """Whether robots.txt is obeyed."""
+    private_hosts: tuple[str, ...] = ()
+    """Names, addresses and networks that may be reached although they are not public; see `AddressPolicy`."""
 
     def limits(self) -> TransferLimits:
         """Return the limits of one try."""
@@ -99,6 +102,7 @@ class HttpKeywords(TypedDict, total=False):
     patience: timedelta
     user_agent: str | None
     robots: bool
+    private_hosts: tuple[str, ...]
 
 
 class AttemptHttp:
@@ -175,8 +179,10 @@ class Http(AttemptHttp):
         clock = clock or SystemClock()
         pace = pace or Unlimited()
         limits = options.limits()
+        policy = AddressPolicy(options.private_hosts)
         context = HttpContext(
-            transport=_transport(transport, limits, agent),
+            transport=_transport(transport, limits, agent, policy),
+            policy=policy,
             # curl sends the headers of a browser.
             headers={} if transport == "curl" else {"User-Agent": agent},
             pace=pace,
@@ -191,15 +197,21 @@ class Http(AttemptHttp):
         super().__init__(context, FetchOptions(robots=options.robots))
 
     def attempt(
-        self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
+        self,
+        *,
+        watch: Watch | None = None,
+        ends_at: float | None = None,
+        robots: bool | None = None,
+        own: OwnHosts | None = None,
     ) -> AttemptHttp:
         """Return the client for one attempt, over the same connections.
 
         `watch` is called with every exchange, cached responses included. `ends_at` is when the attempt must end
-        (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name.
+        (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name. `own` are
+        the hosts of the job, which it may reach on a private network; without it, each fetch may reach its own host.
         """
         obey = self._options.robots if robots is None else robots
-        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at))
+        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at, own=own))
 
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless; a later fetch opens new ones."""
@@ -241,10 +253,15 @@ class SyncHttp(SyncAttemptHttp):
         super().__init__(self._http, self._call)
 
     def attempt(
-        self, *, watch: Watch | None = None, ends_at: float | None = None, robots: bool | None = None
+        self,
+        *,
+        watch: Watch | None = None,
+        ends_at: float | None = None,
+        robots: bool | None = None,
+        own: OwnHosts | None = None,
     ) -> SyncAttemptHttp:
         """As `Http.attempt`. `watch` is called in the event loop's thread while the handler waits."""
-        return SyncAttemptHttp(self._http.attempt(watch=watch, ends_at=ends_at, robots=robots), self._call)
+        return SyncAttemptHttp(self._http.attempt(watch=watch, ends_at=ends_at, robots=robots, own=own), self._call)
 
     def close(self) -> None:
         """As `Http.close`."""
@@ -260,14 +277,16 @@ class SyncHttp(SyncAttemptHttp):
         return self._thread.call(coroutine)
 
 
-def _transport(transport: Literal["aiohttp", "curl"] | Transport, limits: TransferLimits, agent: str) -> Transport:
+def _transport(
+    transport: Literal["aiohttp", "curl"] | Transport, limits: TransferLimits, agent: str, policy: AddressPolicy
+) -> Transport:
     match transport:
         case "aiohttp":
-            return AiohttpTransport(limits, agent)
+            return AiohttpTransport(limits, agent, policy)
         case "curl":
             from longshore.scrape.http.curl_transport import CurlTransport
 
-            return CurlTransport(limits)
+            return CurlTransport(limits, policy)
         case str():
             raise SettingsError(f"There is no transport '{transport}'. Choose aiohttp or curl.")
         case _:
@@ -287,6 +306,7 @@ def _with(fetch_options: FetchOptions, options: BodyOptions) -> FetchOptions:
         total=total,
         proxy=None if proxy is None else _proxy(proxy),
         session=options.get("session", ""),
+        own=fetch_options.own,
         check=options.get("check", True),
     )
 

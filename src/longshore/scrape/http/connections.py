@@ -7,12 +7,14 @@ per second would keep 7,500 open, and many systems allow a process 1,024 open fi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import aiohttp
+from aiohttp.abc import ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 
+from longshore.scrape.http.address_policy import AddressPolicy
 from longshore.system.descriptors import open_limit
 
 MOST_KEPT = 5_000
@@ -35,6 +37,27 @@ class FewKept(aiohttp.TCPConnector):
         while len(self._conns) > self._most_kept:
             for idle, _ in self._conns.pop(next(iter(self._conns))):
                 idle.close()
+
+
+class JudgedConnector(FewKept):
+    """A connector that connects only to addresses that the policy permits.
+
+    Connections are used again, so requests to hosts of their own job need another connector than all others.
+    """
+
+    def __init__(self, most: int, policy: AddressPolicy, *, own: bool, **options: object) -> None:
+        super().__init__(most, **options)
+        self._policy = policy
+        self._own = own
+
+    # aiohttp calls this for names and for addresses, before each new connection, and connects to what it returns.
+    async def _resolve_host(
+        self, host: str, port: int, traces: Sequence[aiohttp.tracing.Trace] | None = None
+    ) -> list[ResolveResult]:
+        found = await super()._resolve_host(host, port, traces)
+        shown = host if port in (80, 443) else f"{host}:{port}"
+        permitted = set(self._policy.permitted(shown, [each["host"] for each in found], own=self._own))
+        return [each for each in found if each["host"] in permitted]
 
 
 class _Protocol(ResponseHandler):

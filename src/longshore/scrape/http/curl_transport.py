@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, ItemsView
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
 
 from longshore.errors import ConnectionFailedError, SettingsError, TimedOutError, WorkerError
+from longshore.scrape.http.address_policy import AddressPolicy, literal_address
 from longshore.scrape.http.cookies import CookieJar
 from longshore.scrape.http.request import Request
+from longshore.scrape.http.resolver import Resolver
 from longshore.scrape.http.response import Response
 from longshore.scrape.http.transport import (
     MOST_SESSIONS,
@@ -19,10 +23,10 @@ from longshore.scrape.http.transport import (
     too_large,
 )
 from longshore.scrape.proxies.proxy_file import Proxy
-from longshore.url import mask_url, mask_urls
+from longshore.url import ascii_host, host_of, mask_url, mask_urls
 
 if TYPE_CHECKING:
-    from curl_cffi import AsyncCurl, CurlError
+    from curl_cffi import AsyncCurl, CurlError, CurlOpt
     from curl_cffi.requests import AsyncSession
 
 BROWSER = "chrome"
@@ -32,12 +36,16 @@ _AT_ONCE = 1000
 _BAD_URL = 3
 _PROXY_UNREACHED = frozenset({5, 7, 97})
 _LATE = 28
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+_pinned: ContextVar[list[str]] = ContextVar("longshore_pinned", default=[])  # noqa: B039  never changed in place
+"""The addresses for the request of this task, in the form of libcurl: `name:port:address,address`."""
 
 
 class CurlTransport:
     """A transport that sends what a browser sends, user agent included. Each proxy has its own cookies."""
 
-    def __init__(self, limits: TransferLimits) -> None:
+    def __init__(self, limits: TransferLimits, policy: AddressPolicy) -> None:
         """Raise `SettingsError` if curl_cffi is not installed."""
         try:
             import curl_cffi  # noqa: F401
@@ -47,6 +55,8 @@ class CurlTransport:
                 "Fix: pip install '.[fingerprint]' where Longshore was cloned, or use the aiohttp transport."
             ) from error
         self._limits = limits
+        self._policy = policy
+        self._resolver = Resolver()
         self._curl: AsyncCurl | None = None
         self._sessions: OrderedDict[str, _CurlSession] = OrderedDict()
 
@@ -65,7 +75,8 @@ class CurlTransport:
             # Do not rely on curl's own deadlines: a curl that hangs must not hang us.
             async with asyncio.timeout_at(min(begin, end)) as deadline:
                 body.on_first_chunk = lambda: deadline.reschedule(end)
-                response = await self._perform(session, request, proxy, within, body)
+                url = request.url if proxy is not None else await self._pin(request)
+                response = await self._perform(session, request, url, proxy, within, body)
         except TimeoutError as error:
             if begin < end and not body.chunks:
                 message = f"{mask_url(request.url)} did not begin to answer within {self._limits.first_byte:g} seconds"
@@ -76,6 +87,9 @@ class CurlTransport:
             raise self._translated(error, request.url, within, unreached=unreached) from _cause(error, proxy, unreached)
         finally:
             session.busy -= 1
+        if proxy is None and response.primary_ip:
+            # The pin makes curl connect to the judged address; if it ever does not, its answer is not used.
+            self._policy.permitted(host_of(request.url), [response.primary_ip], own=request.own)
         headers = text_headers(response.headers.raw)
         if "Set-Cookie" in headers:
             session.cookies.store(request.url, headers.getall("Set-Cookie"))
@@ -92,15 +106,43 @@ class CurlTransport:
         if curl is not None:
             await curl.close()  # type: ignore[no-untyped-call]
 
+    async def _pin(self, request: Request) -> str:
+        """Resolve and judge the host of a request, make curl connect to the found addresses, and return the URL.
+
+        Raise `PrivateAddressError`. Every request is judged, because curl uses connections again.
+        """
+        try:
+            parts = urlsplit(request.url)
+            name, port = ascii_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS.get(parts.scheme, 80)
+        except ValueError as error:
+            raise not_a_url(request.url) from error
+        if not name or not name.isascii() or "\\" in parts.netloc:
+            raise not_a_url(request.url)
+        literal = literal_address(name)
+        try:
+            found = [str(literal)] if literal is not None else await self._resolver.addresses(name)
+        except OSError as error:
+            shown = mask_url(request.url)
+            raise ConnectionFailedError(f"{shown} could not be fetched: {error.strerror or error}") from error
+        permitted = self._policy.permitted(host_of(request.url), found, own=request.own)
+        addresses = ",".join(f"[{each}]" if ":" in each else each for each in permitted)
+        _pinned.set([f"{name}:{port}:{addresses}"] if literal is None else [])
+        if parts.netloc.isascii():
+            return request.url
+        # In the form that was resolved: curl has rules of its own for international names.
+        user, at, _ = parts.netloc.rpartition("@")
+        host = name if parts.port is None else f"{name}:{parts.port}"
+        return urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
+
     async def _perform(
-        self, session: _CurlSession, request: Request, proxy: Proxy | None, within: float, body: _Body
+        self, session: _CurlSession, request: Request, url: str, proxy: Proxy | None, within: float, body: _Body
     ) -> Any:
         from curl_cffi.requests import Headers
 
         method: Any = request.method
         return await session.session.request(
             method,
-            request.url,
+            url,
             # With an encoding: by itself the library fails for some headers that are not ASCII.
             headers=Headers(dict(session.cookies.with_cookies(request.url, request.headers)), encoding="utf-8"),
             data=request.body,
@@ -153,7 +195,7 @@ class _CurlSession:
         from curl_cffi.requests import AsyncSession
 
         # Otherwise curl bypasses the proxy for hosts in the environment's NO_PROXY, and shows them our own address.
-        always = {CurlOpt.NOPROXY: ""} if proxied else {}
+        always = {CurlOpt.NOPROXY: ""} if proxied else _PinnedOptions({CurlOpt.NOPROXY: "*"})
         self.session: AsyncSession[Any] = AsyncSession(
             impersonate=BROWSER,
             max_clients=_AT_ONCE,
@@ -164,6 +206,19 @@ class _CurlSession:
         )
         self.cookies = CookieJar()
         self.busy = 0
+
+
+class _PinnedOptions(dict["CurlOpt", Any]):
+    """The options of every request, and the addresses that the task of this request has pinned.
+
+    curl_cffi takes options for a session, and requests of many tasks share a session.
+    """
+
+    def items(self) -> ItemsView[CurlOpt, Any]:  # type: ignore[override]
+        from curl_cffi import CurlOpt
+
+        pinned = _pinned.get()
+        return ({**self, CurlOpt.RESOLVE: pinned} if pinned else dict(self)).items()
 
 
 class _Body:

@@ -14,6 +14,7 @@ from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError, TimedOutError
 from longshore.pacing.contract import HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
 from longshore.scrape.http.robots import Robots, RobotsError
@@ -53,6 +54,9 @@ class HttpContext(msgspec.Struct, frozen=True, kw_only=True):
     robots: Robots
     proxies: ProxySource | None = None
     cache: PageCache | None = None
+    policy: AddressPolicy
+    private: set[str] = set()
+    """Hosts that were found at a private address: a hint that saves a second try."""
     hosts: dict[str, str] = {}
     """A cache: the host of each site (a site is the beginning of a URL, up to the path)."""
 
@@ -78,16 +82,19 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: Proxy | None = None
     session: str = ""
     check: bool = True
+    own: OwnHosts | None = None
+    """The hosts of the job; None takes the host of the URL that is asked for."""
 
 
 class Fetch:
     """One fetch in progress."""
 
-    __slots__ = ("_context", "_identity", "_options", "_page", "_retries_used", "_seconds_spent")
+    __slots__ = ("_context", "_identity", "_options", "_own", "_page", "_retries_used", "_seconds_spent")
 
     def __init__(self, context: HttpContext, options: FetchOptions) -> None:
         self._context = context
         self._options = options
+        self._own = options.own or OwnHosts()
         self._identity = ""
         self._page: CachedPage | None = None
         self._seconds_spent = 0.0
@@ -95,12 +102,14 @@ class Fetch:
 
     async def run(self, request: Request) -> Response:
         """Return the response, with any status."""
+        self._own.begin(request.url)
         if self._context.cache is not None and request.method == "GET":
             return await self._from_cache(request, self._context.cache)
         return await self._with_retries(request)
 
     async def permit(self, url: str) -> None:
         """Check only robots.txt, if the options ask for it."""
+        self._own.begin(url)
         url = clean_url(url)
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
@@ -229,6 +238,9 @@ class Fetch:
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
         host = context.hosts.get(site) or context.host(url, site)
+        if context.proxies is not None or options.proxy is not None:
+            # The proxy resolves names; what the URL itself says can be judged.
+            context.policy.check_text(host, own=await self._own.include(host))
         if options.robots and not context.robots.free(site):
             await self._ask_robots(url, site)
         if context.proxies is not None and options.proxy is None:
@@ -274,7 +286,10 @@ class Fetch:
             total = max((context.total if total is None else total) - self._seconds_spent, _LEAST_SECONDS)
         started = time.perf_counter()
         try:
-            response = await context.transport.send(request, proxy, total)
+            if proxy is None:
+                response = await self._send_direct(request, host, total)
+            else:
+                response = await context.transport.send(request, proxy, total)
         except (ConnectionFailedError, TimedOutError):
             context.pace.answered(host, identity, None, None, time.perf_counter() - started)
             raise
@@ -290,6 +305,21 @@ class Fetch:
             )
         return response
 
+    async def _send_direct(self, request: Request, host: str, total: float | None) -> Response:
+        context = self._context
+        if host in context.private and await self._own.include(host):
+            request = msgspec.structs.replace(request, own=True)
+        try:
+            return await context.transport.send(request, None, total)
+        except PrivateAddressError:
+            # Nothing was sent.
+            if request.own or not await self._own.include(host):
+                raise
+        if len(context.private) >= _SITES_REMEMBERED:
+            context.private.clear()
+        context.private.add(host)
+        return await context.transport.send(msgspec.structs.replace(request, own=True), None, total)
+
     async def _ask_robots(self, url: str, site: str) -> None:
         try:
             await self._context.robots.check(url, site, self._robots_txt)
@@ -302,7 +332,9 @@ class Fetch:
 
     async def _robots_txt(self, url: str) -> Response:
         # Not watched and not limited by this attempt: other attempts wait for the same file.
-        options = FetchOptions(robots=False, proxy=self._options.proxy, session=self._options.session, check=False)
+        options = FetchOptions(
+            robots=False, proxy=self._options.proxy, session=self._options.session, check=False, own=self._own
+        )
         return await Fetch(self._context, options)._with_retries(Request("GET", url))
 
     def _report(

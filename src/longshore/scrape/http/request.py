@@ -68,6 +68,8 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     """In addition to the headers that the transport sends with every request."""
     body: bytes | None = None
+    own: bool = False
+    """Whether it goes to a host of the job itself, which may be on a private network."""
 
     @property
     def idempotent(self) -> bool:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError
 from longshore.pacing.contract import HostClosedError, Limiter
+from longshore.scrape.http.address_policy import PrivateAddressError
 from longshore.scrape.http.response import Response, in_words, retry_after
 from longshore.url import host_of, mask_url
 
@@ -91,12 +92,18 @@ class Robots:
 
     async def _ask(self, url: str, site: str, fetch: Fetch) -> _Site:
         task = self._fetching.get(site)
+        others = task is not None
         if task is None:
             task = self._fetching[site] = asyncio.ensure_future(self._fetch(url, site, fetch))
             task.add_done_callback(lambda done: self._fetched(site, done))
         try:
             # Shielded: other callers wait for the same file when the first caller is cancelled.
             return await asyncio.shield(task)
+        except PrivateAddressError:
+            if not others:
+                raise
+            # The job that asked for the file may not reach this host; ours may.
+            return await self._ask(url, site, fetch)
         except (ConnectionFailedError, TimedOutError) as error:
             kind = TimedOutError if isinstance(error, TimedOutError) else ConnectionFailedError
             raise kind(f"{mask_url(url)} could not be fetched: robots.txt is read first, and {error}") from error
@@ -111,8 +118,10 @@ class Robots:
         address = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/robots.txt"
         try:
             answer = await fetch(address)
-        except ProcessingError:
-            # Endless redirects or a body that is too large count as no file.
+        except ProcessingError as error:
+            if isinstance(error, PrivateAddressError) and error.host == host_of(address):
+                raise
+            # A redirect to a private network, endless redirects or a body that is too large count as no file.
             answer = Response(url=address, status=404)
         before = self._known.pop(site, None)
         while len(self._known) >= REMEMBERED:

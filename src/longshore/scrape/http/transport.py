@@ -22,6 +22,7 @@ from urllib.parse import quote
 import msgspec
 
 from longshore.errors import ConnectionFailedError, ProcessingError, TimedOutError, ValidationError, WorkerError
+from longshore.scrape.http.address_policy import AddressPolicy
 from longshore.scrape.http.content_encoding import (
     BodyTooLargeError,
     CutError,
@@ -89,11 +90,15 @@ def too_large(url: str, limits: TransferLimits) -> ProcessingError:
 class AiohttpTransport:
     """The default transport. Each proxy has its own cookies, so that a site cannot link two proxies."""
 
-    def __init__(self, limits: TransferLimits, user_agent: str) -> None:
+    def __init__(self, limits: TransferLimits, user_agent: str, policy: AddressPolicy) -> None:
         self._limits = limits
+        self._policy = policy
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": accepted()}
-        self._connector: aiohttp.TCPConnector | None = None
+        self._connectors: list[aiohttp.TCPConnector] = []
+        self._to_proxies: aiohttp.TCPConnector | None = None
         self._direct: _ProxySession | None = None
+        self._to_own: _ProxySession | None = None
+        """For the hosts of jobs, which may be on a private network."""
         self._sessions: OrderedDict[str, _ProxySession] = OrderedDict()
         # Set with the connector: importing the library takes a while.
         self._errors: tuple[type[BaseException], ...] = ()
@@ -101,7 +106,8 @@ class AiohttpTransport:
 
     async def send(self, request: Request, proxy: Proxy | None, total: float | None) -> Response:
         """As `Transport.send`."""
-        held = self._direct if proxy is None and self._direct is not None else await self._session_for(proxy)
+        known = None if proxy is not None else self._to_own if request.own else self._direct
+        held = known or await self._session_for(proxy, own=request.own)
         held.busy += 1
         first = None
         try:
@@ -116,13 +122,13 @@ class AiohttpTransport:
 
     async def close(self) -> None:
         """As `Transport.close`."""
-        sessions = [*self._sessions.values(), *([self._direct] if self._direct is not None else [])]
-        connector, self._connector = self._connector, None
+        sessions = [*self._sessions.values(), *(each for each in (self._direct, self._to_own) if each is not None)]
+        connectors, self._connectors = self._connectors, []
         self._sessions.clear()
-        self._direct = None
+        self._direct = self._to_own = self._to_proxies = None
         for held in sessions:
             await held.session.close()
-        if connector is not None:
+        for connector in connectors:
             await connector.close()
 
     async def _exchange(
@@ -200,26 +206,41 @@ class AiohttpTransport:
             return ValidationError(f"{shown} cannot be requested: {what}")
         return ConnectionFailedError(f"{shown} could not be fetched: {what}")
 
-    async def _session_for(self, proxy: Proxy | None) -> _ProxySession:
-        if self._connector is None:
+    async def _session_for(self, proxy: Proxy | None, *, own: bool) -> _ProxySession:
+        from longshore.scrape.http.connections import FewKept, most_kept
+
+        if not self._errors:
             import aiohttp
 
-            from longshore.scrape.http.connections import FewKept, most_kept
-
-            # No limit here: the caller limits how many connections are in use.
-            self._connector = FewKept(most_kept(), limit=0, ttl_dns_cache=300)
             self._errors = (aiohttp.ClientError, OSError, ValueError)
             self._connect_errors = (aiohttp.ConnectionTimeoutError,)
         if proxy is None:
-            self._direct = _ProxySession(self._session(self._connector, owned=False), None, self._timeout())
-            return self._direct
+            return self._new_direct_session(own=own)
+        if self._to_proxies is None:
+            self._to_proxies = FewKept(most_kept(), limit=0, ttl_dns_cache=300)
+            self._connectors.append(self._to_proxies)
         if len(self._sessions) >= MOST_SESSIONS and proxy.url not in self._sessions:
             await self._close_oldest()
         known = self._sessions.get(proxy.url)
         if known is None:
-            known = self._sessions[proxy.url] = self._new_session(proxy, self._connector)
+            known = self._sessions[proxy.url] = self._new_session(proxy, self._to_proxies)
         self._sessions.move_to_end(proxy.url)
         return known
+
+    def _new_direct_session(self, *, own: bool) -> _ProxySession:
+        from longshore.scrape.http.connections import JudgedConnector, most_kept
+
+        # No limit here: the caller limits how many connections are in use.
+        connector = JudgedConnector(most_kept(), self._policy, own=own, limit=0, ttl_dns_cache=300)
+        self._connectors.append(connector)
+        made = _ProxySession(self._session(connector, owned=False), None, self._timeout())
+        if own:
+            other, self._to_own = self._direct, made
+        else:
+            other, self._direct = self._to_own, made
+        if other is not None:
+            made.cookies = other.cookies
+        return made
 
     def _new_session(self, proxy: Proxy, shared: aiohttp.TCPConnector) -> _ProxySession:
         import aiohttp

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -27,6 +27,7 @@ class SharedTools(Protocol):
     """The tools that belong to the worker and that its children use too."""
 
     limiter: Limiter
+    is_submitted: Callable[[str, str], Awaitable[bool]]
 
     def proxy_source(self) -> ProxySource:
         """Return the source of proxies. Raises `ProcessingError` if there is none."""
@@ -96,6 +97,8 @@ class RpcServer:
                 return await self._shared.own_tor().proxy(session)
             case "plain_tor", ():
                 return await self._shared.own_tor().plain_proxy()
+            case "is_submitted", (run, host):
+                return await self._shared.is_submitted(run, host)
             case "new_identity", (session,):
                 return await self._shared.own_tor().new_identity(session)
         raise ProcessingError(f"The worker knows no '{request.name}'.", retryable=False)

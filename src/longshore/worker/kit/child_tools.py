@@ -10,6 +10,7 @@ from longshore.worker.children.remote_tools import RemoteLimiter, RemoteProxies,
 from longshore.worker.children.rpc_client import RpcClient
 from longshore.worker.kit.attempt_tools import AttemptTools
 from longshore.worker.kit.config import KitConfig
+from longshore.worker.kit.own_hosts import own_hosts
 from longshore.worker.kit.tools import new_browsers, new_http, robots_of
 
 if TYPE_CHECKING:
@@ -32,7 +33,12 @@ class ChildTools(AttemptTools):
         """As `SyncKit.http`."""
         if self._http is None:
             self._http = SyncHttp(self._new_http())
-        return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=robots_of(kit))
+        return self._http.attempt(
+            watch=self.trail(kit).watch,
+            ends_at=kit.ends_at,
+            robots=robots_of(kit),
+            own=own_hosts(kit.job, self._is_submitted),
+        )
 
     def browser(self, kit: Kit) -> SyncAttemptBrowsers:
         """As `SyncKit.browser`."""
@@ -43,8 +49,12 @@ class ChildTools(AttemptTools):
             self._browsers = SyncBrowsers(new_browsers(self._config, self._limiter, proxies, self._plain_tor))
             # A second client, because this one is used in the browser's event loop.
             self._permits = self._new_http()
-        permit = self._permits.attempt(ends_at=kit.ends_at, robots=robots_of(kit)).permit
-        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
+        own = own_hosts(kit.job, self._is_submitted)
+        permit = self._permits.attempt(ends_at=kit.ends_at, robots=robots_of(kit), own=own).permit
+        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at, own=own)
+
+    async def _is_submitted(self, run: str, host: str) -> bool:
+        return bool(await self._client.call("is_submitted", run, host))
 
     async def _plain_tor(self) -> str:
         return str(await self._client.call("plain_tor"))

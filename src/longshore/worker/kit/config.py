@@ -42,6 +42,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Replaces Longshore's own user agent; empty keeps it."""
     robots: bool = True
     """Whether robots.txt is obeyed, unless a handler says otherwise."""
+    private_hosts: tuple[str, ...] = ()
+    """Names, addresses and networks that pages may lead to although they are not public."""
     transport: str = "aiohttp"
     cache_hours: float = 0.0
     """How long an answer may be taken from the cache; 0 for no cache."""
@@ -76,6 +78,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             contact=settings.contact or "",
             user_agent=settings.user_agent or "",
             robots=settings.robots,
+            private_hosts=comma_separated(settings.private_hosts),
             transport=settings.transport,
             cache_hours=settings.cache_hours,
             host_delay=settings.host_delay,
@@ -93,7 +96,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             ),
             browser=settings.browser,
             targets_per_browser=settings.max_targets_per_browser,
-            browser_blocked=blocked_types(settings.browser_blocked),
+            browser_blocked=comma_separated(settings.browser_blocked),
             tor=settings.tor,
             tor_config=settings.tor_config,
             keep_pages=settings.keep_pages,
@@ -103,8 +106,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def blocked_types(text: str | None) -> tuple[str, ...]:
-    """Return the resource types in a comma-separated text."""
+def comma_separated(text: str | None) -> tuple[str, ...]:
+    """Return the words in a comma-separated text."""
     return tuple(word for word in (part.strip() for part in (text or "").split(",")) if word)
 
 

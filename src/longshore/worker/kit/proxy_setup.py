@@ -13,7 +13,7 @@ from longshore.scrape.proxies.blame import blame_for_status, blame_of, status_of
 from longshore.scrape.proxies.proxy_file import Proxy, read_proxies
 from longshore.scrape.tor import Tor
 from longshore.settings import Settings
-from longshore.worker.kit.config import ProxyConfig, blocked_types
+from longshore.worker.kit.config import ProxyConfig, comma_separated
 
 LOG = Path("logs/proxies.log")
 
@@ -31,7 +31,7 @@ def check_tools(settings: Settings) -> None:
     if settings.browser_blocked is not None:
         from longshore.scrape.browser.command_line import checked_blocked
 
-        checked_blocked(blocked_types(settings.browser_blocked))
+        checked_blocked(comma_separated(settings.browser_blocked))
 
 
 def proxy_pool(

@@ -32,6 +32,7 @@ from longshore.worker.children.guardian import MARK
 from longshore.worker.kit.attempt_records import AttemptRecords
 from longshore.worker.kit.attempt_tools import AttemptTools
 from longshore.worker.kit.config import KitConfig
+from longshore.worker.kit.own_hosts import IsSubmitted, own_hosts
 from longshore.worker.kit.proxy_setup import ProxyWaitReporter, TorProxySource, proxy_pool
 
 if TYPE_CHECKING:
@@ -56,16 +57,20 @@ class WorkerTools(AttemptTools):
         *,
         mark: str = "",
         tell: Callable[[str], None] | None = None,
+        is_submitted: IsSubmitted | None = None,
     ) -> None:
         """`worker` is the worker's incarnation; its guardian finds the processes it started by `mark`.
 
-        `tell` is called with a sentence when requests have to wait for a proxy, and when they go on.
+        `tell` is called with a sentence when requests have to wait for a proxy, and when they go on. Without
+        `is_submitted`, no run has submitted hosts.
         """
         super().__init__(config, worker.partition("/")[0])
         self.config = config
         self._clock = clock
         self.limiter = limiter
         self._tell = tell
+        self.is_submitted = is_submitted or _never_submitted
+        """As `RunHosts.is_submitted`."""
         self.proxy_waits = ProxyWaitReporter(tell)
         """Of the proxies in use now."""
         self._pool = proxy_pool(config.proxies, clock, self.proxy_waits)
@@ -123,14 +128,20 @@ class WorkerTools(AttemptTools):
 
     def http(self, kit: Kit) -> AttemptHttp:
         """As `AsyncKit.http`."""
-        return self._http.attempt(watch=self.trail(kit).watch, ends_at=kit.ends_at, robots=robots_of(kit))
+        return self._http.attempt(
+            watch=self.trail(kit).watch,
+            ends_at=kit.ends_at,
+            robots=robots_of(kit),
+            own=own_hosts(kit.job, self.is_submitted),
+        )
 
     def browser(self, kit: Kit) -> AttemptBrowsers:
         """As `AsyncKit.browser`."""
         if self._browsers is None:
             self._browsers = new_browsers(self.config, self.limiter, self._pool, self._tor.plain_proxy)
-        permit = self._http.attempt(ends_at=kit.ends_at, robots=robots_of(kit)).permit
-        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at)
+        own = own_hosts(kit.job, self.is_submitted)
+        permit = self._http.attempt(ends_at=kit.ends_at, robots=robots_of(kit), own=own).permit
+        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at, own=own)
 
     def tor(self, kit: Kit) -> Tor:
         """As `AsyncKit.tor`."""
@@ -195,6 +206,7 @@ def new_http(config: KitConfig, limiter: Limiter, proxies: ProxySource | None, c
     return Http(
         user_agent=config.user_agent or user_agent(config.contact),
         robots=config.robots,
+        private_hosts=config.private_hosts,
         pace=limiter,
         proxies=proxies,
         cache=cache,
@@ -213,6 +225,7 @@ def new_browsers(
         cast("Literal['playwright', 'selenium']", config.browser),
         targets=config.targets_per_browser,
         blocked=config.browser_blocked,
+        private_hosts=config.private_hosts,
         user_agent=config.user_agent or None,
         proxies=None if config.tor else proxies,
         # Without a Tor session: a session for each host would need a browser for each host.
@@ -225,6 +238,11 @@ def new_browsers(
 def robots_of(kit: Kit) -> bool | None:
     """Return whether the handler wants robots.txt to be obeyed; None if it does not say."""
     return None if kit.handler is None else kit.handler.robots
+
+
+async def _never_submitted(run: str, host: str) -> bool:
+    del run, host
+    return False
 
 
 def _tor_progress(step: Bootstrap) -> None:
