@@ -51,10 +51,11 @@ class Scene:
         *,
         partitions: Collection[str] | None = ABCDEF,
         run: str | None = "r",
+        kinds: Collection[str] = ("page",),
         **plan: Any,
     ) -> Membership:
         limit = None if partitions is None else frozenset(partitions)
-        want = Want(worker=WorkerId.new(label), lease=LEASE, run=run, kinds=frozenset({"page"}), partitions=limit)
+        want = Want(worker=WorkerId.new(label), lease=LEASE, run=run, kinds=frozenset(kinds), partitions=limit)
         hand = self.hands[label] = []
         busy = lambda: frozenset(lease.job.partition for lease in hand)  # noqa: E731
         self.wants[label] = want

@@ -79,3 +79,8 @@ def test_the_work_of_a_trial_is_that_of_its_partitions() -> None:
     assert start_plan(3, ["A", "B", "C"]).counts(counts) == counts
     trial = start_plan(3, ["A", "B", "C"], trial=True)
     assert {count.partition for count in trial.counts(counts)} == {*trial.shares[0], *trial.shares[1]}
+
+
+def test_workers_that_are_limited_to_other_partitions_get_no_share_of_these() -> None:
+    plan = start_plan(1, "ABCD", only=["C", "D"], apart={0})
+    assert plan.shares == {0: ("C", "D")}

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock
-from longshore.fleet.partitions.assignment import assign
+from longshore.fleet.partitions.assignment import Assigns, assign
+from longshore.fleet.partitions.assignment_table import AssignmentTable
 from longshore.fleet.partitions.membership import Partitioning, PartitionMode
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
@@ -169,15 +170,27 @@ class InterruptedQueue(MemoryQueue):
 class Actor:
     """A worker whose every step is taken one at a time. A job is nothing but the name of its partition here."""
 
-    def __init__(self, world: World, label: str, partitions: frozenset[str] = ABCDEF) -> None:
+    def __init__(
+        self,
+        world: World,
+        label: str,
+        partitions: frozenset[str] = ABCDEF,
+        kinds: frozenset[str] | None = None,
+        assigns: Assigns = assign,
+    ) -> None:
         self.world = world
-        self.want = Want(worker=WorkerId.new(label), lease=LEASE, run="r", partitions=partitions)
+        self.want = Want(worker=WorkerId.new(label), lease=LEASE, run="r", kinds=kinds, partitions=partitions)
         self.hand: list[str] = []
         self.asking: frozenset[str] = frozenset()
-        plan = Partitioning(mode=PartitionMode.STRICT)
+        plan = Partitioning(mode=PartitionMode.STRICT, assigns=assigns)
         self.member = plan.join(self.want, world.queue, world.clock, lambda: frozenset(self.hand))
         self.doing: Coroutine[Any, Any, Any] | None = None
         self.can_wake = True
+
+    def meets(self, other: Actor) -> bool:
+        """Whether both can take the same jobs."""
+        mine, theirs = self.want.kinds, other.want.kinds
+        return mine is None or theirs is None or bool(mine & theirs)
 
     @property
     def holds(self) -> frozenset[str]:
@@ -213,8 +226,10 @@ class Actor:
 
 
 class World:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, unlike: bool = False) -> None:
         self.chance = random.Random(seed)
+        self.unlike = unlike
+        """Whether the workers differ in their partitions and kinds."""
         self.clock = ManualClock()
         self.queue = InterruptedQueue(self.clock)
         self.actors: dict[str, Actor] = {}
@@ -223,14 +238,15 @@ class World:
         self.born = 0
 
     def check(self) -> None:
-        """No two hold, or ask for, the same partition, until their lease is over."""
-        holder: dict[str, str] = {}
+        """No two that can take the same jobs hold, or ask for, the same partition, until their lease is over."""
+        holders: dict[str, list[Actor]] = {}
         for label, actor in [*self.actors.items(), *self.away.items()]:
             if label in self.away and self.lapsed(actor):
                 continue
             for partition in actor.holds:
-                assert partition not in holder, f"{partition} is held by {holder[partition]} and by {label}"
-                holder[partition] = label
+                for other in holders.setdefault(partition, []):
+                    assert not actor.meets(other), f"{partition} is held by {other.want.worker} and by {label}"
+                holders[partition].append(actor)
 
     def lapsed(self, actor: Actor) -> bool:
         return self.queue._deadlines.get(actor.want.worker, 0.0) < self.clock.now()
@@ -240,7 +256,7 @@ class World:
         if not self.actors or (chance < 0.03 and len(self.actors) < 6):
             self.born += 1
             label = f"{self.chance.choice('abcdefgh')}{self.born}"
-            self.actors[label] = Actor(self, label)
+            self.actors[label] = self.newcomer(label)
         elif chance < 0.04:
             self.leave(self.chance.choice(sorted(self.actors)))
         elif chance < 0.05:
@@ -252,6 +268,13 @@ class World:
         else:
             self.chance.choice(sorted(self.actors.items()))[1].step()
         self.check()
+
+    def newcomer(self, label: str) -> Actor:
+        if not self.unlike:
+            return Actor(self, label)
+        partitions = frozenset(self.chance.sample(sorted(ABCDEF), self.chance.randint(1, 6)))
+        kinds = self.chance.choice([None, frozenset({"list"}), frozenset({"item"})])
+        return Actor(self, label, partitions, kinds)
 
     def leave(self, label: str) -> None:
         """It dies, or its machine falls asleep."""
@@ -285,9 +308,10 @@ class World:
 
 def test_of_two_that_mean_the_same_partition_and_always_act_together_one_gets_it() -> None:
     world = World(0)
-    # Told different partitions, both are due b: the one as number 0 of its only one, the other as number 1 of two.
-    for label, partitions in (("x", "b"), ("y", "ab")):
-        actor = world.actors[label] = Actor(world, label, frozenset(partitions))
+    # Told different tables, each has b according to its own.
+    for label in ("x", "y"):
+        table = AssignmentTable({0: "b"} if label == "x" else {1: "b"})
+        actor = world.actors[label] = Actor(world, label, frozenset("b"), assigns=table.assign)
         actor.member._number = len(world.actors) - 1
     for _ in range(4):
         for actor in world.actors.values():
@@ -309,3 +333,18 @@ def test_no_two_ever_hold_one_partition_and_in_the_end_all_are_held(seed: int) -
     staying = [actor.member for actor in world.actors.values() if not actor.member._retired]
     owned = [partition for member in staying for partition in member.own]
     assert sorted(owned) == (sorted(ABCDEF) if staying else [])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_unlike_workers_never_hold_the_same_jobs_and_in_the_end_all_that_can_be_taken_is_held(seed: int) -> None:
+    world = World(seed, unlike=True)
+    for _ in range(1500):
+        world.happen()
+    world.settle_down()
+    staying = [actor for actor in world.actors.values() if not actor.member._retired]
+    for actor in staying:
+        for partition in actor.want.partitions or ():
+            able = [each for each in staying if partition in (each.want.partitions or ())]
+            # One that takes every kind connects all of them.
+            connected = [each for each in able if each.meets(actor) or any(other.want.kinds is None for other in able)]
+            assert [each for each in connected if partition in each.member.own], f"{partition} is held by none"

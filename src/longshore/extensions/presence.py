@@ -50,7 +50,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fleet: FleetInfo | None = None
     membership: MembershipInfo | None = None
     partitions: tuple[str, ...] | None = None
-    """The partitions it is limited to; a member lists its partitions in `membership`."""
+    """The partitions it is limited to; None for all. `membership` lists those that a member has now."""
     run: str | UnsetType | None = UNSET
     """The run it works on; None for every run. A member writes it into `membership` instead."""
     submitting: str | None = None

@@ -179,7 +179,8 @@ async def check_launch(options: LaunchOptions, open_queue: OpenQueue) -> Checked
 
 def _among_others(launch: Launch, present: Sequence[PresentWorker], plan_with: Callable[..., StartPlan]) -> Launch:
     """Return the launch with the numbers and partitions that the workers of other fleets leave to it."""
-    own, others, taken = fleet_name(launch.settings), 0, set[int]()
+    own, others, taken, apart = fleet_name(launch.settings), 0, set[int](), set[int]()
+    partitions = {partition for share in launch.plan.shares.values() for partition in share}
     for each in present:
         info = each.info
         # Registered workers of this fleet are left from an earlier start: the new ones take over their numbers.
@@ -187,8 +188,9 @@ def _among_others(launch: Launch, present: Sequence[PresentWorker], plan_with: C
             continue
         others += 1
         if info.membership is not None and info.membership.number is not None:
-            taken.add(info.membership.number)
-    return replace(launch, others=others, plan=plan_with(taken=taken))
+            elsewhere = info.partitions is not None and partitions.isdisjoint(info.partitions)
+            (apart if elsewhere else taken).add(info.membership.number)
+    return replace(launch, others=others, plan=plan_with(taken=taken, apart=apart))
 
 
 def _table_or_none(path: Path | None) -> AssignmentTable | None:

@@ -1,8 +1,8 @@
 """Membership: a worker's number among the workers of its run, and the partitions that follow from it.
 
-Authority: the worker registry (`longshore.extensions.presence`). Each member writes its number there, and every member
-    derives from the numbers which worker has which partitions. No coordinator assigns them, and workers on several
-    machines need no connection to one another.
+Authority: the worker registry (`longshore.extensions.presence`). Each member writes there its number and what it can
+    take, and every member derives from that which worker has which partitions (see `reach`). No coordinator assigns
+    them, and workers on several machines need no connection to one another.
 Heartbeat: every third of a lease. The next heartbeat notices a member that joined or left.
 Numbers: a worker of a fleet has its number in the fleet, if no other label has it; any other worker has the lowest free
     number. If two workers took one number at the same moment, all members order them by label in the same way. A worker
@@ -15,9 +15,9 @@ Help (the default): a member claims from its own partitions first. If these have
 Strict: a member claims from its own partitions only, and no two members hold jobs of one partition at the same time,
     whatever they read:
     - a member declares in the registry which partitions it has or is about to take;
-    - it takes a partition only after it declared it and then read that no other member declares it. If two declare at
-      the same moment, at least one reads the other's declaration and does not take it. If neither takes it, only
-      the member whose name sorts first declares it at the next heartbeat;
+    - it takes a partition only after it declared it and then read that no other member that can take the same jobs
+      declares it. If two declare at the same moment, at least one reads the other's declaration and does not take it.
+      If neither takes it, only the member whose name sorts first declares it at the next heartbeat;
     - it gives a partition up by no longer declaring it, after the last job of it that it holds is settled;
     - a member without a heartbeat for a lease has given up everything, because it has lost its leases too.
     So a partition that moves is without a worker for two heartbeats at most, and the partitions of a dead worker for
@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
@@ -43,8 +43,9 @@ from longshore.errors import PassingQueueError
 from longshore.extensions.find import require
 from longshore.extensions.presence import MembershipInfo, WorkerInfo, WorkerRegistry
 from longshore.fleet.partitions.assignment import Assigns, assign
+from longshore.fleet.partitions.reach import Reach, groups
 from longshore.lease import Lease, Want, WorkerId
-from longshore.queue import Queue
+from longshore.queue import Count, Queue
 from longshore.system.first_of import first_of
 from longshore.worker.loop.partition_scope import Partitions, Take
 
@@ -93,6 +94,7 @@ class Partitioning:
 class _Member(msgspec.Struct, frozen=True):
     worker: WorkerId
     entry: MembershipInfo
+    reach: Reach
 
 
 class Membership:
@@ -114,6 +116,7 @@ class Membership:
         """`busy` returns the partitions of the jobs that the worker holds."""
         self._plan = plan
         self._want = want
+        self._can_take = Reach.of(want)
         self._queue = queue
         self._registry = registry
         self._clock = clock
@@ -243,30 +246,37 @@ class Membership:
             self._changed.set()
 
     async def _others(self) -> list[_Member]:
-        """Return the other members of the same run."""
+        """Return the other members of the same run; if some work on every run, all members."""
         members = [
-            _Member(each.worker, each.info.membership)
+            _Member(each.worker, each.info.membership, Reach.declared(each.info))
             for each in await self._registry.present_workers()
             if each.worker != self._want.worker and each.info.membership is not None
         ]
-        return [member for member in members if member.entry.run == self._want.run]
+        runs = {self._want.run, *(member.reach.run for member in members)}
+        return [member for member in members if None in runs or member.reach.run == self._want.run]
 
     async def _assigned(self, others: Iterable[_Member]) -> tuple[int, frozenset[str]]:
-        """Return this worker's number, and the partitions that the numbers of the present members assign to it."""
+        """Return this worker's number, and the partitions that the present members leave to it."""
         label = self._want.worker.label
         registered: dict[str, int] = {} if self._number is None else {label: self._number}
+        reaches: dict[str, Reach] = {}
         for each in others:
             if each.entry.number is not None:
                 # A restarted worker may be registered twice under its label; the lower number counts.
                 known = registered.get(each.worker.label, each.entry.number)
                 registered[each.worker.label] = min(known, each.entry.number)
+                reaches[each.worker.label] = each.reach
         registered.setdefault(label, self._free(registered))
+        reaches[label] = self._can_take
         numbers = _distinct_numbers(registered)
-        alive = set(numbers.values())
+        own = numbers[label]
+        alive = {number: reaches[each] for each, number in numbers.items()}
         if self._clock.monotonic() - self._joined_at < self._want.lease.total_seconds():
-            alive |= set(range(self._plan.fleet_size))
-        shares = self._plan.assigns(await self._partitions(), alive)
-        return numbers[label], frozenset(shares[numbers[label]])
+            alive = dict.fromkeys(range(self._plan.fleet_size), self._can_take) | alive
+        counts = await self._counts(alive.values())
+        shared = groups(self._partitions(counts), own, alive, counts)
+        shares = [self._plan.assigns(partitions, members)[own] for members, partitions in shared.items()]
+        return own, frozenset[str]().union(*shares)
 
     def _free(self, registered: Mapping[str, int]) -> int:
         taken = set(registered.values())
@@ -274,17 +284,25 @@ class Membership:
             return self._plan.number
         return next(number for number in count() if number not in taken)
 
-    async def _partitions(self) -> frozenset[str]:
+    async def _counts(self, reaches: Collection[Reach]) -> Sequence[Count]:
+        """Return the counts of the runs that these members work on; nothing if the assignment does not need them."""
+        own = self._can_take
+        alike = all((reach.run, reach.kinds) == (own.run, own.kinds) for reach in reaches)
+        if alike and own.partitions is not None:
+            return ()
+        return await self._queue.stats(own.run if all(reach.run == own.run for reach in reaches) else None)
+
+    def _partitions(self, counts: Iterable[Count]) -> frozenset[str]:
         if self._want.partitions is not None:
             return self._want.partitions
-        found = frozenset(lane.partition for lane in await self._queue.stats(self._want.run))
+        found = frozenset(count.partition for count in counts if self._want.run in {None, count.run})
         return (found | self._plan.known) - _NO_PARTITION
 
     async def _exchange_partitions(self, assigned: frozenset[str], others: Iterable[_Member]) -> None:
         """In strict mode: give up partitions that are no longer assigned, and take assigned ones that are free."""
         # If two members declare a partition, the one whose name sorts first goes on declaring it, and the other stops.
         # If both stopped, or neither, it could happen that no member ever takes it.
-        left_to_others = _declared(each for each in others if _name(each.worker) < _name(self._want.worker))
+        left_to_others = self._declared(each for each in others if _name(each.worker) < _name(self._want.worker))
         had = self._own
         kept = assigned & had
         wanted = assigned - had - left_to_others
@@ -292,16 +310,23 @@ class Membership:
         self._own = kept
         await self._register(kept | wanted | self._busy() - _NO_PARTITION)
         if wanted:
-            self._own = kept | (wanted - _declared(await self._others()))
+            self._own = kept | (wanted - self._declared(await self._others()))
+
+    def _declared(self, members: Iterable[_Member]) -> frozenset[str]:
+        """Return the partitions that these members declare, if they can take the same jobs as this one."""
+        met = (each for each in members if each.reach.meets(self._can_take))
+        return frozenset(partition for each in met for partition in each.entry.partitions)
 
     async def _register(self, declared: frozenset[str]) -> None:
         entry = MembershipInfo(run=self._want.run, number=self._number, partitions=tuple(sorted(declared)))
-        info = msgspec.structs.replace(self._plan.info, membership=entry)
+        kinds, limits = self._want.kinds, self._want.partitions
+        info = msgspec.structs.replace(
+            self._plan.info,
+            membership=entry,
+            kinds=None if kinds is None else tuple(sorted(kinds)),
+            partitions=None if limits is None else tuple(sorted(limits)),
+        )
         await self._registry.register(self._want.worker, self._want.lease, info)
-
-
-def _declared(members: Iterable[_Member]) -> frozenset[str]:
-    return frozenset(partition for each in members for partition in each.entry.partitions)
 
 
 def _name(worker: WorkerId) -> tuple[str, str]:

@@ -58,12 +58,13 @@ def start_plan(
     assigns: Assigns = assign,
     trial: bool = False,
     taken: Collection[int] = (),
+    apart: Collection[int] = (),
 ) -> StartPlan:
     """Return the plan of a fleet for the `known` partitions, or for those in `only`.
 
     Raise `UsageError` if `only` has a partition that is not known. If no partitions are known, the workers share
     everything, or the partitions in `only`. `taken` are the numbers of the workers of other fleets that work on the
-    same run and share its partitions with these.
+    same run and share its partitions with these, `apart` the numbers of those that are limited to other partitions.
     """
     if only is not None and known and (unknown := [name for name in only if name not in known]):
         raise UsageError(
@@ -71,8 +72,8 @@ def start_plan(
         )
     partitions = sorted(known if only is None else only)
     if trial:
-        taken = ()  # the workers of a trial keep their partitions, whatever other workers there are
-    numbers_in_run = _numbers_in_run(size, taken)
+        taken = apart = ()  # the workers of a trial keep their partitions, whatever other workers there are
+    numbers_in_run = _numbers_in_run(size, {*taken, *apart})
     all_shares = assigns(partitions, {*taken, *numbers_in_run})
     shares: Shares = {number: all_shares[number_in_run] for number, number_in_run in enumerate(numbers_in_run)}
     if trial:
