@@ -86,11 +86,28 @@ class JobName(msgspec.Struct, frozen=True):
     key: str
 
 
+class CameFrom(msgspec.Struct, frozen=True, array_like=True):
+    """A job of another queue that became this one: by a copy, a move, or the merge of an offline checkout."""
+
+    queue: str
+    """The uuid of that queue; empty if it had none."""
+    job: str
+    """Its id there."""
+    epoch: int
+    """Its epoch there."""
+    here: int
+    """The epoch that this job had when it came."""
+
+
+QueueAttempt = tuple[str, str, int]
+"""An attempt, named for all queues: the uuid of the queue, the id of the job in it, and the epoch."""
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as its medium stores it."""
 
     id: str
-    """Assigned by the medium; opaque. Across media a job is identified by run, kind and key."""
+    """Assigned by the medium; opaque, and never used again. Across media a job is identified by run, kind and key."""
     run: str
     kind: str
     key: str
@@ -118,6 +135,28 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result: Json = None
     failure: Failure | None = None
     """The failure of the last failed attempt; kept while the job waits for its retry."""
+    queue: str = ""
+    """The uuid of the queue that returned the job; empty for a queue of an earlier version that has none yet."""
+    came_from: tuple[CameFrom, ...] = ()
+    """The queues through which it came here, the last one first; empty for a job that was submitted here."""
+
+    @property
+    def life(self) -> str:
+        """The name of this submission of the job, the same in every queue that takes the job over.
+
+        A job that is pruned and submitted again has another life.
+        """
+        born = next((each for each in reversed(self.came_from) if each.queue), None)
+        return f"{self.queue}/{self.id}" if born is None else f"{born.queue}/{born.job}"
+
+    @property
+    def completed_by(self) -> tuple[QueueAttempt, ...]:
+        """The names that the attempt may have that completed this job, the most likely first.
+
+        The attempt was made in this queue, or in the one that the job came from since it was last claimed here.
+        """
+        others = ((each.queue, each.job, each.epoch) for each in self.came_from if each.here == self.epoch)
+        return ((self.queue, self.id, self.epoch), *others)
 
     @property
     def attempt(self) -> int:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import msgspec
 
 from longshore.errors import Failure
-from longshore.job import NewJob
+from longshore.job import CameFrom, NewJob
 from longshore.lease import Lease
 from longshore.stored import BIGGEST, Json, check_duration, check_seconds, check_whole
 
@@ -61,6 +61,8 @@ class Settlement(msgspec.Struct, frozen=True):
     outcome: Outcome
     seconds: float | None = None
     """The duration of the attempt."""
+    came_from: tuple[CameFrom, ...] = ()
+    """For an attempt that completed the job in another queue: what the job is to have as `came_from`."""
 
     def __post_init__(self) -> None:
         if self.seconds is not None:

@@ -24,6 +24,11 @@ Refusal
     instant out of bounds; see `stored`) is refused with a `UsageError` that names it, when it is made or before
     anything is written.
 
+Names
+    A queue gets a random uuid at birth and keeps it; every job that it returns has it in `Job.queue`. The id of a job
+    is never given to another job of the queue. So queue, id and epoch name an attempt among those of all queues, and
+    what is stored outside of the queue (records, pages) goes by these names.
+
 A medium stays bare: retry, tracing and metrics wrap a queue from outside (see `wrappers`). Each difference between
 media is a trait. Capabilities beyond the contract are extensions (see `extensions`).
 """

@@ -123,6 +123,13 @@ async def _prune(queue: Queue, run: str) -> None:
         _say("submitted")
 
 
+async def _be_born(queue: Queue, run: str) -> None:
+    await queue.submit(batch(run, 0))
+    (first,) = await queue.jobs(Selection(run=run), limit=1)
+    _say(first.queue)
+    await _idle()
+
+
 OPERATIONS: dict[str, Callable[[Queue, str], Awaitable[None]]] = {
     "submit": _submit,
     "take-over": _take_over,
@@ -132,6 +139,7 @@ OPERATIONS: dict[str, Callable[[Queue, str], Awaitable[None]]] = {
     "reap": _reap,
     "cancel-and-retry": _cancel_and_retry,
     "prune": _prune,
+    "be-born": _be_born,
 }
 
 
@@ -154,7 +162,9 @@ def _say(*words: str) -> None:
 
 
 async def repeat(url: str, operation: str, run: str) -> None:
-    """Repeat the operation until the process is killed."""
+    """Repeat the operation until the process is killed. It says when it is about to open the queue."""
+    if operation == "be-born":
+        _say("opening")
     await OPERATIONS[operation](await open_queue(url), run)
 
 

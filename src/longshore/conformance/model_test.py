@@ -288,7 +288,7 @@ def _name(job: Job) -> Name:
 def _shown(job: Job) -> dict[str, Any]:
     """Return the fields in which two media must agree; instants and ids differ."""
     shown = msgspec.structs.asdict(job)
-    for differing in ("id", "submitted_at", "not_before"):
+    for differing in ("id", "queue", "submitted_at", "not_before"):
         del shown[differing]
     shown["settled_at"] = job.settled_at is not None
     shown["failure"] = _why(job.failure)

@@ -8,9 +8,13 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from longshore.errors import UsageError
-from longshore.job import Attempt, Job
+from longshore.job import Attempt, CameFrom, Job
 from longshore.queue import Submitted
 from longshore.stored import BIGGEST, MOST, check_instant, check_payload, check_seconds, check_texts, check_whole
+
+_decode_came_from = msgspec.json.Decoder(tuple[CameFrom, ...]).decode
+MOST_QUEUES = 50
+"""The number of queues that a job remembers: those it came through last, and the one that it was submitted to."""
 
 
 class Carried(msgspec.Struct, frozen=True):
@@ -31,11 +35,38 @@ class Carried(msgspec.Struct, frozen=True):
             name = f"{job.run}/{job.kind}/{job.key}"
             raise UsageError(f"The job {name!a} cannot be taken over: {error}") from None
 
+    @property
+    def came_from(self) -> tuple[CameFrom, ...]:
+        """The queues through which the job comes to the queue that takes it over. Empty for a job without an id."""
+        job = self.job
+        return passed_on(job, job.epoch) if job.id else ()
+
+
+def passed_on(job: Job, here: int) -> tuple[CameFrom, ...]:
+    """Return `came_from` for the job that `job` becomes in another queue, which has the epoch `here` there."""
+    last = CameFrom(job.queue, job.id, job.epoch, here)
+    passed = (last, *job.came_from)
+    return passed if len(passed) <= MOST_QUEUES else (*passed[: MOST_QUEUES - 1], passed[-1])
+
+
+def encode_came_from(came_from: tuple[CameFrom, ...]) -> bytes | None:
+    """Return `came_from` as JSON; None for a job that was submitted to the queue itself."""
+    return msgspec.json.encode(came_from) if came_from else None
+
+
+def decode_came_from(stored: bytes | str | None) -> tuple[CameFrom, ...]:
+    """Return what `encode_came_from` made JSON of."""
+    return () if stored is None else _decode_came_from(stored)
+
 
 def _check_job(job: Job) -> None:
     names = (job.run, job.kind, job.key, job.partition, job.host, job.worker or "")
     parent = () if job.parent is None else (job.parent.kind, job.parent.key)
-    check_texts((*names, *parent), "its names")
+    passed = [text for each in job.came_from for text in (each.queue, each.job)]
+    check_texts((*names, *parent, job.id, job.queue, *passed), "its names")
+    for each in job.came_from:
+        check_whole(each.epoch, 0, MOST, "its epoch in another queue")
+        check_whole(each.here, 0, MOST, "its epoch in another queue")
     check_payload(job.payload, "its payload")
     check_whole(job.priority, -BIGGEST, BIGGEST, "its priority")
     check_whole(job.max_attempts, 1, BIGGEST, "its max_attempts")
@@ -68,6 +99,8 @@ class TakesOver(Protocol):
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         """Add jobs as they are: state, epoch, attempts, instants, result, failure, history, parent and depth included.
+
+        A job remembers in `came_from` which job of which queue it was, so that it keeps its life and its records.
 
         A claimed job arrives pending, because no worker holds it here; it keeps its epoch, so that the next claim
         raises it. A pending job keeps its `not_before`. The jobs get ids of this queue, and their age is the order

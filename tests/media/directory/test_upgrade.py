@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -16,6 +17,7 @@ from longshore.errors import Failure, QueueError
 from longshore.job import NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue
+from longshore.media.directory.files.folder import uuid_of
 from longshore.media.directory.journal import upgrade
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Queue, Selection, each_job
@@ -156,3 +158,34 @@ async def test_a_queue_without_its_journal_cannot_be_upgraded(tmp_path: Path, cl
     (tmp_path / "journal").rename(tmp_path / "trash" / "journal")
     with pytest.raises(QueueError, match="with the Longshore that wrote it"):
         await DirectoryQueue.open(tmp_path, clock)
+
+
+async def test_a_queue_of_an_earlier_version_gets_a_uuid_that_stays(
+    tmp_path: Path, clock: ManualClock, held: Lease
+) -> None:
+    del held
+    (tmp_path / "uuid.txt").unlink()
+    first, second = await DirectoryQueue.open(tmp_path, clock), await DirectoryQueue.open(tmp_path, clock)
+    uuids = {job.queue for queue in (first, second) for job in await queue.jobs(ALL)}
+    await first.close()
+    await second.close()
+    assert uuids == {(tmp_path / "uuid.txt").read_text().strip()}
+
+
+async def test_a_uuid_that_a_person_has_edited_is_named_with_the_fix(tmp_path: Path, clock: ManualClock) -> None:
+    queue = await DirectoryQueue.open(tmp_path, clock)
+    await queue.submit([job("a")])
+    await queue.close()
+    (tmp_path / "uuid.txt").write_text("my queue")
+    with pytest.raises(QueueError, match=r"uuid\.txt.*Restore it"):
+        await DirectoryQueue.open(tmp_path, clock)
+
+
+async def test_a_folder_without_a_uuid_that_cannot_be_written_to_is_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, data: bytes) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("longshore.media.directory.files.disk.write", refuse)
+    assert uuid_of(str(tmp_path)) == ""

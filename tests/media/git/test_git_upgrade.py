@@ -87,3 +87,23 @@ async def test_the_first_commit_adds_hosts_to_the_names_of_format_1(remote: Path
     assert taken == ["failed", "cancelled", "held", "ready", "late"]
     assert '"format": 2' in git(remote, "show", "longshore-1:longshore.json")
     await queue.close()
+
+
+async def test_a_branch_of_an_earlier_version_gets_a_uuid_with_the_next_change_of_a_job(
+    remote: Path, tmp_path: Path
+) -> None:
+    url, clock = f"git+file://{remote}", ManualClock()
+    queue = await GitQueue.open(url, clock, tmp_path / "cache")
+    await queue.submit([job("a"), job("b")])
+    await queue.close()
+    lines = [line for line in git(remote, "ls-tree", "-r", "longshore-1").splitlines() if "uuid.txt" not in line]
+    git(remote, "read-tree", "--empty")
+    git(remote, "update-index", "--index-info", given="\n".join([*lines, ""]))
+    commit = git(remote, "commit-tree", git(remote, "write-tree"), "-p", "longshore-1", "-m", "as it was")
+    git(remote, "update-ref", "refs/heads/longshore-1", commit)
+    old = await GitQueue.open(url, clock, tmp_path / "second cache")
+    assert {found.queue for found in await old.jobs(ALL)} == {""}, "reading pushes nothing"
+    (lease, _) = await old.claim(want())
+    assert {found.queue for found in await old.jobs(ALL)} == {lease.job.queue}
+    assert git(remote, "show", "longshore-1:uuid.txt") == lease.job.queue
+    await old.close()

@@ -192,6 +192,32 @@ async def test_runs_of_the_third_version_are_listed_whole(url: str) -> None:
     assert [row[0] for row in begins] == [0, 2000]
 
 
+def view_of(migration: str) -> str:
+    """Return the view `known` as it was after this migration."""
+    _, begin, rest = statements(migration).partition("create or replace view known")
+    return begin + rest
+
+
+async def test_a_queue_of_an_earlier_version_gets_a_uuid_that_stays(url: str) -> None:
+    queue = await open_queue(url)
+    await queue.submit([new_job("page", {"n": 1})])
+    await queue.close()
+    schema = locate(url).quoted_schema
+    await run(
+        url,
+        f"set search_path = {schema}; delete from migration where version > 5; drop table queue_uuid;"
+        f"drop view known cascade; alter table job drop column came_from; {view_of('0002_parents_and_roll.sql')}",
+    )
+    uuids = set()
+    for _ in range(2):
+        queue = await open_queue(url)
+        (found,) = await queue.jobs(Selection())
+        uuids.add(found.queue)
+        await queue.close()
+    assert {len(uuid) for uuid in uuids} == {32}
+    assert len(uuids) == 1
+
+
 async def test_a_job_claimed_with_the_fourth_version_is_settled_with_the_next(url: str) -> None:
     queue = await open_queue(url)
     await queue.submit([new_job("page", {"n": 1})])
@@ -204,6 +230,8 @@ async def test_a_job_claimed_with_the_fourth_version_is_settled_with_the_next(ur
     await run(
         url,
         f"set search_path = {schema}; delete from migration where version > 4; drop function settle;"
+        "drop table queue_uuid; drop view known cascade; alter table job drop column came_from;"
+        f"{view_of('0002_parents_and_roll.sql')}"
         f"create function settle({old}, out completed int[], out others int[]) language sql "
         "as 'select null::int[], null::int[]'",
     )

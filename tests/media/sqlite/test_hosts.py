@@ -40,7 +40,7 @@ async def multiply(queue: SqliteQueue, tables: sqlite3.Connection, host: Callabl
     tables.execute("BEGIN")
     tables.execute(
         "INSERT INTO content WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ?)"
-        " SELECT n, 'more ' || n, host_of(n), CAST('{}' AS BLOB), NULL, NULL, 0 FROM n",
+        " SELECT n, 'more ' || n, host_of(n), CAST('{}' AS BLOB), NULL, NULL, 0, NULL FROM n",
         (number,),
     )
     tables.execute(

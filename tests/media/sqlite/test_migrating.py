@@ -166,3 +166,12 @@ async def test_a_process_of_the_first_version_that_is_still_running_does_no_harm
     assert await old.present_workers() == []
     clock.advance(61)
     assert await old.reap() == Reaped()
+
+
+async def test_a_queue_of_an_earlier_version_gets_a_uuid_that_stays(old: SqliteQueue, first_version: Path) -> None:
+    uuids = {job.queue for job in await old.jobs(Selection())}
+    again = await open_queue(f"sqlite:///{first_version}")
+    uuids |= {job.queue for job in await again.jobs(Selection())}
+    await again.close()
+    assert {len(uuid) for uuid in uuids} == {32}
+    assert len(uuids) == 1

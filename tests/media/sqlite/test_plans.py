@@ -121,7 +121,7 @@ async def test_a_page_does_not_step_over_what_is_finished(queue: Queue, tables: 
 
         prepare(tables)
         tables.set_progress_handler(count, 100)
-        found = jobs(tables, Selection(run=run, states=frozenset(states)), 0.0, 0, 5)
+        found = jobs(tables, Selection(run=run, states=frozenset(states)), 0.0, 0, 5, "")
         tables.set_progress_handler(None, 0)
         assert found or states == (State.CLAIMED,)
         return counted

@@ -1,8 +1,10 @@
-"""Inspecting: pages of jobs, and statistics that always add up."""
+"""Inspecting: pages of jobs, statistics that always add up, and the names of queues, jobs and attempts."""
 
 from __future__ import annotations
 
-from longshore.conformance.harness import Harness
+import msgspec
+
+from longshore.conformance.harness import Harness, NewHarness
 from longshore.conformance.scene import (
     ALL,
     MINUTE,
@@ -12,14 +14,17 @@ from longshore.conformance.scene import (
     claim_one,
     expire,
     failure,
+    find,
     job,
     jobs,
     keys,
     listed,
+    offered,
     settle,
 )
-from longshore.job import State
-from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+from longshore.extensions.transfer import MOST_QUEUES, Carried, TakesOver, passed_on
+from longshore.job import CameFrom, State
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Queue, Selection, each_job
 from longshore.stored import BIGGEST, LATEST
 
@@ -143,3 +148,91 @@ class InspectingTests(Scene):
         assert not await settle(queue, leases[-1], Completed("late", tuple(jobs("f3"))))
         await assert_adds_up(queue)
         assert "f3" not in await listed(queue)
+
+    async def test_a_queue_has_one_uuid_for_all_its_openings(self, harness: Harness, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        (lease,) = await claim(queue, limit=1)
+        later = await harness.open()
+        shown = {found.queue async for found in each_job(later, ALL)}
+        await later.close()
+        assert shown == {lease.job.queue}
+        assert len(lease.job.queue) == 32
+
+    async def test_two_queues_have_different_uuids(self, queue: Queue, new_harness: NewHarness) -> None:
+        harness = new_harness()
+        second = await harness.open()
+        for each in (queue, second):
+            await each.submit(jobs("a"))
+        assert (await find(queue, "a")).queue != (await find(second, "a")).queue
+        await second.close()
+        await harness.close()
+
+    async def test_a_job_that_is_submitted_again_has_another_id_and_another_life(
+        self, harness: Harness, queue: Queue
+    ) -> None:
+        lives, ids = [], []
+        for _ in range(2):
+            await queue.submit(jobs("a"))
+            lease = await claim_one(queue)
+            assert (await find(queue, "a")).life == lease.job.life
+            lives.append(lease.job.life)
+            ids.append(lease.job.id)
+            await settle(queue, lease, Completed())
+            await queue.prune(ALL)
+        # Also for one who opens the queue when it is empty.
+        later = await harness.open()
+        await later.submit(jobs("a"))
+        again = await find(later, "a")
+        await later.close()
+        assert len({*lives, again.life}) == len({*ids, again.id}) == 3
+
+    async def test_a_life_goes_with_the_job_through_every_queue(self, queue: Queue, new_harness: NewHarness) -> None:
+        harness = new_harness()
+        second = await harness.open()
+        await queue.submit(jobs("a", "b"))
+        await offered(second, TakesOver).take_over([Carried(found) for found in await queue.jobs(ALL)])
+        born, there = await find(queue, "a"), await find(second, "a")
+        lease = await claim_one(second)
+        assert there.life == lease.job.life == born.life
+        assert there.came_from == (CameFrom(born.queue, born.id, 0, 0),)
+        assert (lease.job.queue, lease.job.came_from) == (there.queue, there.came_from)
+        assert (await find(second, "b")).life != born.life
+        await second.close()
+        await harness.close()
+
+    async def test_an_attempt_is_known_by_the_queue_it_was_made_in(self, queue: Queue, new_harness: NewHarness) -> None:
+        harness = new_harness()
+        second = await harness.open()
+        await queue.submit(jobs("a", "b"))
+        first = await claim_one(queue)
+        await settle(queue, first, Completed())
+        await offered(second, TakesOver).take_over([Carried(found) for found in await queue.jobs(ALL)])
+        assert (first.job.queue, first.job.id, 1) in (await find(second, "a")).completed_by
+        await settle(second, await claim_one(second), Completed())
+        there, here = await find(second, "b"), await find(queue, "b")
+        assert there.completed_by == ((there.queue, there.id, 1),), "the other queue did not complete it"
+        assert here.completed_by == ((here.queue, here.id, 0),)
+        await second.close()
+        await harness.close()
+
+    async def test_a_settlement_may_say_in_which_queue_its_attempt_was_made(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        elsewhere = CameFrom("0" * 32, "7", 5, 1)
+        for lease in await claim(queue):
+            came_from = (elsewhere,) if lease.job.key == "a" else ()
+            assert await queue.settle([Settlement(lease, Completed(), came_from=came_from)]) == [True]
+        told, plain = await find(queue, "a"), await find(queue, "b")
+        assert told.completed_by == ((told.queue, told.id, 1), ("0" * 32, "7", 5))
+        assert plain.came_from == ()
+
+    async def test_a_job_remembers_a_bounded_number_of_queues(self, queue: Queue) -> None:
+        await queue.submit(jobs("a"))
+        found = await find(queue, "a")
+        for number in range(2 * MOST_QUEUES):
+            found = msgspec.structs.replace(found, came_from=passed_on(found, 0), queue=f"{number:032}")
+        await queue.cancel(ALL)
+        await queue.prune(ALL)
+        await offered(queue, TakesOver).take_over([Carried(found)])
+        there = await find(queue, "a")
+        assert len(there.came_from) == MOST_QUEUES
+        assert there.life == found.life

@@ -16,6 +16,7 @@ from longshore.conformance.suite.comparison import LONG
 from longshore.conformance.suite.contention import Processes
 from longshore.job import Job, State
 from longshore.lease import Want, WorkerId
+from longshore.media import open_queue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection, each_job, totals
 
@@ -74,6 +75,28 @@ class KillingTests(Processes):
     def seed(self, request: pytest.FixtureRequest) -> int:
         """The seed of the random moments."""
         return int(request.param)
+
+    async def test_killed_at_birth(self, url: str, seed: int) -> None:
+        """Of the processes that create the queue at once, half are killed: all others see one uuid, and it stays."""
+        randomness = random.Random(f"birth {seed}")
+
+        async def see(process: SuiteProcess, number: int) -> str | None:
+            assert await process.line() == "opening"
+            if number % 2:
+                return await process.line()
+            # Not a wait for an event: the kill must hit any moment of the birth.
+            await asyncio.sleep(randomness.uniform(0, 0.05))
+            lines = await process.kill()
+            return lines[1] if len(lines) > 1 else None
+
+        async with children("killed_process", *((url, "be-born", run) for run in _runs())) as processes:
+            uuids = await asyncio.gather(*(see(process, number) for number, process in enumerate(processes)))
+        seen = {uuid for uuid in uuids if uuid is not None}
+        queue = await open_queue(url)
+        found = {job.queue async for job in each_job(queue, Selection())}
+        await queue.close()
+        assert found == seen
+        assert len(found) == 1
 
     async def test_killed_while_submitting(self, shared: Queue, url: str, seed: int) -> None:
         promised = await _kill(url, "submit", seed)

@@ -39,7 +39,7 @@ from longshore.conformance.suite.submitting import CANNOT_BE_STORED
 from longshore.conformance.suite.values import ODD, RESULTS
 from longshore.conformance.suite.waiting import settled_in, waiting, woken
 from longshore.extensions.transfer import Carried, TakesOver
-from longshore.job import FINISHED, Attempt, Job, JobName, State
+from longshore.job import FINISHED, Attempt, CameFrom, Job, JobName, State
 from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Released, Snoozed
 from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job
@@ -93,9 +93,10 @@ OPEN = {name: item for name, item in EXAMPLES.items() if item.job.state not in F
 CLOSED = {name: item for name, item in EXAMPLES.items() if item.job.state in FINISHED}
 
 
-def arrived(theirs: Job, job_id: str) -> Job:
-    """Return a job of another queue as this queue shows it: no worker holds it."""
-    here = replace(theirs, id=job_id)
+def arrived(theirs: Job, ours: Job) -> Job:
+    """Return a job of another queue as this queue shows it: no worker holds it, and it knows its former queue."""
+    came_from = (CameFrom(theirs.queue, theirs.id, theirs.epoch, theirs.epoch), *theirs.came_from)
+    here = replace(theirs, id=ours.id, queue=ours.queue, came_from=came_from)
     if theirs.state is State.CLAIMED:
         return replace(here, state=State.PENDING, worker=None)
     return here
@@ -125,7 +126,7 @@ class TransferringTests(Scene):
     async def test_a_job_arrives_as_it_is(self, taker: TakesOver, other: Queue, theirs: Carried) -> None:
         assert await taker.take_over([theirs]) == Submitted(new=1, duplicates=0)
         (there,) = await other.jobs(ALL)
-        assert there == arrived(theirs.job, there.id)
+        assert there == arrived(theirs.job, there)
         assert await other.history(there.id) == list(theirs.history)
 
     async def test_a_whole_queue_arrives_as_it_is(self, queue: Queue, taker: TakesOver, source: Queue) -> None:
@@ -137,7 +138,7 @@ class TransferringTests(Scene):
         given = await everything(source)
         assert await taker.take_over(given) == Submitted(new=len(given), duplicates=0)
         for theirs, ours in zip(given, await everything(queue), strict=True):
-            assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
+            assert ours == Carried(arrived(theirs.job, ours.job), theirs.history)
 
     @pytest.mark.parametrize("theirs", OPEN.values(), ids=OPEN.keys())
     async def test_the_next_claim_raises_the_epoch_it_came_with(
@@ -389,5 +390,5 @@ class TransferringTests(Scene):
         ]
         await taker.take_over(odd + results)
         for theirs, ours in zip(odd + results, await everything(queue), strict=True):
-            assert ours == Carried(arrived(theirs.job, ours.job.id), theirs.history)
+            assert ours == Carried(arrived(theirs.job, ours.job), theirs.history)
             assert type(ours.job.result) is type(theirs.job.result)

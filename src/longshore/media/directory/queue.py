@@ -290,6 +290,7 @@ class DirectoryQueue:
 
     def _open(self) -> None:
         known = folder.prepare(self._path)
+        self._journal.uuid = folder.uuid_of(self._root)
         self._journal.open()
         if known < folder.FORMAT:
             upgrade_layout(self._journal)

@@ -155,7 +155,7 @@ class GitQueue:
 
         def page(state: BranchState) -> list[Job]:
             found = selected(state, selection, now, after=start)
-            return [record.job(place, state.holder(place)) for place, record in islice(found, limit)]
+            return [record.job(place, state.uuid, state.holder(place)) for place, record in islice(found, limit)]
 
         return await self._read(page)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count, groupby
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -40,6 +41,7 @@ class MemoryQueue:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+        self._uuid = uuid4().hex
         self._numbers = count(1)
         self._jobs: dict[str, Job] = {}
         self._ids: dict[tuple[str, str, str], str] = {}
@@ -199,7 +201,7 @@ class MemoryQueue:
             if job_id is not None:
                 new += 1
                 self._history[job_id] = history
-                self._put(msgspec.structs.replace(job, id=job_id))
+                self._put(msgspec.structs.replace(job, id=job_id, queue=self._uuid))
         return Submitted(new, len(storable) - new)
 
     async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
@@ -279,6 +281,7 @@ class MemoryQueue:
             max_attempts=job.max_attempts,
             not_before=job.not_before,
             submitted_at=self._clock.now(),
+            queue=self._uuid,
         )
         self._wake()
         return True
@@ -294,6 +297,7 @@ class MemoryQueue:
                     "attempts": job.attempt,
                     "settled_at": self._clock.now(),
                     "seconds": settlement.seconds,
+                    "came_from": settlement.came_from or job.came_from,
                 }
                 self._put(job, state=State.COMPLETED, result=outcome.result, failure=None, **done)
                 for follow_on in outcome.jobs:
@@ -380,6 +384,7 @@ def _carried(carried: Carried) -> tuple[Job, list[Attempt]]:
     changes = {
         "payload": _through_json(job.payload, "A job's payload"),
         "result": _through_json(job.result, "A result"),
+        "came_from": carried.came_from,
     }
     for failure in (job.failure, *(attempt.failure for attempt in carried.history)):
         encode(failure, "A failure")

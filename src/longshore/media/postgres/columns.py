@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from longshore.errors import Failure
+from longshore.extensions.transfer import decode_came_from
 from longshore.job import Job, JobName, NewJob, State, number_of
 from longshore.lease import Lease
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
@@ -101,6 +102,8 @@ class Settlements(NamedTuple):
     c_holders: list[int]
     c_results: list[str]
     c_seconds: list[float | None]
+    p_positions: list[int]
+    p_came_from: list[str]
     o_jobs: list[int]
     o_epochs: list[int]
     o_holders: list[int]
@@ -127,7 +130,7 @@ class Settlements(NamedTuple):
     @staticmethod
     def types() -> list[str]:
         """Return the SQL types of the columns."""
-        completed = "bigint[] int[] int[] json[] float8[]"
+        completed = "bigint[] int[] int[] json[] float8[] int[] json[]"
         others = "bigint[] int[] int[] bool[] json[] bool[] float8[] int[] float8[]"
         follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[] json[] int[]"
         return f"bigint[] text[] text[] {completed} {others} {follow_ons}".split()
@@ -162,6 +165,7 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
     holders: dict[str, int] = {}
     completed: list[tuple[Any, ...]] = []
     completed_at: list[int] = []
+    passed: list[tuple[int, str]] = []
     others: list[tuple[Any, ...]] = []
     others_at: list[int] = []
     follow_ons: list[NewJob] = []
@@ -180,6 +184,8 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
         if isinstance(outcome, Completed):
             completed.append((int(job.id), job.epoch, holder, encode(outcome.result, "A result").decode(), seconds))
             completed_at.append(place)
+            if settlements[place].came_from:
+                passed.append((len(completed), encode(settlements[place].came_from).decode()))
             if outcome.jobs:
                 follow_ons.extend(msgspec.structs.replace(follow_on, run=job.run) for follow_on in outcome.jobs)
                 parent = (len(completed), encode(JobName(job.kind, job.key)).decode(), job.depth + 1)
@@ -190,7 +196,8 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
     new = NewJobs.of(follow_ons)
     lanes, jobs = new[:3], new[3:]
     positions, names, depths = unzipped(parents, 3)
-    by_column = [*unzipped(completed, 5), *unzipped(others, 9), *lanes, positions, *jobs, names, depths]
+    ended = [*unzipped(completed, 5), *unzipped(passed, 2), *unzipped(others, 9)]
+    by_column = [*ended, *lanes, positions, *jobs, names, depths]
     columns = Settlements(sorted(batches), sorted(searched), list(holders), *by_column)
     return SettlementBatch(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
 
@@ -222,8 +229,8 @@ def decode_parent(text: str | None) -> JobName | None:
     return None if text is None else _job_name.decode(text)
 
 
-def job_of(row: Any) -> Job:
-    """Return the job of a row of the view `known`."""
+def job_of(row: Any, queue: str) -> Job:
+    """Return the job of a row of the view `known`; `queue` is the uuid of the queue."""
     return Job(
         id=str(row["id"]),
         run=row["run"],
@@ -246,6 +253,8 @@ def job_of(row: Any) -> Job:
         seconds=row["seconds"],
         result=None if row["result"] is None else _decode(row["result"]),
         failure=None if row["failure"] is None else decode_failure(row["failure"]),
+        queue=queue,
+        came_from=decode_came_from(row["came_from"]),
     )
 
 

@@ -17,7 +17,7 @@ from longshore.clock import Clock
 from longshore.errors import QueueUnavailableError
 from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.extensions.shared_state import Entries, StateEntry
-from longshore.extensions.transfer import Carried
+from longshore.extensions.transfer import Carried, decode_came_from
 from longshore.job import Attempt, Job, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.postgres.bulk import MIN_COPY_JOBS, copy_in
@@ -36,7 +36,7 @@ from longshore.media.postgres.columns import (
 )
 from longshore.media.postgres.connections import Connections, Row, open_session
 from longshore.media.postgres.location import DatabaseLocation, locate
-from longshore.media.postgres.schema import migrate_session
+from longshore.media.postgres.schema import migrate_session, uuid_of
 from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.user_transaction import call_in
 from longshore.media.postgres.wake import NotificationListener, NotificationSender, announce
@@ -89,8 +89,9 @@ class PostgresQueue:
         quick_shared_state=True,
     )
 
-    def __init__(self, location: DatabaseLocation, clock: Clock) -> None:
+    def __init__(self, location: DatabaseLocation, clock: Clock, uuid: str) -> None:
         self._location = location
+        self._uuid = uuid
         self._clock = clock
         self._connections = Connections(location)
         self._sender = NotificationSender(self._notify)
@@ -109,10 +110,11 @@ class PostgresQueue:
         session = await open_session(location)
         try:
             await migrate_session(session, location)
+            uuid = await uuid_of(session, location)
         except BaseException:
             session.connection.terminate()
             raise
-        queue = cls(location, clock)
+        queue = cls(location, clock, uuid)
         queue._connections.adopt(session)
         return queue
 
@@ -218,7 +220,7 @@ class PostgresQueue:
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         page = (page_start(after, limit), limit)
         rows = await self._call("selected", *selection_columns(selection), *page, repeatable=True)
-        return [job_of(row) for row in rows]
+        return [job_of(row, self._uuid) for row in rows]
 
     async def history(self, job_id: str) -> list[Attempt]:
         rows = await self._call("history", number_of(job_id), repeatable=True)
@@ -320,6 +322,7 @@ class PostgresQueue:
             parent,
             depth,
             failure,
+            came_from,
         ) in rows:
             run, kind, partition = self._lanes[lane]
             claimed = Job(
@@ -340,6 +343,8 @@ class PostgresQueue:
                 submitted_at=at,
                 worker=label,
                 failure=None if failure is None else decode_failure(failure),
+                queue=self._uuid,
+                came_from=decode_came_from(came_from),
             )
             leases.append(BatchLease(claimed, want.worker, deadline, batch))
         return leases

@@ -16,6 +16,7 @@ MIGRATIONS = (
     "0003_hosts_and_notes.sql",
     "0004_beginnings.sql",
     "0005_holders.sql",
+    "0006_uuid.sql",
 )
 """Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)
@@ -33,6 +34,7 @@ _TABLES = [
     "tally",
     "known",
     "note",
+    "queue_uuid",
 ]
 # Created again with every migration: functions hold no data, and belong to the version that calls them.
 _FUNCTIONS = (
@@ -94,6 +96,16 @@ async def migrate_session(session: Session, location: DatabaseLocation) -> tuple
     except DRIVER_ERRORS as error:
         raise fault(error, location) or error from error
     return found, VERSION
+
+
+async def uuid_of(session: Session, location: DatabaseLocation) -> str:
+    """Return the uuid of the queue. Its schema must have the newest version."""
+    statement = f"select uuid from {location.quoted_schema}.queue_uuid"  # noqa: S608 - it is quoted
+    try:
+        async with asyncio.timeout(CALL_TIMEOUT):
+            return str(await session.connection.fetchval(statement))
+    except DRIVER_ERRORS as error:
+        raise fault(error, location) or error from error
 
 
 async def _version(session: Session, location: DatabaseLocation) -> int:

@@ -35,6 +35,7 @@ class CarriedJobs(NamedTuple):
     workers: list[str | None]
     results: list[str | None]
     failures: list[str | None]
+    came_froms: list[str | None]
     h_jobs: list[int]
     h_epochs: list[int]
     h_ended_ats: list[float]
@@ -46,7 +47,7 @@ class CarriedJobs(NamedTuple):
     def types() -> list[str]:
         """Return the SQL types of the columns."""
         jobs = "text[] text[] text[] int[] text[] json[] int[] text[] float8[] int[] json[] int[] int[] int[] float8[]"
-        ends = "text[] float8[] float8[] text[] json[] json[]"
+        ends = "text[] float8[] float8[] text[] json[] json[] json[]"
         attempts = "int[] int[] float8[] float8[] text[] json[]"
         return f"{jobs} {ends} {attempts}".split()
 
@@ -66,7 +67,7 @@ class CarriedJobs(NamedTuple):
                     (len(rows), a.epoch, a.ended_at, a.seconds, a.worker, encode_failure(a.failure))
                     for a in item.history
                 )
-        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 18), *unzipped(attempts, 6)]
+        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 19), *unzipped(attempts, 6)]
         return cls(*columns)
 
 
@@ -92,4 +93,5 @@ def _columns(item: Carried) -> tuple[Any, ...]:
         encode(job.result, "A result").decode() if job.state is State.COMPLETED else None,
         # If there is a history, its last attempt has the failure.
         None if job.failure is None or item.history else encode_failure(job.failure),
+        encode(item.came_from).decode() if item.came_from else None,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure
+from longshore.extensions.transfer import decode_came_from
 from longshore.job import Job, JobName, State
 from longshore.lease import Lease, WorkerId
 from longshore.media.sqlite.host_turns import Search
@@ -34,13 +35,13 @@ class Taken(msgspec.Struct, frozen=True):
     failures: dict[int, bytes]
     """The last failure of each job that failed before, by job number."""
 
-    def leases(self, worker: WorkerId, deadline: float) -> list[Lease]:
-        """Return the leases of the claimed jobs for this worker."""
-        return [Lease(self._job(lane, row, worker), worker, deadline) for lane, row in self.rows]
+    def leases(self, worker: WorkerId, deadline: float, queue: str) -> list[Lease]:
+        """Return the leases of the claimed jobs for this worker; `queue` is the uuid of the queue."""
+        return [Lease(self._job(lane, row, worker, queue), worker, deadline) for lane, row in self.rows]
 
-    def _job(self, lane: LaneRow, row: Row, worker: WorkerId) -> Job:
+    def _job(self, lane: LaneRow, row: Row, worker: WorkerId, queue: str) -> Job:
         priority, number, key, host, payload, epoch, attempts, max_attempts, submitted_at = row[:9]
-        parent_kind, parent_key, depth = row[9:]
+        parent_kind, parent_key, depth, came_from = row[9:]
         failure = self.failures.get(number)
         return Job(
             id=str(number),
@@ -60,6 +61,8 @@ class Taken(msgspec.Struct, frozen=True):
             submitted_at=submitted_at,
             worker=worker.label,
             failure=None if failure is None else _decode_failure(failure),
+            queue=queue,
+            came_from=decode_came_from(came_from),
         )
 
 

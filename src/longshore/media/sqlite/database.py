@@ -46,8 +46,10 @@ _SETTINGS = (
 class Database:
     """An open database file. Use it from one event loop of the process that opened it."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, thread: ThreadPoolExecutor, uuid: str) -> None:
         self._path = path
+        self.uuid = uuid
+        """The uuid of the queue in the file. It never changes, and a file that is replaced is noticed."""
         self._connection = connection
         self._thread = thread
         self._process = os.getpid()
@@ -68,11 +70,11 @@ class Database:
         """
         thread = ThreadPoolExecutor(1, thread_name_prefix="longshore-sqlite")
         try:
-            connection = await asyncio.get_running_loop().run_in_executor(thread, _open, path, prepare)
+            connection, uuid = await asyncio.get_running_loop().run_in_executor(thread, _open, path, prepare)
         except BaseException:
             thread.shutdown()
             raise
-        return cls(path, connection, thread)
+        return cls(path, connection, thread, uuid)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on one consistent snapshot of the file."""
@@ -210,7 +212,8 @@ def _retry_while_busy(attempt: Callable[[], T], path: Path) -> T:
         time.sleep(random.uniform(0.0005, 0.0025))  # noqa: S311
 
 
-def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.Connection:
+def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> tuple[sqlite3.Connection, str]:
+    """Return the connection, and the uuid of the queue in the file."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         oldest = ".".join(map(str, _OLDEST_SQLITE))
         raise QueueError(
@@ -231,10 +234,11 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> sqlite3.
         if version < schema.VERSION:
             _transact(db, path, "BEGIN IMMEDIATE", lambda db: schema.migrate(db, path))
         prepare(db)
+        uuid = _transact(db, path, "BEGIN", schema.uuid_of)
     except BaseException:
         db.close()
         raise
-    return db
+    return db, uuid
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

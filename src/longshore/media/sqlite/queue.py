@@ -63,7 +63,7 @@ class SqliteQueue:
 
         while (taken := await self._database.write(claim)) is None:
             pass
-        return taken.leases(want.worker, now + seconds)
+        return taken.leases(want.worker, now + seconds, self._database.uuid)
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         seconds = lease_seconds(lease)
@@ -107,7 +107,7 @@ class SqliteQueue:
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         now, start = self._clock.now(), page_start(after, limit)
-        return await self._database.read(lambda db: select.jobs(db, selection, now, start, limit))
+        return await self._database.read(lambda db: select.jobs(db, selection, now, start, limit, self._database.uuid))
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._database.read(lambda db: select.history(db, job_id))

@@ -61,6 +61,12 @@ def migrate(db: sqlite3.Connection, path: Path) -> None:
         db.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def uuid_of(db: sqlite3.Connection) -> str:
+    """Return the uuid of the queue. Its tables must have the newest version."""
+    (uuid,) = db.execute("SELECT uuid FROM queue").fetchone()
+    return str(uuid)
+
+
 def _pragma(db: sqlite3.Connection, name: str) -> int:
     (value,) = db.execute(f"PRAGMA {name}").fetchone()
     return int(value)

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure
+from longshore.extensions.transfer import decode_came_from
 from longshore.job import Attempt, Job, JobName, number_of
 from longshore.media.sqlite import lanes
 from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
@@ -25,8 +26,8 @@ _decode = msgspec.json.Decoder().decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
-def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, limit: int) -> list[Job]:
-    """Return a page of the selected jobs, oldest first."""
+def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, limit: int, queue: str) -> list[Job]:
+    """Return a page of the selected jobs, oldest first; `queue` is the uuid of the queue."""
     values = _values(selection, now) | {"after": after, "limit": limit}
     if selection.ids is None:
         begin, *counts = db.execute(_SQL["extent"], values).fetchone()
@@ -35,7 +36,7 @@ def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, l
         values |= {"after": max(after, begin - 1), "first": after < max(begin, 1)}
         if selection.states is not None:
             values["ids"] = json_list(_found(db, selection, values, counts))
-    return [_job(row) for row in db.execute(_statement("jobs", values), values)]
+    return [_job(row, queue) for row in db.execute(_statement("jobs", values), values)]
 
 
 def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:
@@ -160,9 +161,11 @@ def _values(selection: Selection, now: float) -> dict[str, Any]:
     }
 
 
-def _job(row: tuple[Any, ...]) -> Job:
+def _job(row: tuple[Any, ...], queue: str) -> Job:
     number, run, kind, key, payload, priority, partition, host, parent_kind, parent_key, depth, state, *rest = row
-    epoch, attempts, max_attempts, not_before, submitted_at, settled_at, worker, seconds, result, failure = rest
+    epoch, attempts, max_attempts, not_before, submitted_at, settled_at, worker, seconds, result, failure, came_from = (
+        rest
+    )
     return Job(
         id=str(number),
         run=run,
@@ -185,6 +188,8 @@ def _job(row: tuple[Any, ...]) -> Job:
         seconds=seconds,
         result=None if result is None else _decode(result),
         failure=None if failure is None else _decode_failure(failure),
+        queue=queue,
+        came_from=decode_came_from(came_from),
     )
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import msgspec
 
+from longshore.extensions.transfer import encode_came_from
 from longshore.job import NewJob, number_of
 from longshore.lease import WorkerId
 from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, READY, Moves
@@ -85,6 +86,7 @@ class _Rows:
         self._failures: list[tuple[int, int, str, float, float | None, bytes]] = []
         self._follow_ons: list[NewJob] = []
         self._origins: list[Origin] = []
+        self._came_from: list[tuple[bytes | None, int]] = []
 
     def add(self, held: Held, settlement: Settlement, ending: Ending) -> None:
         """Add the accepted settlement of a claimed job."""
@@ -92,6 +94,8 @@ class _Rows:
         if isinstance(outcome, Completed):
             self._completed.append(held)
             self._endings.append(ending)
+            if settlement.came_from:
+                self._came_from.append((encode_came_from(settlement.came_from), held[0]))
             if outcome.jobs:
                 parent = settlement.lease.job
                 self._follow_ons += [msgspec.structs.replace(job, run=parent.run) for job in outcome.jobs]
@@ -128,6 +132,7 @@ class _Rows:
         db.executemany(_SQL["give_back"], self._given_back)
         db.executemany(_SQL["add_settlement"], self._endings)
         db.executemany(_SQL["add_failure"], self._failures)
+        db.executemany(_SQL["set_came_from"], self._came_from)
         self._moves.write(db)
         NewRows(self._follow_ons, self._now, self._origins).write(db)
 

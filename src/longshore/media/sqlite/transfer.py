@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import count
 
-from longshore.extensions.transfer import Carried
+from longshore.extensions.transfer import Carried, encode_came_from
 from longshore.job import FINISHED, Job, State
 from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.lanes import CANCELLED, COMPLETED, DELAYED, FAILED, READY
@@ -14,8 +14,7 @@ from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.submit import Row, add_jobs, find_lanes, identities, insert, next_job, without
 from longshore.stored import encode
 
-_ADD_JOB = statements("transfer")["add_job"]
-_ADD_CONTENT = statements("submit")["add_descended_content"]
+_SQL = statements("transfer")
 _SETTLE = statements("settle")
 
 _ENDINGS = {State.COMPLETED: COMPLETED, State.FAILED: FAILED, State.CANCELLED: CANCELLED}
@@ -30,7 +29,7 @@ class CarriedRows:
         self._jobs = [item.job for item in carried]
         self._now = now
         self._identities = identities(self._jobs)
-        self._contents: list[Row] = [_content(job) for job in self._jobs]
+        self._contents: list[Row] = [_content(item) for item in carried]
         self._endings = [_ending(job) for job in self._jobs]
         self._failures = [_failures(item) for item in carried]
 
@@ -55,13 +54,13 @@ class CarriedRows:
             )
             for number, job, identity in zip(count(first), self._jobs, self._identities, strict=False)
         ]
-        known = add_jobs(db, _ADD_JOB, rows)
+        known = add_jobs(db, _SQL["add_job"], rows)
         contents = [(number, *content) for number, content in zip(count(first), self._contents, strict=False)]
         endings = [(number, *ending) for number, ending in zip(count(first), self._endings, strict=False) if ending]
         failures = [
             (number, *entry) for number, entries in zip(count(first), self._failures, strict=False) for entry in entries
         ]
-        insert(db, _ADD_CONTENT, without(known, contents))
+        insert(db, _SQL["add_content"], without(known, contents))
         insert(db, _SETTLE["add_settlement"], without(known, endings))
         insert(db, _SETTLE["add_failure"], without(known, failures))
         return len(rows) - len(known)
@@ -73,9 +72,17 @@ class CarriedRows:
         return DELAYED if waits else READY
 
 
-def _content(job: Job) -> Row:
+def _content(item: Carried) -> Row:
+    job = item.job
     parent = (None, None) if job.parent is None else (job.parent.kind, job.parent.key)
-    return (job.key, job.host, encode(job.payload, "A job's payload"), *parent, job.depth)
+    return (
+        job.key,
+        job.host,
+        encode(job.payload, "A job's payload"),
+        *parent,
+        job.depth,
+        encode_came_from(item.came_from),
+    )
 
 
 def _ending(job: Job) -> Row | None:

@@ -28,7 +28,8 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import UsageError
-from longshore.job import Attempt, Job, NewJob, State
+from longshore.extensions.transfer import passed_on
+from longshore.job import Attempt, CameFrom, Job, NewJob, State
 from longshore.lease import Held, Lease
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Queue, Selection, each_job
@@ -194,7 +195,9 @@ class _Merging:
             outcome, seconds = await self._outcome(entry, ours.get(entry.name))
             there = theirs.get(entry.id)
             if there is not None and there.epoch == entry.epoch and Held(entry.id, entry.epoch) in self._held:
-                open_entries.append((entry, Settlement(Lease(there, self._file.head.worker, 0.0), outcome, seconds)))
+                lease = Lease(there, self._file.head.worker, 0.0)
+                came_from = _came_from(ours.get(entry.name), there)
+                open_entries.append((entry, Settlement(lease, outcome, seconds, came_from)))
             else:
                 closed.append((entry, outcome, seconds))
         written: list[tuple[CheckedOutJob, Outcome]] = []
@@ -332,6 +335,15 @@ class _Merging:
         """Release leases that the checkout does not need, such as those of a claim just before a crash."""
         if leases := await leases_of(self._source, self._file.head.worker, held):
             await self._source.settle([Settlement(lease, Released()) for lease in leases])
+
+
+def _came_from(ours: Job | None, there: Job) -> tuple[CameFrom, ...]:
+    """Return `came_from` for a job of the source that the checkout has completed: its records were emitted there."""
+    if ours is None or ours.state is not State.COMPLETED:
+        return ()
+    (checkout, *_) = passed_on(ours, there.epoch)
+    # The checkout of an earlier version does not know that its jobs came from here, so this does not rely on it.
+    return (checkout, CameFrom(there.queue, there.id, there.epoch, there.epoch), *there.came_from)
 
 
 def _name(job: Job) -> _Name:

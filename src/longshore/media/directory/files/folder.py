@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
+from uuid import uuid4
 
 import msgspec
 
@@ -17,6 +21,8 @@ from longshore.media.directory.journal.journal import Journal, create
 FORMAT = 2
 """Format 2: paths contain the host of a job. See `upgrade` for format 1."""
 MARK = "longshore.json"
+UUID = "uuid.txt"
+_UUID = re.compile(r"[0-9a-f]{32}")
 FOLDERS = (
     "pending",
     "processing",
@@ -38,6 +44,7 @@ README = b"""This folder is a queue of Longshore. One JSON file is one job:
   completed/  failed/  cancelled/
   notes/       the shared state of the workers, one file per entry
   rejected/    foreign or damaged files, each with the reason beside it
+  uuid.txt     the name of this queue among all queues: records and pages of its jobs are found by it
 
 You may read and copy everything. To change something use `longshore` (submit, retry, cancel, prune):
 files that are edited or moved by hand end up in rejected/.
@@ -69,6 +76,7 @@ def prepare(path: Path) -> int:
     disk.make_folder(root)
     if not os.path.lexists(f"{root}/{MARK}"):
         _refuse_foreign(root, disk.names(root))
+        uuid_of(root)
         write_marker(root)
     known = _format(root)
     if not _has_journal(root):
@@ -91,8 +99,8 @@ def _has_journal(root: str) -> bool:
 
 
 def _refuse_foreign(root: str, there: list[str]) -> None:
-    foreign = [name for name in there if name not in {*FOLDERS, "journal", "README.txt", MARK}]
-    foreign = [name for name in foreign if not name.startswith((f"{MARK}.", "README.txt."))]
+    foreign = [name for name in there if name not in {*FOLDERS, "journal", "README.txt", MARK, UUID}]
+    foreign = [name for name in foreign if not name.startswith((f"{MARK}.", "README.txt.", f"{UUID}."))]
     if foreign and not os.path.lexists(f"{root}/{MARK}"):
         raise ForeignQueueError(
             f"'{root}' holds something else ('{foreign[0]}'), so it is no queue. Name an empty or a new folder; "
@@ -111,6 +119,35 @@ def write_marker(root: str) -> None:
         disk.write(own, content)
         disk.move(own, f"{root}/{name}")
     disk.sync_folder(root)
+
+
+def uuid_of(root: str) -> str:
+    """Return the uuid of the queue; gives it one if it has none, which is a new queue or one of an earlier version.
+
+    Of several processes that do so at once, one succeeds, and all return its uuid. Returns "" if there is none and the
+    folder cannot be written to.
+    """
+    while True:
+        with suppress(FileNotFoundError):
+            found = disk.read(f"{root}/{UUID}").decode("ascii", "replace").strip()
+            if _UUID.fullmatch(found):
+                return found
+            raise QueueError(
+                f"'{root}/{UUID}' is not as Longshore wrote it. Restore it from a backup: the records of the queue's "
+                "jobs are found by it. If there is none, remove the file, and the queue gets a new uuid."
+            )
+        own = f"{root}/{UUID}.{new_id()}"
+        try:
+            disk.write(own, f"{uuid4().hex}\n".encode())
+            # A link fails if the file exists, so the first uuid stays.
+            with suppress(FileExistsError):
+                os.link(own, f"{root}/{UUID}")
+            disk.remove(own)
+            disk.sync_folder(root)
+        except OSError as error:
+            if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+                return ""
+            raise
 
 
 def _format(root: str) -> int:

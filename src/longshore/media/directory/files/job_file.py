@@ -11,7 +11,7 @@ import msgspec
 from longshore import stored
 from longshore.errors import Failure
 from longshore.extensions.transfer import Carried
-from longshore.job import FINISHED, Attempt, Job, JobName, NewJob
+from longshore.job import FINISHED, Attempt, CameFrom, Job, JobName, NewJob
 from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import STATES, JobPlace, Slot, microseconds
 
@@ -51,9 +51,10 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     result: msgspec.Raw = _NULL
     failure: Failure | None = None
     history: tuple[Attempt, ...] = ()
+    came_from: tuple[CameFrom, ...] = ()
 
-    def job(self, place: JobPlace, holder: str | None = None) -> Job:
-        """Return the job; `holder` is the label of the worker that holds it."""
+    def job(self, place: JobPlace, queue: str, holder: str | None = None) -> Job:
+        """Return the job; `queue` is the uuid of the queue, and `holder` the label of the worker that holds the job."""
         slot, file = place.slot, place.file
         settled = slot in {Slot.COMPLETED, Slot.FAILED}
         if slot is Slot.CANCELLED:
@@ -85,6 +86,8 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             seconds=self.seconds if settled else None,
             result=_decode_any(self.result) if slot is Slot.COMPLETED else None,
             failure=self.failure,
+            queue=queue,
+            came_from=self.came_from,
         )
 
 
@@ -130,6 +133,7 @@ def carried_record(carried: Carried) -> JobFile:
         result=raw(job.result, "A result"),
         failure=job.failure,
         history=carried.history,
+        came_from=carried.came_from,
     )
 
 

@@ -71,6 +71,8 @@ class Journal:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self.uuid = ""
+        """The uuid of the queue; `folder.uuid_of` reads it when the queue is opened."""
         self.head = JournalHead()
         self.due: dict[str, float] = {}
         """Cache: the instant at which the first delayed job of a lane is due. Dropped when the lane changes."""

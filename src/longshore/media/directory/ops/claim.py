@@ -66,7 +66,8 @@ class ClaimSearch:
             taken[place.lane] += 1
             change.move(path, processing(self._worker, place.lane, place.file))
             self._journal.emptied.add(path.rpartition("/")[0])
-            leases.append(Lease(record.job(place, self._want.worker.label), self._want.worker, self._deadline))
+            job = record.job(place, self._journal.uuid, self._want.worker.label)
+            leases.append(Lease(job, self._want.worker, self._deadline))
             if len(leases) == self._want.limit:
                 break
         else:

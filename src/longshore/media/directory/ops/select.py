@@ -109,7 +109,8 @@ class JobSelector:
         record = None if place is None else read(self._journal.root, path)
         if place is None or record is None:
             return None
-        job = record.job(place, self._workers.label(place.worker) if place.slot is Slot.CLAIMED else None)
+        holder = self._workers.label(place.worker) if place.slot is Slot.CLAIMED else None
+        job = record.job(place, self._journal.uuid, holder)
         return job if selected(self._selection, job, self._now) else None
 
     def _lanes(self, head: JournalHead) -> set[str]:

@@ -105,7 +105,13 @@ def judge(record: JobFile, file: JobFileName, settlement: Settlement, worker: st
     match settlement.outcome:
         case Completed() as done:
             changed = msgspec.structs.replace(
-                record, result=done.result, settled_at=now, worker=worker, seconds=settlement.seconds, failure=None
+                record,
+                result=done.result,
+                settled_at=now,
+                worker=worker,
+                seconds=settlement.seconds,
+                failure=None,
+                came_from=settlement.came_from or record.came_from,
             )
             return SettleVerdict(Slot.COMPLETED, file._replace(attempts=file.attempts + 1), changed)
         case Failed() as failed:

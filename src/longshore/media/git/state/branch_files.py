@@ -1,6 +1,7 @@
 """The files of the branch: their names and contents.
 
     longshore.json                                        the format, and the next numbers to assign
+    uuid.txt                                              the name of this queue among all queues
     lanes/12.json                                         a run, kind and partition, and its jobs per state
     workers/anna~0f3c….json                               a worker's heartbeat
     available_work/00000/01/000000123-12-9f86….json       a job that waits for its first attempt
@@ -29,13 +30,15 @@ import msgspec
 
 from longshore.errors import Failure, ForeignQueueError, NewerSchemaError
 from longshore.extensions.transfer import Carried
-from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, Job, JobName, NewJob, State
+from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, CameFrom, Job, JobName, NewJob, State
 from longshore.lease import WorkerId
 
 T = TypeVar("T")
 
 FORMAT = 2
 META = "longshore.json"
+UUID = "uuid.txt"
+"""A file of its own: earlier versions rewrite `longshore.json`, and leave out what they do not know."""
 LANES, WORKERS, ARCHIVE, REJECTED, NOTES = "lanes", "workers", "archive", "rejected_work", "notes"
 AVAILABLE, RETRY, ACTIVE = "available_work", "retry_queue", "active_work"
 FOLDERS = {
@@ -49,6 +52,7 @@ FOLDERS = {
 MAX_DEPTH = 1_000_000_000
 """The greatest depth of a job. No run reaches it; a file with a greater depth was not written by Longshore."""
 FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
+_UUID = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(
     r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
     r"(?:\.h(?P<host>[0-9a-f]{12}))?(?:\.p(?P<priority>-?\d{1,19}))?(?:\.t(?P<due>\d{1,16}))?(?:\.e(?P<epoch>\d{1,15}))?\.json"
@@ -146,6 +150,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     result: Any = None
     failure: Failure | None = None
     history: list[Attempt] = []
+    came_from: tuple[CameFrom, ...] = ()
 
     @classmethod
     def of(cls, job: NewJob, now: float) -> BranchJob:
@@ -198,10 +203,11 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             result=job.result,
             failure=job.failure,
             history=list(carried.history),
+            came_from=carried.came_from,
         )
 
-    def job(self, place: JobPath, holder: str | None = None) -> Job:
-        """Return the job at this place; `holder` is the label of the worker that holds it."""
+    def job(self, place: JobPath, queue: str, holder: str | None = None) -> Job:
+        """Return the job at this place; `queue` is the uuid of the queue, `holder` the label of the job's worker."""
         return Job(
             id=str(place.number),
             run=self.run,
@@ -224,6 +230,8 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             seconds=self.seconds,
             result=self.result,
             failure=self.failure,
+            queue=queue,
+            came_from=self.came_from,
         )
 
 
@@ -275,6 +283,17 @@ class Meta(msgspec.Struct, kw_only=True):
     """Claims that were refused because another push came first, and were made again."""
     moved_to: str = ""
     """The branch that follows this one; if it is set, nothing more is written to this branch."""
+
+
+def uuid_in(content: bytes) -> str:
+    """Return the uuid in the content of `uuid.txt`. Raises `ForeignQueueError` if there is none."""
+    found = content.decode("ascii", "replace").strip()
+    if not _UUID.fullmatch(found):
+        raise ForeignQueueError(
+            f"{UUID} of the branch is not as Longshore wrote it. Restore it from the history: the records of the "
+            "queue's jobs are found by it."
+        )
+    return found
 
 
 def due_of(not_before: float | None) -> int | None:

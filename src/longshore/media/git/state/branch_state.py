@@ -11,6 +11,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -30,7 +31,7 @@ from longshore.media.git.state.heartbeats import Heartbeats
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_ALWAYS = (files.META, files.LANES, files.WORKERS, files.NOTES, files.AVAILABLE, files.RETRY, files.ACTIVE)
+_ALWAYS = (files.META, files.UUID, files.LANES, files.WORKERS, files.NOTES, files.AVAILABLE, files.RETRY, files.ACTIVE)
 _ON_DEMAND = (*files.FINISHED_FOLDERS.values(), files.ARCHIVE)
 _PRIORITIES = 10**18
 _CACHED_PARTS = 4
@@ -43,6 +44,8 @@ class BranchState:
         self._objects = objects
         self.tree = Tree()
         self.meta = Meta()
+        self.uuid = ""
+        """The uuid of the queue; empty before the first job is added, or moved on by this version."""
         self.lanes: dict[int, LaneKey] = {}
         self.pending: dict[int, JobPath] = {}
         self.active: dict[int, JobPath] = {}
@@ -108,6 +111,8 @@ class BranchState:
             elif top == files.NOTES:
                 written = None if change.after is None else self._decoded(change.after, StoredEntry, change.path)
                 self.entries.update(change.path, written)
+            elif top == files.UUID:
+                self.uuid = files.uuid_in(self._objects.read(change.after)) if change.after else ""
             else:
                 self.meta = files.meta_of(self._objects.read(change.after) if change.after else b"")
 
@@ -269,6 +274,10 @@ class BranchState:
 
     def move(self, before: JobPath | None, after: JobPath | None, content: bytes | None = None) -> None:
         """Move a job from one place to another, with new or unchanged content; None adds or removes it."""
+        if not self.uuid:
+            # The first push decides: if this one is refused, the state gets the uuid that came first.
+            self.uuid = uuid4().hex
+            self._changes[files.UUID] = self._blob(f"{self.uuid}\n".encode())
         if before is not None:
             self._unindex(before)
             if before.is_archived:

@@ -95,7 +95,7 @@ class Claim(Operation[list[Lease]]):
                     continue
                 taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
                 state.move(place, taken)
-                leases.append(Lease(record.job(taken, want.worker.label), want.worker, now + seconds))
+                leases.append(Lease(record.job(taken, state.uuid, want.worker.label), want.worker, now + seconds))
         # A claim that found nothing is not worth a push, unless the worker's heartbeat is due.
         if stem in state.held or state.heartbeats.is_due(stem):
             state.write_heartbeat(want.worker, seconds)
@@ -177,6 +177,7 @@ class Settle(Operation[list[bool]]):
                 record.attempts += 1
                 record.settled_at, record.seconds = now, settlement.seconds
                 record.result, record.failure = outcome.result, None
+                record.came_from = settlement.came_from or record.came_from
                 _finish(state, place, record, State.COMPLETED)
                 for job in jobs:
                     state.add(*accepted(job.with_parent(record, now)))

@@ -73,7 +73,7 @@ create or replace function claim(
 ) returns table (
   batch bigint, deadline float8, looked float8, pages bigint, turn bigint, job bigint, epoch int,
   family int, lane int, key text, payload json, priority int, host text, attempts int, max_attempts int,
-  submitted_at float8, parent json, depth int, failure json
+  submitted_at float8, parent json, depth int, failure json, came_from json
 ) language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -133,7 +133,7 @@ begin
   return query
     select made, date_part('epoch', until), looked, pages, got.turn, j.id, u.epoch, j.family, j.lane, j.key, j.payload,
            j.priority, j.host, j.attempts, j.max_attempts, date_part('epoch', j.submitted_at), j.parent, j.depth,
-           coalesce(last.failure, j.failure)
+           coalesce(last.failure, j.failure), j.came_from
     from unnest(got.jobs, got.epochs) with ordinality u (job, epoch, position)
     join job j on j.id = u.job
     left join lateral (

@@ -54,12 +54,14 @@ $$;
 
 -- Settle. `batches` are the expected batches of the jobs; of the workers in `searched`, all batches are searched. A
 -- settlement is accepted if its job is held at its epoch by its worker, of which `…_holders` has the position in
--- `holders`: then, and only then, all of it is written. `c_…` are completed jobs, `o_…` all others, `f_…` the follow-on
+-- `holders`: then, and only then, all of it is written. `c_…` are completed jobs, `p_…` the queues through which some of
+-- these came, each with the position of its job among the completed jobs, `o_…` all other jobs, `f_…` the follow-on
 -- jobs, each with the position of its parent among the completed jobs, the parent's name, and its own depth. Returns the
 -- accepted positions of the completed and of the other jobs.
 create or replace function settle(
   batches bigint[], searched text[], holders text[],
   c_jobs bigint[], c_epochs int[], c_holders int[], c_results json[], c_seconds float8[],
+  p_positions int[], p_came_from json[],
   o_jobs bigint[], o_epochs int[], o_holders int[], o_failed bool[], o_failures json[], o_retryable bool[], o_delays float8[],
   o_limits int[], o_seconds float8[],
   f_runs text[], f_kinds text[], f_partitions text[], f_parents int[], f_lanes int[], f_keys text[], f_payloads json[],
@@ -141,6 +143,11 @@ begin
     insert into tally
       select array_agg(g.lane), array_agg(-g.n), array_agg(g.n), array_agg(0), array_agg(0)
       from (select l.lane, count(*)::int as n from unnest(lanes) l (lane) group by l.lane) g;
+  end if;
+  if cardinality(p_positions) > 0 then
+    update job j set came_from = p.came_from
+      from unnest(p_positions, p_came_from) p (position, came_from)
+      where j.id = c_jobs[p.position] and p.position = any (completed);
   end if;
   if cardinality(f_parents) > 0 and cardinality(completed) > 0 then
     select * into made from lanes_of(f_runs, f_kinds, f_partitions);

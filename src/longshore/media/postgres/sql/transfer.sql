@@ -5,7 +5,7 @@ create or replace function take_over(
   which int[], keys text[], payloads json[], priorities int[], hosts text[], not_befores float8[], limits int[],
   parents json[], depths int[], epochs int[], attempts int[], submitted_ats float8[],
   states text[], settled_ats float8[], durations float8[], workers text[], results json[],
-  failures json[],
+  failures json[], came_froms json[],
   h_jobs int[], h_epochs int[], h_ended_ats float8[], h_seconds float8[], h_workers text[], h_failures json[]
 ) returns int language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
@@ -20,18 +20,18 @@ begin
   with given as materialized (
     select l.families[u.which] as family, substring(sha256(convert_to(u.key, 'UTF8')) for 16) as digest, u.*
     from unnest(which, keys, payloads, priorities, hosts, not_befores, limits, parents, depths, epochs, attempts,
-                submitted_ats, states, settled_ats, durations, workers, results, failures)
+                submitted_ats, states, settled_ats, durations, workers, results, failures, came_froms)
       with ordinality
       u (which, key, payload, priority, host, not_before, max_attempts, parent, depth, epoch, attempts,
-         submitted_at, state, settled_at, seconds, worker, result, failure, position)
+         submitted_at, state, settled_at, seconds, worker, result, failure, came_from, position)
   ), added as (
     -- The claim and the attempt that completed a job are counted by its row in `done`.
     insert into job as j (family, lane, priority, max_attempts, attempts, epoch, submitted_at, not_before, digest, key,
-                          host, payload, parent, depth, failure)
+                          host, payload, parent, depth, failure, came_from)
       select g.family, l.lanes[g.which], g.priority, g.max_attempts,
              g.attempts - (g.state = 'completed')::int, g.epoch - (g.state = 'completed')::int,
              to_timestamp(g.submitted_at), to_timestamp(g.not_before), g.digest, g.key, g.host, g.payload, g.parent,
-             g.depth, g.failure
+             g.depth, g.failure, g.came_from
       from given g order by g.position
     on conflict on constraint job_by_key do nothing
     returning j.id, j.family, j.lane, j.digest

@@ -2,7 +2,7 @@
 -- CROSS JOIN fixes the join order, so the rows come in the order of the list.
 SELECT job.priority, job.id, content.key, content.host, content.payload,
        job.epoch, job.attempts, job.max_attempts, job.submitted_at,
-       content.parent_kind, content.parent_key, content.depth
+       content.parent_kind, content.parent_key, content.depth, content.came_from
 FROM json_each(?) AS chosen CROSS JOIN job ON job.id = chosen.value CROSS JOIN content ON content.job = job.id
 
 -- name: take

@@ -21,7 +21,8 @@ SELECT job.id, lane.run, lane.kind, content.key, content.payload, job.priority, 
        job.state, job.epoch, job.attempts, job.max_attempts, job.not_before, job.submitted_at,
        settlement.settled_at, coalesce(settlement.worker, worker.label), settlement.seconds, settlement.result,
        CASE WHEN job.state <> 3 AND job.epoch > 0 THEN (
-         SELECT failure FROM failure WHERE failure.job = job.id ORDER BY epoch DESC LIMIT 1) END
+         SELECT failure FROM failure WHERE failure.job = job.id ORDER BY epoch DESC LIMIT 1) END,
+       content.came_from
 FROM job
 CROSS JOIN lane ON lane.id = job.lane
 CROSS JOIN content ON content.job = job.id

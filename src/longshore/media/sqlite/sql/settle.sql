@@ -20,5 +20,8 @@ UPDATE job SET state = ?, attempts = ?, max_attempts = ?, not_before = ?, holder
 -- name: add_settlement
 INSERT INTO settlement (job, settled_at, seconds, worker, result) VALUES (?, ?, ?, ?, ?)
 
+-- name: set_came_from
+UPDATE content SET came_from = ? WHERE job = ?
+
 -- name: add_failure
 INSERT INTO failure (job, epoch, worker, ended_at, seconds, failure) VALUES (?, ?, ?, ?, ?, ?)
