@@ -240,6 +240,59 @@ async def test_a_crawl_delay_is_kept(clock: JumpingClock, make: Make) -> None:
     assert all(b - a >= 3.99 for a, b in pairwise(instants))
 
 
+@pytest.mark.parametrize("jitter", [0.0, 0.5])
+@pytest.mark.parametrize("processes", [1, 3])
+async def test_a_crawl_delay_is_kept_to_the_full_however_late_a_request_is(
+    clock: JumpingClock, make: Make, processes: int, jitter: float
+) -> None:
+    store = LocalRateStore(clock)
+    paces = [make(store, RatePolicy(jitter=jitter)) for _ in range(processes)]
+    for pace in paces:
+        pace.crawl_delay("a.org", 4.0)
+    instants: list[float] = []
+
+    async def ask(pace: LearnedLimiter, pauses: list[float]) -> None:
+        for pause in pauses:
+            await pace.slot("a.org", patience=1e6)
+            instants.append(clock.monotonic())
+            pace.answered("a.org", "", 200, None, 0.0)
+            await clock.sleep(pause)
+
+    pauses = [4.4, 3.6, 0.0, 4.9, 0.1, 7.7, 4.0, 4.4, 3.8, 12.4, 0.0, 4.3] * 3
+    asking = [asyncio.ensure_future(ask(pace, pauses[begin:])) for begin, pace in enumerate(paces)]
+    while not all(each.done() for each in asking):
+        await clock.step()
+        await settle()
+    assert len(instants) > 30
+    assert min(b - a for a, b in pairwise(instants)) >= 4.0 - 1e-6
+
+
+async def test_the_first_page_keeps_the_crawl_delay_from_the_request_for_robots_txt(
+    clock: JumpingClock, make: Make
+) -> None:
+    pace = make()
+    (begin,) = await sent_at(clock, pace, 1)
+    pace.crawl_delay("a.org", 4.0)
+    assert (await sent_at(clock, pace, 1))[0] >= begin + 4.0
+
+
+async def test_no_request_follows_an_answer_with_retry_after(clock: JumpingClock, make: Make) -> None:
+    pace = make(policy=RatePolicy(first=100.0))
+    going = [asyncio.ensure_future(pace.slot("a.org", patience=1e6)) for _ in range(200)]
+    while sum(each.done() for each in going) < 50:
+        await clock.step()
+        await settle()
+    pace.answered("a.org", "", 429, 30.0, 0.0)
+    sent, begin = sum(each.done() for each in going), clock.monotonic()
+    with pytest.raises(HostClosedError, match="429 with Retry-After"):
+        await pace.slot("a.org", patience=1.0)
+    await clock.run(begin + 29.9)
+    assert sum(each.done() for each in going) == sent
+    while not all(each.done() for each in going):
+        await clock.step()
+        await settle()
+
+
 async def test_pages_that_are_forbidden_now_and_then_do_not_stop_the_climb(clock: JumpingClock, make: Make) -> None:
     pace = make()
     for _ in range(30):

@@ -200,6 +200,31 @@ async def test_the_pace_is_told_what_the_site_asks_for(
     assert pace.delays == ([] if seconds is None else [(site.host, seconds)])
 
 
+async def test_the_first_page_of_a_site_does_not_wait_behind_its_robots_txt(
+    site: ScriptedSite, http: Http, pace: NotingPace
+) -> None:
+    rules(site, "User-agent: *", "Disallow: /private")
+    await http.get(f"{site.url}/1")
+    assert pace.slots == [(site.host, "")]
+    await asyncio.gather(http.get(f"{site.url}/2"), http.get(f"{site.url}/3"))
+    assert pace.slots == [(site.host, "")] * 3
+
+
+async def test_of_those_who_wait_for_robots_txt_only_the_first_goes_out_with_it(
+    site: ScriptedSite, http: Http, pace: NotingPace
+) -> None:
+    await asyncio.gather(*(http.get(f"{site.url}/{number}") for number in range(5)))
+    assert pace.slots == [(site.host, "")] * 5, "one for robots.txt and its page, and one for each other page"
+
+
+async def test_where_a_site_asks_for_a_delay_its_first_page_waits_too(
+    site: ScriptedSite, http: Http, pace: NotingPace
+) -> None:
+    rules(site, "User-agent: *", "Crawl-delay: 4")
+    await http.get(f"{site.url}/1")
+    assert pace.slots == [(site.host, "")] * 2
+
+
 async def test_robots_can_be_switched_off_and_on(site: ScriptedSite, http: Http) -> None:
     rules(site, "User-agent: *", "Disallow: /")
     assert (await http.attempt(robots=False).get(f"{site.url}/x")).status == 200

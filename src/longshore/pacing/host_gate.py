@@ -143,6 +143,8 @@ class HostGate:
             answers.sent = max(answers.sent, now - seconds)
             if retry_after is not None:
                 answers.closed_until = max(answers.closed_until, now + retry_after)
+                # Not only after the exchange: slots that are reserved already would be used.
+                self._reserved.close(now + retry_after, f"it answered {status} with Retry-After")
             self._write_now = True
             self._wake_dispatcher()
             return
@@ -154,6 +156,7 @@ class HostGate:
         """Set the seconds between two requests that robots.txt asks for."""
         if self.host_rate is None or self.host_rate.crawl_delay != seconds:
             self._answers.crawl_delay = seconds
+            self._answers.late_use = max(self._last_use, 0.0)
             self._reserved.slots.clear()
             self._wake_dispatcher()
 
@@ -171,12 +174,11 @@ class HostGate:
                 log.warning("The last answers of a host could not be stored", host=self.host, error=str(error))
 
     def _raise_if_too_long(self, now: float, patience: float) -> None:
-        known = self.host_rate
-        if known is None:
-            return
         closed = self.closed_for()
         if closed > patience:
-            raise HostClosedError(self.host, closed, known.why)
+            raise HostClosedError(self.host, closed, self._reserved.why_closed)
+        if self.host_rate is None:
+            return
         wait = max(self._reserved.next_free() - now, 0.0) if not self._reserved.slots else 0.0
         wait += len(self._waiters) * self._reserved.interval
         if wait > patience:
@@ -193,13 +195,25 @@ class HostGate:
         slots, lateness = reserved.slots, reserved.lateness
         while slots and slots[0] < now - lateness:
             slots.popleft()
-        return bool(slots) and (
-            reserved.catch_up > 0 or now - self._last_use >= _MIN_SPACING * reserved.interval - EARLY_SECONDS
-        )
+        return bool(slots) and now >= self._not_closer_than()
+
+    def _not_closer_than(self) -> float:
+        """Return the instant before which the last request is too near. A crawl delay is kept to the full."""
+        reserved = self._reserved
+        if reserved.catch_up > 0:
+            return -math.inf
+        if reserved.host_rate is not None and reserved.host_rate.crawl_delay:
+            return self._last_use + reserved.host_rate.crawl_delay
+        return self._last_use + _MIN_SPACING * reserved.interval - EARLY_SECONDS
 
     def _use_slot(self, now: float) -> None:
-        self._reserved.slots.popleft()
+        slot, known = self._reserved.slots.popleft(), self._reserved.host_rate
         self._last_use = self._active_at = now
+        if now > slot and known is not None and known.crawl_delay:
+            # The next slot, which another process may reserve, must keep its distance from this instant.
+            self._answers.late_use = now
+            self._write_now = True
+            self._wake_dispatcher()
         self._used_since_exchange += 1
         if now - self._window_start >= _STOCK_SECONDS:
             self._usual_use = int(self._used_in_window * _STOCK_SECONDS / (now - self._window_start))
@@ -228,7 +242,9 @@ class HostGate:
         If requests do not wait for the rate, reserve enough to last for `_STOCK_SECONDS`.
         """
         reserved, used = self._reserved, self._used_since_exchange
-        if not self._rate_limited:
+        if reserved.host_rate is not None and reserved.host_rate.crawl_delay:
+            used = 0  # a slot in stock would be used late, too near to the slot of another process
+        elif not self._rate_limited:
             used = max(used, self._usual_use)
         missing = max(len(self._waiters), used) - len(reserved.slots)
         return min(missing, math.ceil(reserved.lead / reserved.interval)) if missing > 0 else 0
@@ -281,7 +297,7 @@ class HostGate:
         for waiter in [each for each in self._waiters if each.deadline < now + closed or each.deadline <= now]:
             self._waiters.remove(waiter)
             if not waiter.may_go.done():
-                why = self.host_rate.why if closed and self.host_rate else self._busy()
+                why = self._reserved.why_closed if closed else self._busy()
                 seconds = closed or max(self._reserved.interval * (len(self._waiters) + 1), 1.0)
                 waiter.may_go.set_exception(HostClosedError(self.host, seconds, why))
 
@@ -307,8 +323,7 @@ class HostGate:
             reserved = self._reserved
             looks = [min(waiter.deadline for waiter in self._waiters)]
             if reserved.slots:
-                spaced = -math.inf if reserved.catch_up else self._last_use + _MIN_SPACING * reserved.interval
-                looks.append(max(reserved.slots[0], spaced))
+                looks.append(max(reserved.slots[0], self._not_closer_than()))
             else:
                 looks.append(reserved.open_from() - reserved.lead)
         return max(min(looks), self._not_before if self._not_before > now else -math.inf)

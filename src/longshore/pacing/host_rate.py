@@ -101,9 +101,11 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
     closed_until: float = 0.0
     """Until when Retry-After asked to wait; 0 if it did not."""
     crawl_delay: float = 0.0
+    late_use: float = 0.0
+    """When a request was sent after its slot, to a host with a crawl delay; 0 if each was sent in time."""
 
     def __bool__(self) -> bool:
-        return bool(self.passed or self.refused or self.crawl_delay)
+        return bool(self.passed or self.refused or self.crawl_delay or self.late_use)
 
     def merged(self, later: AnswerCounts) -> AnswerCounts:
         """Return the counts of these answers and of `later` ones."""
@@ -115,12 +117,14 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
             sent=max(self.sent, later.sent),
             closed_until=max(self.closed_until, later.closed_until),
             crawl_delay=later.crawl_delay or self.crawl_delay,
+            late_use=max(self.late_use, later.late_use),
         )
 
     def shifted(self, seconds: float) -> AnswerCounts:
         """Return the same counts by a clock `seconds` ahead: answers may arrive before the shared time is known."""
         until = self.closed_until + seconds if self.closed_until else 0.0
-        return msgspec.structs.replace(self, sent=self.sent + seconds, closed_until=until)
+        late_use = self.late_use + seconds if self.late_use else 0.0
+        return msgspec.structs.replace(self, sent=self.sent + seconds, closed_until=until, late_use=late_use)
 
 
 class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -219,9 +223,12 @@ def reserve(
     pressed = state.next >= min(since, now) - interval(state, policy) / 2
     spacing, first, instants = interval(state, policy), begin, []
     for _ in range(count):
-        instants.append(begin)
+        instant = begin + random.uniform(0, policy.jitter) * spacing  # noqa: S311
+        instants.append(instant)
         begin += _next_interval(state, policy)
-    delayed = [instant + random.uniform(0, policy.jitter) * spacing for instant in instants]  # noqa: S311
+        if state.crawl_delay:
+            # The random delay must not bring the next request closer.
+            begin = max(begin, instant + state.crawl_delay)
     reserved = msgspec.structs.replace(
         state,
         next=begin,
@@ -231,7 +238,7 @@ def reserve(
         used=state.used + count,
         spent=state.spent + begin - first,
     )
-    return reserved, delayed
+    return reserved, instants
 
 
 def _next_interval(state: HostRate, policy: RatePolicy) -> float:
@@ -248,6 +255,8 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
         answers=state.answers + answers.passed + answers.refused,
         refusals=state.refusals + answers.refused,
     )
+    if answers.late_use and state.crawl_delay:
+        state = msgspec.structs.replace(state, next=max(state.next, answers.late_use + state.crawl_delay))
     if answers.passed:
         state = _raised(state, answers.passed, now, policy)
     if answers.refused:
@@ -389,4 +398,5 @@ def _measured(state: HostRate, answers: AnswerCounts) -> HostRate:
 def _closed(state: HostRate, until: float, why: str, now: float) -> HostRate:
     if until <= max(state.closed_until, now):
         return state
-    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until))
+    # Slots that are reserved already would be used while the host is closed.
+    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now)

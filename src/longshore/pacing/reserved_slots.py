@@ -61,12 +61,27 @@ class ReservedSlots:
         self._read_at = -math.inf
         self._read_first = True
         self._own_slots, self._all_slots, self._share_at = 0, 0, -math.inf
+        self._closed_until = -math.inf
+        """Until when an answer closed the host, as an instant of the local clock: the store may not know it yet."""
+        self._why = ""
+
+    def close(self, until: float, why: str) -> None:
+        """Close the host until this instant of the local clock: drop the reserved slots, those of an exchange too."""
+        if until > self._closed_until:
+            self._closed_until, self._why = until, why
+        self.slots.clear()
+
+    @property
+    def why_closed(self) -> str:
+        """Why the host is closed, or was closed last."""
+        known = self.host_rate
+        return self._why if known is None or known.closed_until - self._offset < self._closed_until else known.why
 
     def closed_for(self) -> float:
         """Return the seconds until the host opens, as far as is known here; 0 if it is open."""
-        if self.host_rate is None:
-            return 0.0
-        return max(self.host_rate.closed_until - self._shared_now(), 0.0)
+        now = self._clock.monotonic()
+        stored = -math.inf if self.host_rate is None else self.host_rate.closed_until - self._offset
+        return max(stored - now, self._closed_until - now, 0.0)
 
     def next_free(self) -> float:
         """Return the instant of the first free slot, as far as is known here."""
@@ -75,7 +90,8 @@ class ReservedSlots:
     def open_from(self) -> float:
         """Return the instant from which there are free slots and the host is open, as far as is known here."""
         known = self.host_rate
-        return -math.inf if known is None else max(known.next, known.closed_until) - self._offset
+        stored = -math.inf if known is None else max(known.next, known.closed_until) - self._offset
+        return max(stored, self._closed_until)
 
     def invalidate(self) -> None:
         """Make the next exchange read the store first: the copy here may be out of date."""
@@ -88,7 +104,8 @@ class ReservedSlots:
         answers are not written.
         """
         instants = await self._compare_and_swap(answers, wanted, waiting_since)
-        self.slots.extend(instant - self._offset for instant in instants)
+        # An answer may have closed the host during the exchange.
+        self.slots.extend(slot for slot in (each - self._offset for each in instants) if slot >= self._closed_until)
         self._update_share(len(instants))
 
     async def _compare_and_swap(
@@ -133,6 +150,9 @@ class ReservedSlots:
         self.host_rate = host_rate
         self.interval, self.catch_up = interval(host_rate, policy), catch_up(host_rate, policy)
         self.lateness = max(self.catch_up or _LATE_SECONDS, _LATE_INTERVALS * self.interval)
+        if host_rate.crawl_delay:
+            # By then, other processes know of a slot that was used late, and have not reserved the next one yet.
+            self.lateness = min(self.lateness, host_rate.crawl_delay / 2)
         below_limit = allows_bursts(host_rate) and host_rate.rate <= host_rate.ceiling
         self.lead = _LONG_LEAD_SECONDS if below_limit else _LEAD_SECONDS
 

@@ -89,7 +89,16 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Fetch:
     """One fetch in progress."""
 
-    __slots__ = ("_context", "_identity", "_options", "_own", "_page", "_retries_used", "_seconds_spent")
+    __slots__ = (
+        "_context",
+        "_identity",
+        "_options",
+        "_own",
+        "_page",
+        "_retries_used",
+        "_seconds_spent",
+        "_slot_of_robots",
+    )
 
     def __init__(self, context: HttpContext, options: FetchOptions) -> None:
         self._context = context
@@ -99,6 +108,8 @@ class Fetch:
         self._page: CachedPage | None = None
         self._seconds_spent = 0.0
         self._retries_used = False
+        self._slot_of_robots: tuple[str, str] | None = None
+        """The host and identity by which this fetch got a slot for robots.txt, until the page has used it, too."""
 
     async def run(self, request: Request) -> Response:
         """Return the response, with any status."""
@@ -279,7 +290,11 @@ class Fetch:
     async def _send(self, request: Request, host: str, proxy: Proxy | None) -> Response:
         context = self._context
         identity = self._identity = "" if proxy is None else str(proxy)
-        await context.pace.slot(host, identity, patience=self._patience())
+        if self._slot_of_robots == (host, identity):
+            # The first page of a site goes out right after its robots.txt, as if the two were one request.
+            self._slot_of_robots = None
+        else:
+            await context.pace.slot(host, identity, patience=self._patience())
         total = self._options.total
         if self._seconds_spent:
             # All redirects together share the time of one try; waiting for the rate limit does not count.
@@ -322,7 +337,8 @@ class Fetch:
 
     async def _ask_robots(self, url: str, site: str) -> None:
         try:
-            await self._context.robots.check(url, site, self._robots_txt)
+            if await self._context.robots.check(url, site, self._robots_txt):
+                self._slot_of_robots = None  # the site asks for a delay between any two requests
         except (ConnectionFailedError, TimedOutError):
             # The robots.txt was already retried as often as a page; do not multiply the retries.
             self._retries_used = True
@@ -335,7 +351,10 @@ class Fetch:
         options = FetchOptions(
             robots=False, proxy=self._options.proxy, session=self._options.session, check=False, own=self._own
         )
-        return await Fetch(self._context, options)._with_retries(Request("GET", url))
+        fetch = Fetch(self._context, options)
+        response = await fetch._with_retries(Request("GET", url))
+        self._slot_of_robots = host_of(url), fetch._identity
+        return response
 
     def _report(
         self,

@@ -65,8 +65,10 @@ class Robots:
             known is not None and known.rules is None and not known.closed_by and self._clock.monotonic() < known.until
         )
 
-    async def check(self, url: str, site: str, fetch: Fetch) -> None:
-        """Return if the URL may be fetched. The first caller for a site fetches its file; others wait for that.
+    async def check(self, url: str, site: str, fetch: Fetch) -> bool:
+        """Return if the URL may be fetched: whether the site asks for a delay between requests.
+
+        The first caller for a site fetches its file; others wait for that.
 
         Raise `RobotsError` if the URL is forbidden, `HostClosedError` if the file cannot be read yet, and any error of
         `fetch`.
@@ -82,6 +84,7 @@ class Robots:
                 f"{mask_url(url)} is closed to robots by 'Disallow: {rule}' in the site's robots.txt. "
                 "If you may fetch it anyway, declare the handler with @handler(..., robots=False)."
             )
+        return known.delayed
 
     async def close(self) -> None:
         """Cancel the fetches in progress. Known rules are kept."""
@@ -141,11 +144,13 @@ class Robots:
 
         lines = answer.body[:_LONGEST_FILE].decode("utf-8-sig", errors="replace").splitlines()
         rules = Protego.parse("\n".join(lines))
-        if delay := _delay(rules, self._name):
-            self._pace.crawl_delay(host, delay)
         # Protego also reads misspellings such as `Dissalow`.
         forbids = any(line.lstrip()[:2].lower() == "di" for line in lines)
-        return _Site(now + KEPT, rules, "\n".join(lines)) if forbids else _Site(now + KEPT)
+        known = _Site(now + KEPT, rules, "\n".join(lines)) if forbids else _Site(now + KEPT)
+        if delay := _delay(rules, self._name):
+            known.delayed = True
+            self._pace.crawl_delay(host, delay)
+        return known
 
     def _raise_closed(self, url: str, known: _Site) -> None:
         now = self._clock.monotonic()
@@ -158,7 +163,7 @@ class Robots:
 class _Site:
     """The rules of one site."""
 
-    __slots__ = ("closed_by", "rules", "since", "text", "until", "wait")
+    __slots__ = ("closed_by", "delayed", "rules", "since", "text", "until", "wait")
 
     def __init__(self, until: float, rules: Protego | None = None, text: str = "") -> None:
         self.until = until
@@ -167,6 +172,8 @@ class _Site:
         self.text = text
         self.closed_by = ""
         """The status of the robots.txt that closes the whole site, in words; empty if the site is open."""
+        self.delayed = False
+        """Whether it asks for a delay between two requests."""
         self.since = 0.0
         self.wait = 0.0
 
