@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
+from longshore.clock import Clock
 from longshore.extensions.presence import PresentWorker
 from longshore.extensions.transfer import Carried
 from longshore.job import Job, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Outcome, Released, Settlement
-from longshore.queue import Reaped, Selection, Submitted
+from longshore.queue import Count, Reaped, Selection, Submitted
 
 replace = msgspec.structs.replace
 
@@ -127,3 +128,35 @@ class SigningOutGivesUp(MemoryQueue):
     async def deregister(self, worker: WorkerId) -> None:
         await super().deregister(worker)
         self._holders = {job_id: holder for job_id, holder in self._holders.items() if holder != worker}
+
+
+class CountsWhenListed(MemoryQueue):
+    """The counts are those of the last listing: true for anyone who lists first."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock)
+        self._counted: list[Count] = []
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        self._counted = await super().stats()
+        return await super().jobs(selection, after=after, limit=limit)
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        return [count for count in self._counted if run is None or count.run == run]
+
+
+class KnowsWhatItSubmitted(MemoryQueue):
+    """An opening of a queue that knows the keys it submitted itself, and runs those of another opening again."""
+
+    def __init__(self, shared: MemoryQueue) -> None:
+        self.__dict__ = shared.__dict__ | {"_submitted": set()}
+        self._submitted: set[tuple[str, str, str]]
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        for job in jobs:
+            name = (job.run, job.kind, job.key)
+            known = self._ids.get(name)
+            if known is not None and name not in self._submitted and self._jobs[known].state is State.COMPLETED:
+                del self._ids[name]
+            self._submitted.add(name)
+        return await super().submit(jobs)

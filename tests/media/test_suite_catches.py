@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -39,6 +40,7 @@ from longshore.conformance.suite import comparison
 
 comparison.PHASES.remove(Phase.shrink)
 """
+FIXED = "reference and not fresh"
 CAUGHT_BY = {
     "IgnoresTheEpoch": "test_a_stale_lease_changes_nothing",
     "IgnoresTheHolder": "test_a_worker_that_never_claimed_changes_nothing",
@@ -55,21 +57,29 @@ CAUGHT_BY = {
 }
 
 
-def suite(folder: Path, module: str, parts: dict[str, str], extra: str = "") -> subprocess.CompletedProcess[str]:
+def suite(
+    folder: Path, module: str, parts: dict[str, str], extra: str = "", *, tb: str = "line", seed: str = ""
+) -> subprocess.CompletedProcess[str]:
     """Run parts of the suite on the queues they are named after, as someone would who only has the package."""
     joined = "".join(JOINED.format(module=module, queue=queue) for queue in parts)
     (folder / "test_joined.py").write_text(HEAD + extra + joined)
     (folder / "none.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     chosen = " or ".join(f"(Test{queue} and ({part}))" for queue, part in parts.items())
-    options = ["-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", "-c", str(folder / "none.ini"), "-k", chosen]
+    options = ["-q", "-rfE", f"--tb={tb}", "-p", "no:cacheprovider", "-c", str(folder / "none.ini"), "-k", chosen]
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(folder)],
         cwd=ROOT,
+        env=os.environ | dict([seed.split("=")] if seed else []),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+def steps(output: str) -> list[str]:
+    """The steps of the shortest walk that fails."""
+    return re.findall(r"^[ E]*state\.(\w+)\(", output, re.MULTILINE)
 
 
 def test_every_faulty_queue_fails_the_test_that_says_why(tmp_path: Path) -> None:
@@ -80,8 +90,37 @@ def test_every_faulty_queue_fails_the_test_that_says_why(tmp_path: Path) -> None
 
 
 def test_a_faulty_queue_does_not_keep_up_with_the_reference(tmp_path: Path) -> None:
-    done = suite(tmp_path, "tests.media.broken_queues", {"CountsReleases": "reference"}, NOT_SHORTENED)
+    done = suite(tmp_path, "tests.media.broken_queues", {"CountsReleases": FIXED}, NOT_SHORTENED)
     assert "1 failed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_queue_that_is_right_after_a_listing_only_does_not_keep_up(tmp_path: Path) -> None:
+    done = suite(tmp_path, "tests.media.broken_queues", {"CountsWhenListed": FIXED}, NOT_SHORTENED)
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_queue_whose_openings_know_too_little_of_each_other_does_not_keep_up(tmp_path: Path) -> None:
+    opened = """
+class OneQueue(OneQueue):
+    def __init__(self, opening):
+        super().__init__(MemoryQueue)
+        self._opening = opening
+
+    async def open(self):
+        return self._opening(self._queue)
+"""
+    extra = "from longshore.media.memory import MemoryQueue\n" + opened + NOT_SHORTENED
+    done = suite(tmp_path, "tests.media.broken_queues", {"KnowsWhatItSubmitted": FIXED}, extra)
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_fresh_walk_that_fails_says_how_to_repeat_it(tmp_path: Path) -> None:
+    parts = {"CountsReleases": "fresh_walks"}
+    first = suite(tmp_path, "tests.media.broken_queues", parts, NOT_SHORTENED, tb="short")
+    (seed,) = re.findall(r"set (LONGSHORE_TEST_SEED=\d+)$", first.stdout, re.MULTILINE)
+    again = suite(tmp_path, "tests.media.broken_queues", parts, NOT_SHORTENED, tb="short", seed=seed)
+    assert steps(again.stdout) == steps(first.stdout) != []
+    assert seed in again.stdout
 
 
 def test_a_faultless_queue_passes_without_any_setting_of_this_project(tmp_path: Path) -> None:

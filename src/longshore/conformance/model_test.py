@@ -1,13 +1,17 @@
 """A state machine that makes random calls on a medium and on the reference, and compares the results.
 
-Jobs are compared by name, because ids differ between media.
+Jobs are compared by name, because ids differ between media. The calls go through several openings of the medium, which
+are closed and opened again at random: a submitter is not the worker that settles. All jobs are listed only now and
+then, because a listing may bring an opening up to date that would otherwise answer from what it remembers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
+from itertools import cycle
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,7 +28,7 @@ from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
-from longshore.queue import Queue, Selection
+from longshore.queue import Count, Queue, Reaped, Selection
 
 T = TypeVar("T")
 Name = tuple[str, str, str]
@@ -33,6 +37,11 @@ LEASE = timedelta(seconds=60)
 # No sum of steps is within seconds of a lease or a delay, so that a medium on a real clock gives the same results.
 STEPS = (17.0, 61.0)
 DELAY = timedelta(seconds=30)
+
+OBSERVER = 0
+"""The number of the opening that is never closed."""
+OPENINGS = 3
+"""The greatest number of openings of the medium that take turns."""
 
 # Two workers have the same label, and must share nothing else.
 WORKERS = (WorkerId("anna", "anna/1"), WorkerId("anna", "anna/2"), WorkerId("bert", "bert/1"))
@@ -135,7 +144,7 @@ def carried(draw: st.DrawFn) -> Carried:
 
 
 class Comparison(RuleBasedStateMachine):
-    """Each rule makes one call on both queues; the results must be equal, and afterwards both must show the same."""
+    """Each rule makes one call on both queues, with equal results; at the end, and now and then, both show the same."""
 
     new_harness: NewHarness
 
@@ -145,17 +154,42 @@ class Comparison(RuleBasedStateMachine):
         self._clock = ManualClock()
         self._reference: Queue = MemoryQueue(self._clock)
         self._harness: Harness = type(self).new_harness()
-        self._medium: Queue = self._run(self._harness.open())
+        self._observer: Queue = self._run(self._harness.open())
+        """It stays open, and reaps before the others: some media measure silence from the last look of an opening."""
+        self._openings: dict[int, Queue] = {OBSERVER: self._observer}
+        self._turns: Iterator[tuple[int, bool]]
+        """The number of the opening for each step, and whether it is closed and opened again before."""
+        self._medium: Queue = self._observer
+        """The opening whose turn it is."""
         self._leases: list[tuple[Lease, Lease]] = []
         """All leases ever returned, by the medium and by the reference; most of them are stale after some steps."""
 
     def teardown(self) -> None:
-        self._run(self._medium.close())
-        self._run(self._harness.close())
-        self._runner.close()
+        try:
+            if sys.exc_info()[0] is None:
+                self._medium = self._openings[OPENINGS] = self._run(self._harness.open())
+                self.list_everything()
+        finally:
+            for opening in self._openings.values():
+                self._run(opening.close())
+            self._run(self._harness.close())
+            self._runner.close()
 
-    @initialize(batch=st.lists(new_jobs, min_size=4, max_size=8))
-    def begin(self, batch: list[NewJob]) -> None:
+    @invariant()
+    def use_the_next_opening(self) -> None:
+        number, reopen = next(self._turns)
+        if reopen and number in self._openings and number != OBSERVER:
+            self._run(self._openings.pop(number).close())
+        if number not in self._openings:
+            self._openings[number] = self._run(self._harness.open())
+        self._medium = self._openings[number]
+
+    @initialize(
+        batch=st.lists(new_jobs, min_size=4, max_size=8),
+        turns=st.lists(st.tuples(st.integers(0, OPENINGS - 1), st.booleans()), min_size=1, max_size=7),
+    )
+    def begin(self, batch: list[NewJob], turns: list[tuple[int, bool]]) -> None:
+        self._turns = cycle(turns)
         self._both(lambda queue: queue.submit(batch))
 
     @rule(batch=st.lists(new_jobs, min_size=1, max_size=6))
@@ -172,13 +206,13 @@ class Comparison(RuleBasedStateMachine):
         ours, reference = self._each(lambda queue: queue.claim(want))
         assert [_shown(lease.job) for lease in ours] == [_shown(lease.job) for lease in reference]
         self._leases += zip(ours, reference, strict=True)
-        self._look()
+        self._observe()
 
     @rule(worker=st.sampled_from(WORKERS))
     def renew(self, worker: WorkerId) -> None:
         ours, reference = self._each(lambda queue: queue.renew(worker, LEASE))
-        assert self._named(self._medium, ours) == self._named(self._reference, reference)
-        self._look()
+        self._compare_held(ours, reference)
+        self._observe()
 
     @precondition(lambda self: self._medium.traits.tracks_presence)
     @rule(worker=st.sampled_from(WORKERS), info=infos)
@@ -186,8 +220,8 @@ class Comparison(RuleBasedStateMachine):
         ours, reference = self._each(
             lambda queue: require(queue, WorkerRegistry, "lacks it").register(worker, LEASE, info)
         )
-        assert self._named(self._medium, ours) == self._named(self._reference, reference)
-        self._look()
+        self._compare_held(ours, reference)
+        self._observe()
 
     @precondition(lambda self: self._medium.traits.tracks_presence)
     @rule(worker=st.sampled_from(WORKERS))
@@ -207,9 +241,19 @@ class Comparison(RuleBasedStateMachine):
     def settle_one_of_the_latest(self, at: int, outcome: Outcome) -> None:
         self.settle([(at, outcome, 2.0)])
 
+    @precondition(lambda self: self._leases)
+    @rule(at=st.integers(0, 3), follow_ons=st.lists(new_jobs, min_size=1, max_size=3))
+    def complete_and_submit_again(self, at: int, follow_ons: list[NewJob]) -> None:
+        """Complete a page whose links lead back to it: no opening may have forgotten it."""
+        self.settle([(at, Completed(jobs=tuple(follow_ons)), None)])
+        job = self._leases[-1 - at % len(self._leases)][0].job
+        again = NewJob(run=job.run, kind=job.kind, key=job.key, payload={})
+        self._both(lambda queue: queue.submit([again, *follow_ons]))
+
     @rule()
     def reap(self) -> None:
-        self._look()
+        self._observe()
+        assert self._medium is self._observer or self._run(self._medium.reap()) == Reaped()
 
     @rule(seconds=st.sampled_from(STEPS))
     def advance(self, seconds: float) -> None:
@@ -223,7 +267,7 @@ class Comparison(RuleBasedStateMachine):
     @rule(numbers=st.frozensets(st.integers(0, 11), max_size=4), operation=st.sampled_from(OPERATIONS))
     def operate_by_id(self, numbers: frozenset[int], operation: str) -> None:
         async def operate(queue: Queue) -> int:
-            found = await queue.jobs(Selection())
+            found = await (self._observer if queue is self._medium else queue).jobs(Selection())
             ids = frozenset(job.id for number, job in enumerate(found) if number in numbers)
             return await _operate(queue, operation, Selection(ids=ids))
 
@@ -242,21 +286,27 @@ class Comparison(RuleBasedStateMachine):
     def look_for_work(self, want: Want) -> None:
         self._both(lambda queue: queue.wait(want, timedelta(0)))
 
-    @invariant()
-    def both_show_the_same(self) -> None:
+    @rule()
+    def count(self) -> None:
+        self._both(_counted)
+
+    @rule()
+    def list_everything(self) -> None:
         async def everything(queue: Queue) -> tuple[list[Any], list[Any], list[Any]]:
             found = await queue.jobs(Selection())
             histories = [[_entry(entry) for entry in await queue.history(job.id)] for job in found if job.epoch]
-            # A medium may keep the counters of a run, kind and partition without jobs.
-            return [_shown(job) for job in found], histories, [count for count in await queue.stats() if count.total]
+            return [_shown(job) for job in found], histories, await _counted(queue)
 
         self._both(everything)
 
-    def _look(self) -> None:
-        """Reap on both queues, also after every heartbeat: some media measure silence from their own last look."""
-        self._both(lambda queue: queue.reap())
+    def _observe(self) -> None:
+        """Reap on both queues. Done after every heartbeat, so that a medium measures silence from then on."""
+        assert self._run(self._observer.reap()) == self._run(self._reference.reap())
         if self._medium.traits.tracks_presence:
-            self._both(lambda queue: require(queue, WorkerRegistry, "lacks it").present_workers())
+            ours, reference = (
+                require(queue, WorkerRegistry, "lacks it") for queue in (self._observer, self._reference)
+            )
+            assert self._run(ours.present_workers()) == self._run(reference.present_workers())
 
     def _both(self, call: Callable[[Queue], Awaitable[T]]) -> None:
         ours, reference = self._each(call)
@@ -271,14 +321,23 @@ class Comparison(RuleBasedStateMachine):
 
         return self._runner.run(answer())
 
-    def _named(self, queue: Queue, held: list[Held]) -> set[tuple[Name, int]]:
-        names = {job.id: _name(job) for job in self._run(queue.jobs(Selection()))}
-        return {(names[each.job_id], each.epoch) for each in held}
+    def _compare_held(self, ours: list[Held], reference: list[Held]) -> None:
+        # Every job that is held was claimed here, so no listing is needed to know its name.
+        names = {lease.job.id: _name(lease.job) for lease, _ in self._leases}
+        names_there = {lease.job.id: _name(lease.job) for _, lease in self._leases}
+        assert {(names[each.job_id], each.epoch) for each in ours} == {
+            (names_there[each.job_id], each.epoch) for each in reference
+        }
 
 
 async def _operate(queue: Queue, operation: str, selection: Selection) -> int:
     answer: int = await getattr(queue, operation)(selection)
     return answer
+
+
+async def _counted(queue: Queue) -> list[Count]:
+    # A medium may keep the counters of a run, kind and partition without jobs.
+    return [count for count in await queue.stats() if count.total]
 
 
 def _name(job: Job) -> Name:

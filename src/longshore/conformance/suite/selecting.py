@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from longshore.conformance.harness import Harness
-from longshore.conformance.scene import Scene, claim, claim_one, find, job, jobs, listed, settle
+from longshore.conformance.scene import RUN, Scene, claim, claim_one, find, job, jobs, listed, settle
 from longshore.conformance.suite.operating import one_of_each
 from longshore.errors import Failure
 from longshore.job import State
-from longshore.outcome import Completed, Failed
+from longshore.outcome import Completed, Failed, Released, Snoozed
 from longshore.queue import Queue, Selection
 
 
@@ -92,6 +92,21 @@ class SelectingTests(Scene):
     async def test_selecting_by_error(self, queue: Queue, harness: Harness, pattern: str, expected: list[str]) -> None:
         await fill(queue, harness)
         assert await listed(queue, Selection(error=pattern)) == expected
+
+    async def test_no_error_selects_a_job_that_never_failed(self, queue: Queue) -> None:
+        await queue.submit(jobs("released", "snoozed", "cancelled", "claimed", "completed"))
+        by_key = {lease.job.key: lease for lease in await claim(queue)}
+        await settle(queue, by_key["released"], Released())
+        await settle(queue, by_key["snoozed"], Snoozed(timedelta(hours=1)))
+        await settle(queue, by_key["completed"], Completed())
+        await queue.cancel(Selection(ids=frozenset({by_key["cancelled"].job.id})))
+        for chosen in (
+            Selection(error="*"),
+            Selection(error="*", run=RUN),
+            Selection(error="*", states=frozenset(State)),
+        ):
+            assert await listed(queue, chosen) == []
+            assert await queue.cancel(chosen) == 0
 
     async def test_selecting_by_age(self, queue: Queue, harness: Harness) -> None:
         await fill(queue, harness)

@@ -17,6 +17,7 @@ MIGRATIONS = (
     "0004_beginnings.sql",
     "0005_holders.sql",
     "0006_uuid.sql",
+    "0007_error_patterns.sql",
 )
 """Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)

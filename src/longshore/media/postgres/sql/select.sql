@@ -93,9 +93,11 @@ begin
     checks := $c$ and (j.epoch > 0 or j.failure is not null) and exists (
       select from (select coalesce(
         (select a.failure from attempt a where a.job = j.id order by a.epoch desc limit 1), j.failure) as failure) k
-      where lower(k.failure ->> 'error_type') ~ $3 or lower(k.failure ->> 'message') ~ $3
+      -- A job that was only given back has an epoch and no failure: no pattern selects it, not even *.
+      where k.failure is not null and (
+        lower(k.failure ->> 'error_type') ~ $3 or lower(k.failure ->> 'message') ~ $3
         or lower(coalesce(k.failure ->> 'exception', '')) ~ $3
-        or lower(regexp_replace(coalesce(k.failure ->> 'exception', ''), '^.*\.', '')) ~ $3)$c$;
+        or lower(regexp_replace(coalesce(k.failure ->> 'exception', ''), '^.*\.', '')) ~ $3))$c$;
     -- A completed job has no failure.
     states := array_remove(coalesce(states, '{pending,claimed,failed,cancelled}'), 'completed');
   end if;
