@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.clock import ManualClock
 from longshore.errors import Failure
-from longshore.extensions.presence import WorkerInfo
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
@@ -193,3 +194,33 @@ def test_who_asks_how_far_a_run_is_imports_no_logging(shell: Shell) -> None:
     )
     assert "longshore.runs.estimate.forecast" in looked.stderr
     assert "structlog" not in looked.stderr
+
+
+@pytest.mark.parametrize("medium", ["directory", "git"])
+def test_a_worker_that_died_long_ago_is_not_at_work(
+    here: Path, says: Says, medium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    url = f"dir://{here}/jobs"
+    if medium == "git":
+        subprocess.run(["git", "init", "--quiet", "--bare", str(here / "queue.git")], check=True)
+        url = f"git+file://{here}/queue.git"
+
+    async def work_and_die() -> None:
+        queue = await open_queue(url, clock=ManualClock(time.time() - 1200))
+        assert isinstance(queue, WorkerRegistry)
+        await queue.submit([new_job("page", {"n": n}, run="r") for n in range(3)])
+        worker = WorkerId.new("ann")
+        await queue.register(worker, DEFAULT_LEASE, WorkerInfo(run="r", busy=1, slots=4))
+        await queue.claim(Want(worker=worker))
+        await queue.close()
+
+    asyncio.run(work_and_die())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "another machine"))
+    shown = says("status", "r", "--queue", url)
+    assert "1 worker at work" not in shown
+    assert "no worker is at work" in shown
+    assert "1 worker not seen for 20 min" in shown
+    found = json.loads(says("status", "r", "--json", "--queue", url))
+    assert (found["workers"], found["workers_unseen"]) == (0, 1)
+    assert "not seen for 20 min" in says("status", "r", "--by", "worker", "--queue", url)

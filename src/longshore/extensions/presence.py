@@ -89,6 +89,12 @@ class PresentWorker(msgspec.Struct, frozen=True):
     worker: WorkerId
     info: WorkerInfo
     """The information it published last."""
+    unseen_seconds: float | None = None
+    """Set if it probably is not alive: how long ago it was last seen, longer than its lease. For people only.
+
+    On media without a clock of their own, an observer that has not watched for a whole lease length can only compare
+    the clocks of two machines, and no decision may depend on that.
+    """
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from longshore.pacing.host_rate import HostRate
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan
-from longshore.runs.watch.active_workers import works_on
+from longshore.runs.watch.active_workers import seen_among, works_on
 from longshore.runs.watch.current_rate import CurrentRate, seconds_left
 from longshore.runs.watch.watcher import RunWatcher
 from longshore.top.failures import FailureKind, FailureTally, failure_kinds
@@ -134,7 +134,7 @@ class FiguresReader:
         return [] if registry is None else await registry.present_workers()
 
     def _workers_of(self, present: list[PresentWorker]) -> list[PresentWorker]:
-        return [each for each in workers_among(present) if self._run is None or works_on(each, self._run)]
+        return [each for each in seen_among(workers_among(present)) if self._run is None or works_on(each, self._run)]
 
     async def _claimed_jobs(self, count: Count) -> list[Job]:
         """Return the claimed jobs, cached for a time: a medium may have to scan all other jobs to find them."""

@@ -18,7 +18,7 @@ from longshore.system.printable import printable
 from longshore.ui.estimate_words import binding_words, time_left
 from longshore.ui.live_view import LivePicture, PipedLines, can_redraw
 from longshore.ui.notices import notices
-from longshore.ui.words import counted, rate
+from longshore.ui.words import counted, not_seen, rate
 
 EVERY = 5.0
 """Seconds between two lines in a pipe."""
@@ -98,6 +98,9 @@ def failing(look: RunSnapshot) -> str:
 
 def no_workers(look: RunSnapshot) -> str:
     """Return the warning that no worker seems to be at work."""
+    if look.active.unseen:
+        gone = not_seen(look.active.unseen, look.active.unseen_seconds)
+        return f"No worker works on it: {gone}. To start one: longshore work FILE"
     if look.count.claimed:
         return (
             f"No worker is known to work on it, and nothing finishes. {counted(look.count.claimed, 'job')} are held "

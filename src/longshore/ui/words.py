@@ -48,6 +48,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def not_seen(workers: int, seconds: float) -> str:
+    """Return the words for workers that did not renew for longer than their lease."""
+    return f"{counted(workers, 'worker')} not seen for {duration(seconds)}, and probably gone"
+
+
 def left_words(seconds: float, soonest: float | None = None) -> str:
     """Return the time left: `3 min 10 s left`, or with `soonest`: `2 min 05 s to 3 min 10 s left`."""
     # The last jobs are often the slow ones; tenths of a second would promise too much.

@@ -166,7 +166,7 @@ async def test_a_heartbeat_of_a_version_without_presence_counts(
     await queue.submit(jobs("a"))
     (lease,) = await queue.claim(WANT)
     written = json.loads(git(remote, "cat-file", "blob", f"longshore-1:workers/{stem_of(ANNA)}.json"))
-    assert set(written) == {"label", "incarnation", "lease_seconds", "beat"}, "written as before without words"
+    assert set(written) == {"label", "incarnation", "lease_seconds", "beat", "at"}, "written as before without words"
     assert await queue.present_workers() == []
     assert await queue.register(ANNA, LEASE, WorkerInfo(slots=1)) == [lease.held]
     assert await queue.present_workers() == [PresentWorker(ANNA, WorkerInfo(slots=1))]

@@ -26,6 +26,10 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that may be in flight at once; None unless every worker reports it."""
     kinds: frozenset[str] | None = None
     """All kinds that the workers claim; None unless there is a worker and every one reports it."""
+    unseen: int = 0
+    """Workers that probably are not alive, and that the others do not include."""
+    unseen_seconds: float = 0.0
+    """How long ago the last of those was seen."""
     submissions: int = 0
     """Submissions to the run that are under way: until they end, jobs may be added."""
 
@@ -44,7 +48,9 @@ def active_among(
     """
     if present is None:
         return ActiveWorkers()
-    there = [each.info for each in workers_among(present) if run is None or works_on(each, run)]
+    registered = [each for each in workers_among(present) if run is None or works_on(each, run)]
+    there = [each.info for each in seen_among(registered)]
+    unseen = [each.unseen_seconds for each in registered if each.unseen_seconds is not None]
     in_flight, total = _sum([info.busy for info in there]), _sum([info.slots for info in there])
     if in_flight is None and total is not None and claimed is not None:
         in_flight = min(claimed, total)
@@ -53,6 +59,8 @@ def active_among(
         busy=in_flight,
         slots=total,
         kinds=_reported_kinds(there),
+        unseen=len(unseen),
+        unseen_seconds=min(unseen, default=0.0),
         submissions=submissions_among(present, run),
     )
 
@@ -71,6 +79,11 @@ def kinds_without_worker(active: ActiveWorkers, lanes: Iterable[Count]) -> tuple
 def works_on(each: PresentWorker, run: str) -> bool:
     """Return whether a worker works on this run, as far as it reports."""
     return each.info.working_on in (None, "", msgspec.UNSET, run)
+
+
+def seen_among(workers: Iterable[PresentWorker]) -> list[PresentWorker]:
+    """Return the workers without those that were not seen for longer than their lease."""
+    return [each for each in workers if each.unseen_seconds is None]
 
 
 def _reported_kinds(there: list[WorkerInfo]) -> frozenset[str] | None:

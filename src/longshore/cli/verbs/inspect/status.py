@@ -105,6 +105,8 @@ class _Seen:
         from longshore.ui.counts import numbers
 
         workers = {} if self.active.workers is None else {"workers": self.active.workers}
+        if self.active.unseen:
+            workers |= {"workers_unseen": self.active.unseen}
         submissions = {"being_submitted": True} if self.active.submissions else {}
         return {**numbers(totals(self.counts)), **self.rates, **workers, **submissions}
 
@@ -168,7 +170,7 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
     from longshore.ui.notices import notices
     from longshore.ui.output import write
     from longshore.ui.tables import write_table
-    from longshore.ui.words import counted
+    from longshore.ui.words import counted, not_seen
     from longshore.url import mask_url
 
     if not parts:
@@ -185,6 +187,8 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
     )
     if seen.active.workers:
         write(f"{counted(seen.active.workers, 'worker')} at work")
+    if seen.active.unseen:
+        write(not_seen(seen.active.unseen, seen.active.unseen_seconds))
     if seen.active.submissions:
         write("still being submitted: more jobs may come")
     if (found := seen.estimate) is not None:
@@ -244,18 +248,24 @@ async def _break_down(settings: Settings, run: str | None, by: By) -> tuple[list
 
 
 def _part_json(part: Part, by: By, workers: list[PresentWorker]) -> dict[str, Any]:
+    from longshore.runs.watch.active_workers import seen_among
+
     mean = {"mean_seconds": round(part.seconds / part.timed, 3)} if part.timed else {}
     example = {"example": part.example} if part.example else {}
-    present = {"present": any(each.worker.label == part.name for each in workers)} if by == "worker" else {}
+    present = {"present": any(each.worker.label == part.name for each in seen_among(workers))} if by == "worker" else {}
     counts = {name: getattr(part, name) for name in COLUMNS[:-1]}
     return {by: part.name, **counts, **mean, **example, **present}
 
 
 def _now(label: str, workers: list[PresentWorker]) -> str:
     """Return what a worker does now, according to the worker registry."""
+    from longshore.ui.words import duration
+
     for each in workers:
         if each.worker.label == label:
             busy, slots = each.info.busy, each.info.slots
+            if each.unseen_seconds is not None:
+                return f"not seen for {duration(each.unseen_seconds)}"
             return "at work" if busy is None or slots is None else f"{busy:,} of {slots:,} busy"
     return ""
 

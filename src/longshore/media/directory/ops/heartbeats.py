@@ -1,12 +1,16 @@
 """Heartbeats. A worker's heartbeat is one small file; an observer detects when it stops changing.
 
-Clocks of other machines are never read. The observer remembers, by its own monotonic clock, when it first saw the
-current content of a heartbeat; when the content has not changed for the lease length written in it, the worker counts
-as silent. So a lease lasts at least its length, and at most its length plus the time between two observations.
+Two machines' clocks are never compared to judge a lease. The observer remembers, by its own monotonic clock, when it
+first saw the current content of a heartbeat; when the content has not changed for the lease length written in it, the
+worker counts as silent. So a lease lasts at least its length, and at most its length plus the time between two
+observations. The processes of a machine share what they saw (`media.sightings`). Only what is shown to people uses the
+instant that a worker wrote by its own clock.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -18,6 +22,8 @@ from longshore.media.directory.files import disk
 from longshore.media.directory.files.layout import worker_of
 from longshore.media.directory.journal.entry import new_id
 from longshore.media.directory.journal.journal import Journal
+from longshore.media.sightings import Sightings
+from longshore.system.cache_dir import cache_dir
 
 ABANDONED = timedelta(minutes=10)
 """How long a file that is normally in use for milliseconds may be unchanged before its process counts as dead."""
@@ -29,6 +35,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
     label: str
     lease_seconds: float
     beat: str
+    at: float = 0.0
+    """When it was written, by the worker's clock: to be shown to people, never to judge a lease."""
 
 
 class Workers:
@@ -37,17 +45,18 @@ class Workers:
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
-        self._seen: dict[str, tuple[str, float]] = {}
-        """The last observed state of each watched file, and when that state was first observed."""
+        name = hashlib.sha256(os.fsencode(os.path.realpath(journal.root))).hexdigest()[:32]
+        self._beats = Sightings(clock.monotonic, clock.boot, cache_dir() / "directory" / f"{name}.json")
+        self._staged = Sightings(clock.monotonic, clock.boot)
 
     def beat(self, worker: WorkerId, lease: timedelta) -> str:
         """Write a worker's heartbeat and return the worker's folder. Not synced: it is outdated soon anyway."""
         folder = worker_of(worker.label, worker.incarnation)
-        heartbeat = Heartbeat(worker.label, lease_seconds(lease), new_id())
+        heartbeat = Heartbeat(worker.label, lease_seconds(lease), new_id(), self._clock.now())
         own = self._journal.path(f"staging/beat.{heartbeat.beat}")
         disk.write_hint(own, msgspec.json.encode(heartbeat))
         disk.move(own, self._file(folder))
-        self._unchanged_for(folder, heartbeat.beat)
+        self._beats.see(folder, heartbeat.beat)
         return folder
 
     def label(self, folder: str) -> str:
@@ -57,12 +66,25 @@ class Workers:
     def silent(self, folder: str) -> bool:
         """Return whether this observer has seen a worker's heartbeat unchanged for longer than its lease."""
         heartbeat = self._read(folder)
-        return self._unchanged_for(folder, heartbeat.beat) > heartbeat.lease_seconds
+        self._beats.see(folder, heartbeat.beat)
+        self._beats.save()
+        silence = self._beats.unchanged_for(folder, heartbeat.beat)
+        # After a time without a look, give a worker that could not write either the time to do so.
+        return silence > heartbeat.lease_seconds and self._beats.watched_for() >= heartbeat.lease_seconds / 3
+
+    def unseen(self, folder: str) -> float | None:
+        """Return for how many seconds a worker was not seen, if that is longer than its lease; for people only."""
+        heartbeat = self._read(folder)
+        seconds = self._beats.unchanged_for(folder, heartbeat.beat)
+        if heartbeat.at and not self._beats.see(folder, heartbeat.beat).changed:
+            seconds = max(seconds, self._clock.now() - heartbeat.at)
+        return seconds if seconds > heartbeat.lease_seconds else None
 
     def gone(self, folder: str) -> bool:
         """Return whether a worker has been silent long enough that even a claim it had begun is over."""
         heartbeat = self._read(folder)
-        return self._unchanged_for(folder, heartbeat.beat) > heartbeat.lease_seconds + ABANDONED.total_seconds()
+        silence = self._beats.unchanged_for(folder, heartbeat.beat)
+        return silence > heartbeat.lease_seconds + ABANDONED.total_seconds()
 
     def known(self) -> Iterator[str]:
         """Yield the folders of all workers with a heartbeat."""
@@ -73,15 +95,14 @@ class Workers:
     def forget(self, folder: str) -> None:
         """Remove the heartbeat of a worker that is gone and holds nothing."""
         disk.remove(self._file(folder))
-        self._seen.pop(folder, None)
+        self._beats.forget(folder)
 
     def abandoned(self) -> list[str]:
         """Return the names in staging/ that this observer has seen for longer than `ABANDONED`."""
         there = disk.names(self._journal.path("staging"))
-        watched = {f"staging/{name}" for name in there}
-        for gone in [name for name in self._seen if name.startswith("staging/") and name not in watched]:
-            del self._seen[gone]
-        return [name for name in there if self._unchanged_for(f"staging/{name}", "") > ABANDONED.total_seconds()]
+        for gone in set(self._staged.names()).difference(there):
+            self._staged.forget(gone)
+        return [name for name in there if self._staged.unchanged_for(name, "") > ABANDONED.total_seconds()]
 
     def _read(self, folder: str) -> Heartbeat:
         try:
@@ -89,14 +110,6 @@ class Workers:
         except (OSError, msgspec.DecodeError):
             # A heartbeat that was removed or damaged counts as one that does not change.
             return Heartbeat(folder.rpartition("~")[0], DEFAULT_LEASE.total_seconds(), "")
-
-    def _unchanged_for(self, name: str, state: str) -> float:
-        now = self._clock.monotonic()
-        seen, since = self._seen.get(name, (None, now))
-        if seen != state:
-            self._seen[name] = (state, now)
-            return 0.0
-        return now - since
 
     def _file(self, folder: str) -> str:
         return self._journal.path(f"workers/{folder}.json")

@@ -55,7 +55,8 @@ class WorkerInfoFiles:
             # Ignore a file whose name belongs to another worker.
             if info is None or worker_of(info.label, info.incarnation) != folder or self._workers.silent(folder):
                 continue
-            found.append(PresentWorker(WorkerId(info.label, info.incarnation), worker_info(info.about)))
+            unseen = self._workers.unseen(folder)
+            found.append(PresentWorker(WorkerId(info.label, info.incarnation), worker_info(info.about), unseen))
         return sorted(found, key=lambda each: (each.worker.label, each.worker.incarnation))
 
     def remove_silent(self) -> None:

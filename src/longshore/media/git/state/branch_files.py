@@ -249,12 +249,14 @@ class LaneKey(msgspec.Struct, kw_only=True):
 
 
 class HeartbeatFile(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """A worker's heartbeat. A change of `beat` shows that the worker is alive; it contains no instant."""
+    """A worker's heartbeat. A change of `beat` shows that the worker is alive."""
 
     label: str
     incarnation: str
     lease_seconds: float
     beat: int
+    at: float = 0.0
+    """When it was written, by the worker's clock: to be shown to people, never to judge a lease."""
     about: dict[str, Any] | None = None
     """The worker's info; None if it is not registered."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
 
+from longshore.clock import Clock
 from longshore.extensions.archive import Month
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import FINISHED, State
@@ -27,6 +28,7 @@ from longshore.media.git.state.backlog import Backlog
 from longshore.media.git.state.branch_files import BranchJob, HeartbeatFile, JobPath, LaneKey, Meta, StoredEntry
 from longshore.media.git.state.entries import EntryTable
 from longshore.media.git.state.heartbeats import Heartbeats
+from longshore.media.sightings import Sightings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,7 +42,7 @@ _CACHED_PARTS = 4
 class BranchState:
     """The queue at one tree; see the module's docstring. Used by one thread at a time."""
 
-    def __init__(self, objects: Objects, monotonic: Callable[[], float]) -> None:
+    def __init__(self, objects: Objects, clock: Clock, sightings: Sightings) -> None:
         self._objects = objects
         self.tree = Tree()
         self.meta = Meta()
@@ -51,7 +53,7 @@ class BranchState:
         self.active: dict[int, JobPath] = {}
         self.held: defaultdict[str, dict[int, JobPath]] = defaultdict(dict)
         """The jobs that each worker holds, by the stem of its file."""
-        self.heartbeats = Heartbeats(monotonic)
+        self.heartbeats = Heartbeats(clock, sightings)
         self.entries = EntryTable()
         self._finished: dict[int, JobPath] | None = None
         self._known: dict[str, int] = {}

@@ -54,6 +54,7 @@ from longshore.media.git.state.upgrade import upgrade_names
 from longshore.media.git.sync.branches import POINTER, Branches
 from longshore.media.git.sync.faults import set_back
 from longshore.media.git.sync.push_contention import PushContention
+from longshore.media.sightings import Sightings
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,7 @@ class BranchSync:
         self.mirror = mirror
         self.traffic = Traffic()
         self._clock = clock
+        self._sightings = Sightings(clock.monotonic, clock.boot, mirror.folder / "longshore-seen")
         self._state = self._new_state()
         self._head = ""
         """The commit that `_state` represents."""
@@ -125,6 +127,7 @@ class BranchSync:
                 raise
         with self.mirror.commit_lock:
             self._move_to(self.mirror.ref(CONFIRMED))
+            self._sightings.save()
         return self._state
 
     def refresh(self, began: float) -> None:
@@ -353,7 +356,7 @@ class BranchSync:
         """If the remote had trouble before, restart the silence of all workers: no heartbeat could be seen."""
         if self._unanswered:
             self._unanswered = False
-            self._state.heartbeats.restart_silence()
+            self._sightings.restart()
 
     def _move_to(self, commit: str) -> None:
         if commit == self._head:
@@ -395,13 +398,11 @@ class BranchSync:
 
     def _reset(self) -> None:
         """Start again with an empty state: one that was updated in part must not be used."""
-        heartbeats = self._state.heartbeats
+        # The sightings stay, or no worker would ever count as silent while calls keep failing.
         self._state, self._head = self._new_state(), ""
-        # Keep the observations, or no worker would ever count as silent while calls keep failing.
-        self._state.heartbeats.copy_observations(heartbeats)
 
     def _new_state(self) -> BranchState:
-        return BranchState(self.mirror.objects, self._clock.monotonic)
+        return BranchState(self.mirror.objects, self._clock, self._sightings)
 
 
 def _message(operations: Sequence[Operation[Any]]) -> str:
