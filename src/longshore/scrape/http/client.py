@@ -37,7 +37,6 @@ from longshore.scrape.http.transport import (
 from longshore.scrape.http.user_agent import PRODUCT, robot_name, user_agent
 from longshore.scrape.proxies.proxy_file import Proxy, checked_proxy
 from longshore.system.loop_thread import LoopThread
-from longshore.url import clean_url
 
 if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import PageCache
@@ -140,9 +139,10 @@ class AttemptHttp:
         URL or body.
         """
         if not options:
-            fetch_options, request = self._options, Request(method.upper(), clean_url(url))
+            fetch_options, request = self._options, make_request(method, url, jar=self._options.jar)
         else:
-            fetch_options, request = _with(self._options, options), _request(method, url, options)
+            fetch_options = _with(self._options, options)
+            request = _request(method, url, options, fetch_options.jar)
         fetch = Fetch(self._context, fetch_options)
         response = await fetch.run(request)
         if response.status >= 400 and fetch_options.check:
@@ -202,16 +202,18 @@ class Http(AttemptHttp):
         watch: Watch | None = None,
         ends_at: float | None = None,
         robots: bool | None = None,
+        jar: str = "",
         own: OwnHosts | None = None,
     ) -> AttemptHttp:
         """Return the client for one attempt, over the same connections.
 
         `watch` is called with every exchange, cached responses included. `ends_at` is when the attempt must end
-        (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name. `own` are
-        the hosts of the job, which it may reach on a private network; without it, each fetch may reach its own host.
+        (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name. `jar`
+        names the cookies of the attempt, which it shares with attempts of the same name. `own` are the hosts of the
+        job, which it may reach on a private network; without it, each fetch may reach its own host.
         """
         obey = self._options.robots if robots is None else robots
-        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at, own=own))
+        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at, jar=jar, own=own))
 
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless; a later fetch opens new ones."""
@@ -258,10 +260,12 @@ class SyncHttp(SyncAttemptHttp):
         watch: Watch | None = None,
         ends_at: float | None = None,
         robots: bool | None = None,
+        jar: str = "",
         own: OwnHosts | None = None,
     ) -> SyncAttemptHttp:
         """As `Http.attempt`. `watch` is called in the event loop's thread while the handler waits."""
-        return SyncAttemptHttp(self._http.attempt(watch=watch, ends_at=ends_at, robots=robots, own=own), self._call)
+        attempt = self._http.attempt(watch=watch, ends_at=ends_at, robots=robots, jar=jar, own=own)
+        return SyncAttemptHttp(attempt, self._call)
 
     def close(self) -> None:
         """As `Http.close`."""
@@ -306,12 +310,13 @@ def _with(fetch_options: FetchOptions, options: BodyOptions) -> FetchOptions:
         total=total,
         proxy=None if proxy is None else _proxy(proxy),
         session=options.get("session", ""),
+        jar=f"{fetch_options.jar}/{options['jar']}" if options.get("jar") else fetch_options.jar,
         own=fetch_options.own,
         check=options.get("check", True),
     )
 
 
-def _request(method: str, url: str, options: BodyOptions) -> Request:
+def _request(method: str, url: str, options: BodyOptions, jar: str) -> Request:
     return make_request(
         method,
         url,
@@ -319,6 +324,7 @@ def _request(method: str, url: str, options: BodyOptions) -> Request:
         params=options.get("params"),
         data=options.get("data"),
         json=options.get("json"),
+        jar=jar,
     )
 
 

@@ -6,7 +6,6 @@ logs a session out.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -16,7 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from longshore.clock import Clock, SystemClock
+from longshore.scrape.http.public_suffixes import is_address, is_public_suffix
 
+MOST_JARS = 1000
+"""Jars of one client; beyond that, the least recently used is dropped."""
 MOST_COOKIES = 10_000
 """Cookies in one jar; beyond that, those of the least recently visited domains are dropped."""
 MOST_OF_DOMAIN = 200
@@ -134,6 +136,28 @@ class CookieJar:
             self._count -= len(self._domains.pop(next(iter(self._domains))))
 
 
+class CookieJars:
+    """The jars of one client: one for each name (a run) and each proxy, so that neither shares its cookies."""
+
+    def __init__(self) -> None:
+        self._jars: dict[tuple[str, str], CookieJar] = {}
+
+    def jar(self, name: str, proxy: str) -> CookieJar:
+        """Return the jar of this name and proxy."""
+        key = name, proxy
+        found = self._jars.pop(key, None)
+        if found is None:
+            found = CookieJar()
+        self._jars[key] = found  # the most recently used jar is the last one
+        if len(self._jars) > MOST_JARS:
+            del self._jars[next(iter(self._jars))]
+        return found
+
+    def clear(self) -> None:
+        """Forget all cookies."""
+        self._jars.clear()
+
+
 def _name(pair: str) -> str:
     return pair.partition("=")[0].strip(_WHITE_SPACE)
 
@@ -155,7 +179,7 @@ def _parsed(line: str, host: str, path: str, now: float) -> Cookie | None:
     if domain and not _may_set(host, domain):
         return None
     secure, own_path = "secure" in given, given.get("path", "")
-    host_only = not domain or _is_address(host)
+    host_only = not domain or is_address(host) or is_public_suffix(domain)
     if name.lower().startswith("__secure-") and not secure:
         return None
     if name.lower().startswith("__host-") and not (secure and host_only and not domain and own_path == "/"):
@@ -174,15 +198,9 @@ def _parsed(line: str, host: str, path: str, now: float) -> Cookie | None:
 
 def _may_set(host: str, domain: str) -> bool:
     """Return whether a page of `host` may set a cookie for `domain`: its own, or a domain above that is no suffix."""
-    return host == domain or (host.endswith(f".{domain}") and "." in domain and not _is_address(host))
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    if host == domain:
+        return True
+    return host.endswith(f".{domain}") and not is_address(host) and not is_public_suffix(domain)
 
 
 def _domains_of(host: str) -> list[str]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from longshore.errors import ConnectionFailedError, SettingsError, TimedOutError, WorkerError
 from longshore.scrape.http.address_policy import AddressPolicy, literal_address
-from longshore.scrape.http.cookies import CookieJar
+from longshore.scrape.http.cookies import CookieJar, CookieJars
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.resolver import Resolver
 from longshore.scrape.http.response import Response
@@ -43,7 +43,7 @@ _pinned: ContextVar[list[str]] = ContextVar("longshore_pinned", default=[])  # n
 
 
 class CurlTransport:
-    """A transport that sends what a browser sends, user agent included. Each proxy has its own cookies."""
+    """A transport that sends what a browser sends, user agent included. Each run and proxy has its own cookies."""
 
     def __init__(self, limits: TransferLimits, policy: AddressPolicy) -> None:
         """Raise `SettingsError` if curl_cffi is not installed."""
@@ -57,6 +57,7 @@ class CurlTransport:
         self._limits = limits
         self._policy = policy
         self._resolver = Resolver()
+        self._jars = CookieJars()
         self._curl: AsyncCurl | None = None
         self._sessions: OrderedDict[str, _CurlSession] = OrderedDict()
 
@@ -66,6 +67,7 @@ class CurlTransport:
 
         within = self._limits.total if total is None else total
         session = await self._session_for(proxy)
+        cookies = self._jars.jar(request.jar, "" if proxy is None else proxy.url)
         session.busy += 1
         loop = asyncio.get_running_loop()
         end = loop.time() + within
@@ -76,7 +78,7 @@ class CurlTransport:
             async with asyncio.timeout_at(min(begin, end)) as deadline:
                 body.on_first_chunk = lambda: deadline.reschedule(end)
                 url = request.url if proxy is not None else await self._pin(request)
-                response = await self._perform(session, request, url, proxy, within, body)
+                response = await self._perform(session, request, url, proxy, within, body, cookies)
         except TimeoutError as error:
             if begin < end and not body.chunks:
                 message = f"{mask_url(request.url)} did not begin to answer within {self._limits.first_byte:g} seconds"
@@ -92,7 +94,7 @@ class CurlTransport:
             self._policy.permitted(host_of(request.url), [response.primary_ip], own=request.own)
         headers = text_headers(response.headers.raw)
         if "Set-Cookie" in headers:
-            session.cookies.store(request.url, headers.getall("Set-Cookie"))
+            cookies.store(request.url, headers.getall("Set-Cookie"))
         whole = b"".join(body.chunks)
         return Response(url=str(response.url), status=response.status_code, headers=headers, body=whole)
 
@@ -100,6 +102,7 @@ class CurlTransport:
         """As `Transport.close`."""
         sessions, curl = list(self._sessions.values()), self._curl
         self._sessions.clear()
+        self._jars.clear()
         self._curl = None
         for session in sessions:
             await session.session.close()
@@ -135,7 +138,14 @@ class CurlTransport:
         return urlunsplit(parts._replace(netloc=f"{user}{at}{host}"))
 
     async def _perform(
-        self, session: _CurlSession, request: Request, url: str, proxy: Proxy | None, within: float, body: _Body
+        self,
+        session: _CurlSession,
+        request: Request,
+        url: str,
+        proxy: Proxy | None,
+        within: float,
+        body: _Body,
+        cookies: CookieJar,
     ) -> Any:
         from curl_cffi.requests import Headers
 
@@ -144,7 +154,7 @@ class CurlTransport:
             method,
             url,
             # With an encoding: by itself the library fails for some headers that are not ASCII.
-            headers=Headers(dict(session.cookies.with_cookies(request.url, request.headers)), encoding="utf-8"),
+            headers=Headers(dict(cookies.with_cookies(request.url, request.headers)), encoding="utf-8"),
             data=request.body,
             proxy=None if proxy is None else _curl_url(proxy),
             allow_redirects=False,
@@ -186,9 +196,9 @@ class CurlTransport:
 
 
 class _CurlSession:
-    """The session with the cookies of one proxy, or of none. curl keeps their connections apart as well."""
+    """The session of one proxy, or of none. curl keeps their connections apart as well."""
 
-    __slots__ = ("busy", "cookies", "session")
+    __slots__ = ("busy", "session")
 
     def __init__(self, curl: AsyncCurl, *, proxied: bool) -> None:
         from curl_cffi import CurlOpt
@@ -202,9 +212,8 @@ class _CurlSession:
             trust_env=False,
             async_curl=curl,
             curl_options=always,
-            discard_cookies=True,  # `CookieJar` has them
+            discard_cookies=True,  # `CookieJars` has them
         )
-        self.cookies = CookieJar()
         self.busy = 0
 
 

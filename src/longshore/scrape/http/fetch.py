@@ -82,6 +82,8 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     proxy: Proxy | None = None
     session: str = ""
     check: bool = True
+    jar: str = ""
+    """The name of the cookie jar: the run of the job."""
     own: OwnHosts | None = None
     """The hosts of the job; None takes the host of the URL that is asked for."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TypedDict
@@ -10,14 +11,20 @@ from urllib.parse import urldefrag, urlencode, urljoin, urlsplit
 import msgspec
 
 from longshore.errors import ProcessingError, ValidationError
+from longshore.scrape.http.public_suffixes import same_site
 from longshore.scrape.http.response import Response
-from longshore.url import clean_url, mask_url
+from longshore.url import clean_url, host_of, mask_url
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Methods whose repetition has no further effect.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-# Headers with credentials: dropped on a redirect to another site.
-_CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
+# Headers that go along on a redirect to another origin. Any other one may hold a credential, under any name.
+_HARMLESS = frozenset(
+    {"accept", "accept-charset", "accept-encoding", "accept-language", "cache-control", "dnt", "pragma", "user-agent"}
+    | {"content-type", "content-length", "content-encoding", "range", "if-modified-since", "if-none-match", "if-range"}
+)
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+_LINE_END = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"})
 
 Value = str | int | float
@@ -38,6 +45,8 @@ class Options(TypedDict, total=False):
     """The URL of the proxy to use, instead of the pool's choice."""
     session: str
     """With a sticky pool, all requests of one session go through the same proxy."""
+    jar: str
+    """Cookies are kept in the jar of this name instead of the run's own; `jar=job.id` gives a job its own cookies."""
     check: bool
     """Whether a status of 400 and above raises `StatusError` (the default) or is returned."""
 
@@ -68,6 +77,8 @@ class Request(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     """In addition to the headers that the transport sends with every request."""
     body: bytes | None = None
+    jar: str = ""
+    """The name of the cookie jar: the run of the job."""
     own: bool = False
     """Whether it goes to a host of the job itself, which may be on a private network."""
 
@@ -85,10 +96,17 @@ class Request(msgspec.Struct, frozen=True):
         method, body, dropped = self.method, self.body, frozenset[str]()
         if (answer.status == 303 and method != "HEAD") or (answer.status in (301, 302) and method == "POST"):
             method, body, dropped = "GET", None, _BODY_HEADERS
-        if urlsplit(url)[:2] != urlsplit(self.url)[:2]:
-            dropped |= _CREDENTIALS
         headers = {name: value for name, value in self.headers.items() if name.lower() not in dropped}
-        return Request(method, url, headers, body)
+        before, after = urlsplit(self.url), urlsplit(url)
+        if after[:2] != before[:2]:
+            headers = {name: value for name, value in headers.items() if name.lower() in _HARMLESS}
+            if body is not None and not same_site(before.hostname or "", after.hostname or ""):
+                raise ProcessingError(
+                    f"{mask_url(self.url)} redirects to another site, {host_of(url)}, which would get the body of the "
+                    "request. If it may, send the request there.",
+                    retryable=False,
+                )
+        return Request(method, url, headers, body, self.jar)
 
 
 def make_request(
@@ -99,16 +117,34 @@ def make_request(
     params: Fields | None = None,
     data: bytes | str | Fields | None = None,
     json: object = None,
+    jar: str = "",
 ) -> Request:
-    """Return the request for these options. Raise `ValidationError` for two bodies or a body that cannot be sent."""
+    """Return the request for these options.
+
+    Raise `ValidationError` for two bodies, a body that cannot be sent, and for a method or header that would begin
+    another line of the request.
+    """
     url = clean_url(url)
+    if not _TOKEN.match(method):
+        raise ValidationError(f"The method of a request cannot be {method[:40]!r}.")
+    if headers:
+        _check_headers(headers)
     if params:
         url = _with_query(url, params)
     body, kind = _body(data, json)
     sent = headers or {}
     if kind and not any(name.lower() == "content-type" for name in sent):
         sent = {**sent, "Content-Type": kind}
-    return Request(method.upper(), url, sent, body)
+    return Request(method.upper(), url, sent, body, jar)
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _TOKEN.match(name):
+            raise ValidationError(f"A request cannot have a header named {name[:40]!r}.")
+        if _LINE_END.search(str(value)):
+            # Not shown: it may be a secret.
+            raise ValidationError(f"The header {name} of a request has a line break or another control character.")
 
 
 def _with_query(url: str, params: Fields) -> str:

@@ -31,7 +31,7 @@ from longshore.scrape.http.content_encoding import (
     accepted,
     unpack,
 )
-from longshore.scrape.http.cookies import CookieJar
+from longshore.scrape.http.cookies import CookieJars
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -88,12 +88,13 @@ def too_large(url: str, limits: TransferLimits) -> ProcessingError:
 
 
 class AiohttpTransport:
-    """The default transport. Each proxy has its own cookies, so that a site cannot link two proxies."""
+    """The default transport. Each run and proxy has its own cookies, so that a site cannot link two proxies."""
 
     def __init__(self, limits: TransferLimits, user_agent: str, policy: AddressPolicy) -> None:
         self._limits = limits
         self._policy = policy
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": accepted()}
+        self._jars = CookieJars()
         self._connectors: list[aiohttp.TCPConnector] = []
         self._to_proxies: aiohttp.TCPConnector | None = None
         self._direct: _ProxySession | None = None
@@ -125,6 +126,7 @@ class AiohttpTransport:
         sessions = [*self._sessions.values(), *(each for each in (self._direct, self._to_own) if each is not None)]
         connectors, self._connectors = self._connectors, []
         self._sessions.clear()
+        self._jars.clear()
         self._direct = self._to_own = self._to_proxies = None
         for held in sessions:
             await held.session.close()
@@ -134,10 +136,11 @@ class AiohttpTransport:
     async def _exchange(
         self, held: _ProxySession, request: Request, total: float | None, first: asyncio.Timeout | None
     ) -> Response:
+        cookies = self._jars.jar(request.jar, held.proxy_url)
         async with held.session.request(
             request.method,
             request.url,
-            headers=held.cookies.with_cookies(request.url, request.headers) or None,
+            headers=cookies.with_cookies(request.url, request.headers) or None,
             data=request.body,
             proxy=held.proxy,
             allow_redirects=False,
@@ -146,7 +149,7 @@ class AiohttpTransport:
             if first is not None:
                 first.reschedule(None)
             if "Set-Cookie" in response.headers:
-                held.cookies.store(request.url, _headers(response).getall("Set-Cookie"))
+                cookies.store(request.url, _headers(response).getall("Set-Cookie"))
             body = await self._read(response, request.url)
             if "Content-Encoding" in response.headers:
                 body = await self._unpacked(response, request.url, body)
@@ -235,11 +238,9 @@ class AiohttpTransport:
         self._connectors.append(connector)
         made = _ProxySession(self._session(connector, owned=False), None, self._timeout())
         if own:
-            other, self._to_own = self._direct, made
+            self._to_own = made
         else:
-            other, self._direct = self._to_own, made
-        if other is not None:
-            made.cookies = other.cookies
+            self._direct = made
         return made
 
     def _new_session(self, proxy: Proxy, shared: aiohttp.TCPConnector) -> _ProxySession:
@@ -254,7 +255,7 @@ class AiohttpTransport:
         own = speaks_socks(proxy)
         connector = connector_for(proxy, limit=0) if own else shared
         report_broken_bodies(connector)
-        return _ProxySession(self._session(connector, owned=own), request_proxy(proxy), self._timeout())
+        return _ProxySession(self._session(connector, owned=own), request_proxy(proxy), self._timeout(), proxy.url)
 
     async def _close_oldest(self) -> None:
         for url, held in self._sessions.items():
@@ -309,13 +310,17 @@ def _decoded(name: bytes, value: bytes) -> str:
 
 
 class _ProxySession:
-    """The session with the connections and cookies of one proxy, or of none."""
+    """The session with the connections of one proxy, or of none."""
 
-    __slots__ = ("busy", "cookies", "proxy", "session", "timeout")
+    __slots__ = ("busy", "proxy", "proxy_url", "session", "timeout")
 
-    def __init__(self, session: aiohttp.ClientSession, proxy: str | None, timeout: aiohttp.ClientTimeout) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, proxy: str | None, timeout: aiohttp.ClientTimeout, proxy_url: str = ""
+    ) -> None:
         self.session = session
         self.proxy = proxy
+        """For each request; None if the connector has it."""
+        self.proxy_url = proxy_url
+        """Empty without a proxy."""
         self.timeout = timeout
         self.busy = 0
-        self.cookies = CookieJar()

@@ -37,6 +37,7 @@ class ChildTools(AttemptTools):
             watch=self.trail(kit).watch,
             ends_at=kit.ends_at,
             robots=robots_of(kit),
+            jar=kit.job.run,
             own=own_hosts(kit.job, self._is_submitted),
         )
 

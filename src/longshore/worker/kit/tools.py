@@ -132,6 +132,7 @@ class WorkerTools(AttemptTools):
             watch=self.trail(kit).watch,
             ends_at=kit.ends_at,
             robots=robots_of(kit),
+            jar=kit.job.run,
             own=own_hosts(kit.job, self.is_submitted),
         )
 
