@@ -206,7 +206,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Return the failure of any exception. The error type of foreign exceptions depends on their class."""
+        """Return the failure of any exception, with secrets masked: queues are read by many, and git pushes them.
+
+        The error type of foreign exceptions depends on their class.
+        """
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
         expected = isinstance(error, ValidationError | TimedOutError | CrashedError)
@@ -243,7 +246,14 @@ def _traceback(error: BaseException) -> str:
 
 
 def _storable(text: str, longest: int) -> str:
-    """Return a text that any medium can store: valid Unicode of limited length; only the end of a longer one."""
+    """Return a text that any medium can store and everyone may read: valid Unicode without secrets, of limited length.
+
+    Only the end of a longer text is kept.
+    """
+    from longshore.masking import mask_text
+
+    # Masked before it is cut, or else a secret could stay whose name was cut off.
+    text = mask_text(text[-4 * longest :])
     if len(text) > longest:
         text = f"… {text[-longest:]}"
     return text.encode("utf-8", "backslashreplace").decode()

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
+from longshore.masking import is_secret, mask_address, mask_text, mask_value
 from longshore.scrape.capture.exchange import Exchange
-from longshore.scrape.capture.masking import (
-    is_secret,
-    mask_address,
-    mask_body,
-    mask_exchange,
-    mask_headers,
-    mask_text,
-    mask_value,
-)
+from longshore.scrape.capture.masking import mask_body, mask_exchange, mask_headers
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhbm4ifQ.c2lnbmF0dXJl"
 

@@ -15,7 +15,7 @@ from longshore.errors import InputFileError, SettingsError
 from longshore.fleet.checks import CheckPlan, Finding
 from longshore.fleet.checks.machine import gigabytes
 from longshore.fleet.checks.run_checks import readable_settings
-from longshore.observe.masking import MASK, is_secret_name, mask_text
+from longshore.masking import MASK, is_secret, mask_text
 from longshore.scrape.proxies.proxy_file import read_proxies
 from longshore.settings import DOTENV, TABLE, Settings, read_dotenv
 from longshore.system import machine
@@ -89,7 +89,7 @@ def secrets_of(plan: CheckPlan, settings: Settings | None) -> set[str]:
     except SettingsError:
         dotenv = {}
     variables = {**dotenv, **os.environ}
-    found = {value for name, value in variables.items() if is_secret_name(name) and name not in _NO_SECRET}
+    found = {value for name, value in variables.items() if is_secret(name) and name not in _NO_SECRET}
     urls = [value for value in variables.values() if "://" in value]
     if settings is not None:
         urls += [value for name in TABLE if isinstance(value := getattr(settings, name), str)]
@@ -120,7 +120,7 @@ def _proxies(path: Path) -> list[str]:
 def _settings(settings: Settings) -> Iterator[str]:
     width = max(map(len, TABLE))
     for name in TABLE:
-        shown = MASK if is_secret_name(name) and settings.shown(name) else settings.shown(name)
+        shown = MASK if is_secret(name) and settings.shown(name) else settings.shown(name)
         yield f"{name:<{width}}  {shown}  ({settings.source(name)})"
 
 

@@ -20,6 +20,7 @@ import msgspec
 from longshore.errors import Failure, LongshoreError, ProcessingError, SnoozeError, ValidationError, WorkerError
 from longshore.handlers.handler import Handler
 from longshore.job import Job, NewJob
+from longshore.masking import mask_text
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
 
 
@@ -127,11 +128,13 @@ def _reported(envelope: dict[object, object]) -> Failure:
     retryable = envelope.get("retryable")
     return Failure(
         error_type=known,
-        message=str(envelope.get("error") or envelope.get("message") or "The handler returned success: false"),
+        message=mask_text(
+            str(envelope.get("error") or envelope.get("message") or "The handler returned success: false")
+        ),
         # A user-defined type is stored as the exception's name, so that selections by error find it.
         exception="" if known == named else named,
         retryable=known != ValidationError.error_type if retryable is None else bool(retryable),
-        traceback=str(envelope.get("traceback") or ""),
+        traceback=mask_text(str(envelope.get("traceback") or "")),
     )
 
 
@@ -140,7 +143,7 @@ def _all_failed(errors: Sequence[object]) -> Failure:
     more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
     return Failure(
         error_type=ProcessingError.error_type,
-        message=f"All {len(errors)} parts failed: {shown}{more}",
+        message=mask_text(f"All {len(errors)} parts failed: {shown}{more}"),
         retryable=any(not isinstance(error, LongshoreError) or error.retryable for error in errors),
     )
 

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from longshore.job import Job
-from longshore.observe.masking import mask, mask_text
+from longshore.masking import mask_text, mask_value
 from longshore.system.printable import indented, printable, printable_json
 
 Format = Literal["auto", "text", "json"]
@@ -74,7 +74,7 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
     lock = threading.Lock()
 
     def write(entry: Entry) -> None:
-        line = render(mask(dict(entry))) + "\n"
+        line = render(mask_value(dict(entry))) + "\n"
         # The reader is gone or the disk is full; there is no other place to report it, and the work should go on.
         with lock, contextlib.suppress(OSError, ValueError):
             stream.write(line)
@@ -85,7 +85,7 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
 
 def configure_relay(send: Callable[[dict[str, Any]], None], *, level: str) -> None:
     """In a child process: pass every entry to `send`, which sends it to the parent's `relay`."""
-    _install(lambda entry: send(mask(dict(entry))), level)
+    _install(lambda entry: send(mask_value(dict(entry))), level)
 
 
 def relay(entry: dict[str, Any], job: Job | None) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import LongshoreError
-from longshore.observe.masking import mask_text
+from longshore.masking import mask_text
 from longshore.settings import Settings
 
 

@@ -18,7 +18,7 @@ from longshore.fleet.checks.finding import (
     cause_and_fix,
 )
 from longshore.fleet.checks.load_handlers import load_apart
-from longshore.observe.masking import mask_text
+from longshore.masking import mask_text
 from longshore.settings import TABLE, Settings, resolve
 
 DEADLINE = 20.0

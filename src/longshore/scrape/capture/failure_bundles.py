@@ -26,9 +26,10 @@ import msgspec
 
 from longshore.errors import Failure, InputFileError, short_name
 from longshore.job import Job
+from longshore.masking import MASK, is_secret, mask_text, mask_value
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.failure_signature import FailureSignature
-from longshore.scrape.capture.masking import MASK, is_secret, mask_exchange, mask_text, mask_value
+from longshore.scrape.capture.masking import mask_exchange
 from longshore.scrape.capture.trail import Trail
 
 MOST = 100

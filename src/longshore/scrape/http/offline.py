@@ -8,8 +8,9 @@ from typing import Unpack
 from multidict import CIMultiDict
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, WorkerError
+from longshore.masking import mask_address
 from longshore.scrape.capture.exchange import Exchange
-from longshore.scrape.capture.masking import mask_address, mask_body
+from longshore.scrape.capture.masking import mask_body
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
 from longshore.scrape.http.response import Response, StatusError, is_temporary

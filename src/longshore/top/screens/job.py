@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from longshore.job import Job, State
-from longshore.observe.masking import mask
+from longshore.masking import mask_value
 from longshore.queue import Selection
 from longshore.system.printable import printable
 from longshore.top.find_jobs import Detail, detail_of, row_of
@@ -145,5 +145,5 @@ def _section(text: Text, title: str, body: str, style: str = "") -> None:
 
 
 def _json(value: object) -> str:
-    shown = msgspec.json.format(msgspec.json.encode(mask(value))).decode()
+    shown = msgspec.json.format(msgspec.json.encode(mask_value(value))).decode()
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…\n(`longshore show --json` shows all of it)"
