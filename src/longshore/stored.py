@@ -6,6 +6,8 @@ is created or written, with a `UsageError` that names it, before any part of it 
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 import sys
 from collections.abc import Iterable
@@ -58,6 +60,8 @@ def encode(value: Any, what: str = "A value") -> bytes:
     """
     try:
         encoded = _encode(value)
+        if b"null" in encoded and has_nan(value):
+            raise ValueError("it has NaN or an infinite number, which JSON does not have. Use None instead")
         if type(value) is dict and _is_plain(value):
             return encoded
         # Decode completely only JSON that was not encoded here; a part of the value may be such JSON, too.
@@ -87,6 +91,25 @@ def _is_plain(value: dict[Any, Any]) -> bool:
         elif kind not in _PLAIN:
             return False
     return True
+
+
+def has_nan(value: object) -> bool:
+    """Return whether a value contains a float that JSON does not have. It would be stored as null without a word."""
+    rest = [value]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, float):
+            if not math.isfinite(part):
+                return True
+        elif isinstance(part, dict):
+            rest.extend(part.values())
+        elif isinstance(part, list | tuple | set | frozenset):
+            rest.extend(part)
+        elif isinstance(part, msgspec.Struct):
+            rest.extend(getattr(part, name) for name in part.__struct_fields__)
+        elif dataclasses.is_dataclass(part) and not isinstance(part, type):
+            rest.extend(getattr(part, field.name) for field in dataclasses.fields(part))
+    return False
 
 
 def refusal(error: Exception, what: str) -> UsageError:

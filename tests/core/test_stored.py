@@ -234,3 +234,15 @@ def test_what_is_just_within_the_bounds_is_made() -> None:
 @pytest.mark.parametrize(("job_id", "number"), [("1", 1), ("007", 7), ("", 0), ("x", 0), ("-1", 0), ("１", 0)])
 def test_an_id_says_its_number_or_that_it_is_none(job_id: str, number: int) -> None:
     assert number_of(job_id) == number
+
+
+class _Point(msgspec.Struct):
+    x: float
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_does_not_have_is_refused(number: float) -> None:
+    for value in (number, {"a": number}, {"a": [None, {"b": (1, number)}]}, [_Point(number)]):
+        with pytest.raises(UsageError, match="NaN or an infinite number"):
+            encode(value)
+    assert encode({"a": None, "b": [1.5, "null"]}) == b'{"a":null,"b":[1.5,"null"]}'

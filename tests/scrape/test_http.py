@@ -8,10 +8,11 @@ import pickle
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 from aiohttp import web
-from tests.scrape.scripted_site import SwiftClock
+from tests.scrape.scripted_site import Answer, ScriptedSite, SwiftClock
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, ValidationError
 from longshore.scrape.http.client import Http, Response, StatusError, SyncHttp
@@ -205,6 +206,18 @@ async def test_a_redirect_to_what_is_not_http_is_refused_for_good(site: Site, ht
     with pytest.raises(ProcessingError, match="/astray redirects to an invalid URL") as caught:
         await http.get(f"{site.url}/astray")
     assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "curl"])
+async def test_as_many_redirects_are_followed_as_in_browsers(transport: Literal["aiohttp", "curl"]) -> None:
+    async with ScriptedSite().running() as site:
+        for number in range(21):
+            site.script[f"/{number}"] = [Answer(status=302, headers={"Location": f"/{number + 1}"})]
+        http = Http(transport=transport)
+        assert (await http.get(f"{site.url}/1")).url == f"{site.url}/21"
+        with pytest.raises(ProcessingError, match="redirects without end"):
+            await http.get(f"{site.url}/0")
+        await http.close()
 
 
 async def test_redirects_without_end_are_refused_for_good(site: Site, http: Http) -> None:

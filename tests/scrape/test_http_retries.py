@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from email.utils import formatdate
 
@@ -201,6 +201,16 @@ async def test_who_watches_is_told_where_there_was_no_answer(site: ScriptedSite,
 NOW = 1_800_000_000.0
 
 
+@pytest.fixture
+def in_kolkata() -> Iterator[None]:
+    """Let this machine be in a time zone other than GMT."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Kolkata")
+        time.tzset()
+        yield
+    time.tzset()
+
+
 @pytest.mark.parametrize(
     ("said", "seconds"),
     [
@@ -213,6 +223,7 @@ NOW = 1_800_000_000.0
         (formatdate(NOW + 90, usegmt=True), 90),
         (formatdate(NOW - 90, usegmt=True), 0),
         ("Fri, 31 Dec 9999 23:59:59 GMT", DAY),
+        (time.asctime(time.gmtime(NOW + 90)), 90),
         ("-5", None),
         ("soon", None),
         ("²", None),
@@ -220,5 +231,5 @@ NOW = 1_800_000_000.0
         ("Mon, 99 Foo 2026", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_a_date(said: str, seconds: float | None) -> None:
+def test_retry_after_is_read_as_seconds_or_a_date(said: str, seconds: float | None, in_kolkata: None) -> None:
     assert retry_after({"Retry-After": said}, NOW) == seconds

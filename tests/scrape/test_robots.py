@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Literal
 
 import pytest
 from protego import Protego
@@ -198,6 +200,79 @@ async def test_the_pace_is_told_what_the_site_asks_for(
     await http.get(f"{site.url}/x")
     await http.get(f"{site.url}/y")
     assert pace.delays == ([] if seconds is None else [(site.host, seconds)])
+
+
+@pytest.mark.parametrize("transport", ["aiohttp", "curl"])
+@pytest.mark.parametrize("packed", [False, True])
+async def test_of_a_long_file_the_first_part_counts(
+    site: ScriptedSite, transport: Literal["aiohttp", "curl"], packed: bool
+) -> None:
+    beginning = b"User-agent: *\nDisallow: /early\n"
+    text = beginning + b"# and so on\n" * 300_000 + b"Disallow: /late\n"
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    site.script["/robots.txt"] = [Answer(gzip.compress(text) if packed else text, headers=headers)]
+    http = Http(transport=transport, max_bytes=1_000_000)
+    with pytest.raises(RobotsError):
+        await http.get(f"{site.url}/early")
+    assert (await http.get(f"{site.url}/late")).status == 200
+    await http.close()
+
+
+# Rules, and for each path whether longshore may fetch it. Our own cases, by RFC 9309 and what its authors' parser does.
+FILES: list[tuple[str, dict[str, bool]]] = [
+    ("", {"/": True}),
+    ("nonsense\nmore: nonsense", {"/": True}),
+    ("User-agent: *\nDisallow: /", {"/": False, "/a": False, "/robots.txt": True}),
+    ("User-agent: *\nDisallow:", {"/": True}),
+    ("User-agent: longshore\nDisallow: /", {"/": False}),
+    ("User-agent: Longshore\nDisallow: /", {"/": False}),
+    ("user-agent:LONGSHORE\ndisallow:/", {"/": False}),
+    ("User-agent: longshore/1.2\nDisallow: /", {"/": False}),
+    ("User-agent: longshore/1.2 (+mail)\nDisallow: /", {"/": False}),
+    ("User-agent: longshore crawler\nDisallow: /", {"/": False}),
+    ("User-agent: longshore # us\nDisallow: /", {"/": False}),
+    ("User agent: longshore\nDisallow: /", {"/": False}),
+    ("User-agent longshore\nDisallow: /", {"/": False}),
+    ("\ufeffUser-agent: longshore\nDisallow: /", {"/": False}),
+    ("User-agent: long\nDisallow: /", {"/": True}),
+    ("User-agent: longshoreman\nDisallow: /", {"/": True}),
+    ("User-agent: other\nDisallow: /", {"/": True}),
+    ("User-agent: other\nUser-agent: longshore\nDisallow: /", {"/": False}),
+    ("User-agent: longshore\nUser-agent: other\nDisallow: /", {"/": False}),
+    ("User-agent: longshore\nUnknown: x\nUser-agent: *\nDisallow: /", {"/": False}),
+    ("User-agent: longshore\n\n\nDisallow: /", {"/": False}),
+    ("User-agent: longshore\nSitemap: /map\nDisallow: /", {"/": False}),
+    ("Disallow: /", {"/": True}),
+    ("User-agent: * \nDisallow: /\nUser-agent: longshore\nAllow: /a\nDisallow: /b", {"/c": True, "/b": False}),
+    ("User-agent: longshore\nDisallow: /a\nUser-agent: *\nDisallow: /b", {"/a": False, "/b": True}),
+    ("User-agent: longshore\nDisallow: /a\nUser-agent: x\nDisallow: /\nUser-agent: longshore/2\nDisallow: /b",
+     {"/a": False, "/b": False, "/c": True}),
+    ("User-agent: *\nDisallow: /a\nAllow: /a/b", {"/a": False, "/a/b": True, "/a/bc": True, "/A": True}),
+    ("User-agent: *\nAllow: /a\nDisallow: /a", {"/a": True}),
+    ("User-agent: *\nDisallow: /a/b\nAllow: /a", {"/a/b/c": False, "/a/c": True}),
+    ("User-agent: *\nDisallow: /*.pdf$", {"/x.pdf": False, "/x.pdf?a": True, "/x.pdfs": True}),
+    ("User-agent: *\nDisallow: /*/x", {"/a/x": False, "/x": True, "/a/b/xyz": False}),
+    ("User-agent: *\nDisallow: /a$", {"/a": False, "/ab": True}),
+    ("User-agent: *\nDisallow: /?q=", {"/?q=1": False, "/?p=1": True}),
+    ("User-agent: *\nDisallow: /gr%C3%BC%C3%9Fe", {"/gr%C3%BC%C3%9Fe": False, "/gr%c3%bc%c3%9fe/x": False}),
+    ("User-agent: *\nDisallow: /grüße", {"/gr%C3%BC%C3%9Fe": False}),
+    ("User-agent: *\nDissalow: /", {"/": False}),
+    ("User-agent: *\rDisallow: /a\r\nDisallow: /b", {"/a": False, "/b": False, "/c": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "allowed"), FILES)
+async def test_the_rules_of_a_file_are_those_that_its_author_meant(
+    site: ScriptedSite, http: Http, text: str, allowed: dict[str, bool]
+) -> None:
+    site.script["/robots.txt"] = [Answer(text)]
+    for path, expected in allowed.items():
+        try:
+            await http.permit(f"{site.url}{path}")
+        except RobotsError:
+            assert not expected, path
+        else:
+            assert expected, path
 
 
 async def test_the_first_page_of_a_site_does_not_wait_behind_its_robots_txt(

@@ -22,6 +22,7 @@ from longshore.handlers.handler import Handler
 from longshore.job import Job, NewJob
 from longshore.masking import mask_text
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+from longshore.stored import has_nan
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -181,7 +182,10 @@ def _json(value: object) -> msgspec.Raw:
 
 def _encoded(value: object, encode: Callable[[object], bytes], what: str) -> bytes:
     try:
-        return encode(value)
+        encoded = encode(value)
+        if b"null" not in encoded or not has_nan(value):
+            return encoded
+        fault = f"{what} cannot be stored as JSON: it has NaN or an infinite number"
     except RecursionError:
         fault = f"{what} contains itself, or is nested too deep"
     except (TypeError, ValueError, NotImplementedError):

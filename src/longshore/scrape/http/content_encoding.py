@@ -43,12 +43,12 @@ def accepted() -> str:
     return "gzip, deflate, br, zstd"
 
 
-def unpack(body: bytes, content_encoding: str, most: int, *, may_be_cut: bool) -> bytes:
+def unpack(body: bytes, content_encoding: str, most: int, *, may_be_cut: bool, cut: bool = False) -> bytes:
     """Return the body without its compression. An encoding that is unknown, such as `identity`, changes nothing.
 
-    Raise `NotDecodableError` if the body is something else, and `BodyTooLargeError` if it has more than `most` bytes.
-    If it ends too early, raise `CutError` if `may_be_cut`, and else return what there is, as browsers do: some servers
-    never send the end.
+    Raise `NotDecodableError` if the body is something else, and `BodyTooLargeError` if it has more than `most` bytes;
+    with `cut`, return the first `most` bytes instead. If it ends too early, raise `CutError` if `may_be_cut`, and else
+    return what there is, as browsers do: some servers never send the end.
     """
     layers = [layer for name in content_encoding.lower().split(",") if (layer := _UNPACK.get(name.strip())) is not None]
     if not body or not layers:
@@ -58,7 +58,9 @@ def unpack(body: bytes, content_encoding: str, most: int, *, may_be_cut: bool) -
     for unpacked in reversed(layers):
         body, whole = unpacked(body, most)
         if len(body) > most:
-            raise BodyTooLargeError
+            if not cut:
+                raise BodyTooLargeError
+            body = body[:most]
         if not whole and may_be_cut:
             raise CutError
     return body

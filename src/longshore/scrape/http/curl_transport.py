@@ -72,7 +72,7 @@ class CurlTransport:
         loop = asyncio.get_running_loop()
         end = loop.time() + within
         begin = end if self._limits.first_byte is None else end - within + self._limits.first_byte
-        body = _Body(request.url, self._limits)
+        body = _Body(request, self._limits)
         try:
             # Do not rely on curl's own deadlines: a curl that hangs must not hang us.
             async with asyncio.timeout_at(min(begin, end)) as deadline:
@@ -85,8 +85,11 @@ class CurlTransport:
                 raise TimedOutError(message) from error
             raise _late(request.url, within) from error
         except CurlError as error:
-            unreached = error.code == _LATE and loop.time() < end
-            raise self._translated(error, request.url, within, unreached=unreached) from _cause(error, proxy, unreached)
+            response = getattr(error, "response", None)
+            if not body.is_cut or response is None:
+                unreached = error.code == _LATE and loop.time() < end
+                cause = _cause(error, proxy, unreached)
+                raise self._translated(error, request.url, within, unreached=unreached) from cause
         finally:
             session.busy -= 1
         if proxy is None and response.primary_ip:
@@ -233,21 +236,30 @@ class _PinnedOptions(dict["CurlOpt", Any]):
 class _Body:
     """The received part of the body."""
 
-    def __init__(self, url: str, limits: TransferLimits) -> None:
-        self._url = url
+    def __init__(self, request: Request, limits: TransferLimits) -> None:
+        self._request = request
         self._limits = limits
         self._size = 0
         self.chunks: list[bytes] = []
+        self.is_cut = False
+        """Whether we ended the transfer, because the request asks only for the beginning."""
         self.on_first_chunk: Callable[[], None] = lambda: None
 
     def take(self, chunk: bytes) -> int:
-        """Store a chunk from curl and return its size. An error raised here ends the transfer."""
+        """Store a chunk from curl and return its size. An error raised here, or another number, ends the transfer."""
         if not self.chunks:
             self.on_first_chunk()
         self.chunks.append(chunk)
         self._size += len(chunk)
-        if self._size > self._limits.max_bytes:
-            raise too_large(self._url, self._limits)
+        from curl_cffi.curl import CURL_WRITEFUNC_ERROR
+
+        cut_at = self._request.cut_at
+        if cut_at is not None and self._size > cut_at:
+            self.is_cut = True
+            self.chunks = [b"".join(self.chunks)[:cut_at]]
+            return CURL_WRITEFUNC_ERROR
+        if cut_at is None and self._size > self._limits.max_bytes:
+            raise too_large(self._request.url, self._limits)
         return len(chunk)
 
 

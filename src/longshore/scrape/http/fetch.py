@@ -17,7 +17,7 @@ from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
-from longshore.scrape.http.robots import Robots, RobotsError
+from longshore.scrape.http.robots import LONGEST_FILE, Robots, RobotsError
 from longshore.scrape.http.transport import Transport, not_a_url
 from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.url import clean_url, host_of, mask_url
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import CachedPage, PageCache
     from longshore.scrape.proxies import ProxySource
 
-MOST_REDIRECTS = 10
+MOST_REDIRECTS = 20
+"""As in browsers."""
 _FIRST_WAIT = 0.5
 _LEAST_SECONDS = 0.001
 # Statuses that block one proxy; the site may serve the next one.
@@ -354,7 +355,7 @@ class Fetch:
             robots=False, proxy=self._options.proxy, session=self._options.session, check=False, own=self._own
         )
         fetch = Fetch(self._context, options)
-        response = await fetch._with_retries(Request("GET", url))
+        response = await fetch._with_retries(Request("GET", url, cut_at=LONGEST_FILE))
         self._slot_of_robots = host_of(url), fetch._identity
         return response
 

@@ -81,6 +81,8 @@ class Request(msgspec.Struct, frozen=True):
     """The name of the cookie jar: the run of the job."""
     own: bool = False
     """Whether it goes to a host of the job itself, which may be on a private network."""
+    cut_at: int | None = None
+    """Read only this many bytes of the body; None reads all, and refuses a body that is larger than allowed."""
 
     @property
     def idempotent(self) -> bool:
@@ -106,7 +108,7 @@ class Request(msgspec.Struct, frozen=True):
                     "request. If it may, send the request there.",
                     retryable=False,
                 )
-        return Request(method, url, headers, body, self.jar)
+        return Request(method, url, headers, body, self.jar, cut_at=self.cut_at)
 
 
 def make_request(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -98,7 +99,9 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
         # The standard allows whole seconds only, but some servers send 1.5.
         return min(float(value), _LONGEST_RETRY_AFTER)
     try:
-        instant = parsedate_to_datetime(value).timestamp()
+        date = parsedate_to_datetime(value)
+        # A date without a zone, such as one in the form of C's asctime, is in GMT like all dates of HTTP.
+        instant = (date.replace(tzinfo=UTC) if date.tzinfo is None else date).timestamp()
     except (ValueError, OverflowError, OSError):
         return None
     return min(max(instant - (time.time() if now is None else now), 0.0), _LONGEST_RETRY_AFTER)

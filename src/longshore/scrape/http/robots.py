@@ -31,11 +31,19 @@ KEPT = 24 * 3600.0
 """Seconds."""
 REMEMBERED = 5_000
 """Sites; beyond that, the oldest entries are dropped first."""
-_LONGEST_FILE = 512 * 1024
+LONGEST_FILE = 512 * 1024
+"""Bytes. The rest of a file does not count."""
 _FIRST_WAIT = 60.0
 _LONGEST_WAIT = 3600.0
 _LONGEST_DELAY = 24 * 3600.0
 _LOOKED_AT, _TRIED = 100, 5
+_USER_AGENT = re.compile(
+    r"\s*user[ -]?agent\s*[:\s]\s*(?:(?P<all>\*)\s*(?:#|\s|\Z)|\**(?P<name>[A-Za-z0-9_-]*))", re.IGNORECASE
+)
+# Protego also reads misspellings such as `Dissalow`, and a space instead of the colon.
+_RULE = re.compile(
+    r"\s*(?:di\w*|allow|crawl[ -]delay|request[ -]rate|visit[ -]time|site-?maps?|host)\s*[:\s]", re.IGNORECASE
+)
 _WILD = re.compile(r"[*$]")
 
 Fetch = Callable[[str], Awaitable[Response]]
@@ -142,7 +150,8 @@ class Robots:
             return _Site(now + KEPT)
         from protego import Protego
 
-        lines = answer.body[:_LONGEST_FILE].decode("utf-8-sig", errors="replace").splitlines()
+        text = answer.body[:LONGEST_FILE].decode("utf-8-sig", errors="replace")
+        lines = rules_for(self._name, text)
         rules = Protego.parse("\n".join(lines))
         # Protego also reads misspellings such as `Dissalow`.
         forbids = any(line.lstrip()[:2].lower() == "di" for line in lines)
@@ -188,6 +197,27 @@ def _unreadable(answer: Response, before: _Site | None, now: float) -> _Site:
     known.closed_by, known.wait = in_words(answer.status), wait
     known.since = before.since if before is not None else now
     return known
+
+
+def rules_for(name: str, text: str) -> list[str]:
+    """Return the lines of a file that are rules, with the groups of the robot `name` under exactly this name.
+
+    `User-agent: longshore/1.2` and `User-agent: Longshore crawler` are for longshore, `User-agent: long` is not. A line
+    with any other field does not end the list of robots that a group is for.
+    """
+    lines = []
+    for line in text.splitlines():
+        found = _USER_AGENT.match(line)
+        if found is None:
+            if _RULE.match(line):
+                lines.append(line)
+        elif found["all"]:
+            lines.append("User-agent: *")
+        else:
+            # Another robot needs a group of its own, whose name is no beginning of ours.
+            ours = (found["name"] or "").lower() == name.lower()
+            lines.append(f"User-agent: {name if ours else f'not-{name}'}")
+    return lines
 
 
 def _delay(rules: Protego, name: str) -> float:

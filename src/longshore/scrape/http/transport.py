@@ -150,16 +150,17 @@ class AiohttpTransport:
                 first.reschedule(None)
             if "Set-Cookie" in response.headers:
                 cookies.store(request.url, _headers(response).getall("Set-Cookie"))
-            body = await self._read(response, request.url)
+            body = await self._read(response, request)
             if "Content-Encoding" in response.headers:
-                body = await self._unpacked(response, request.url, body)
+                body = await self._unpacked(response, request, body)
             return Response(url=str(response.url), status=response.status, headers=_headers(response), body=body)
 
-    async def _unpacked(self, response: aiohttp.ClientResponse, url: str, body: bytes) -> bytes:
-        headers = response.headers
+    async def _unpacked(self, response: aiohttp.ClientResponse, request: Request, body: bytes) -> bytes:
+        headers, url, cut = response.headers, request.url, request.cut_at is not None
         # If the end of the body is that of the connection, only the compression can tell that a part is missing.
-        may_be_cut = "Content-Length" not in headers and "Transfer-Encoding" not in headers
-        unpacking = partial(unpack, body, headers["Content-Encoding"], self._limits.max_bytes, may_be_cut=may_be_cut)
+        may_be_cut = not cut and "Content-Length" not in headers and "Transfer-Encoding" not in headers
+        most = self._limits.max_bytes if request.cut_at is None else request.cut_at
+        unpacking = partial(unpack, body, headers["Content-Encoding"], most, may_be_cut=may_be_cut, cut=cut)
         try:
             return unpacking() if len(body) < _UNPACKED_AT_ONCE else await asyncio.to_thread(unpacking)
         except BodyTooLargeError as error:
@@ -173,8 +174,8 @@ class AiohttpTransport:
                 f"{mask_url(url)} could not be fetched: it is not decodable: {error}"
             ) from error
 
-    async def _read(self, response: aiohttp.ClientResponse, url: str) -> bytes:
-        most, content = self._limits.max_bytes, response.content
+    async def _read(self, response: aiohttp.ClientResponse, request: Request) -> bytes:
+        most, content = self._limits.max_bytes if request.cut_at is None else request.cut_at, response.content
         chunk = await content.readany()
         if content.at_eof() and len(chunk) <= most:
             return chunk
@@ -184,7 +185,9 @@ class AiohttpTransport:
             chunks.append(chunk)
             size += len(chunk)
             if size > most:
-                raise too_large(url, self._limits)
+                if request.cut_at is None:
+                    raise too_large(request.url, self._limits)
+                return b"".join(chunks)[:most]
             chunk = await content.readany()
         return b"".join(chunks)
 
