@@ -234,10 +234,11 @@ def test_one_run_and_one_kind_can_be_read_alone(tmp_path: Path) -> None:
 
 def test_an_attempt_without_a_mark_is_for_the_queue_to_decide(tmp_path: Path) -> None:
     write(tmp_path, [(job(1), emitted("a")), (job(2), emitted("b"))], mark=False)
-    survey = RecordReader(tmp_path)
+    assert data(RecordReader(tmp_path)) == []
+    assert [each.job for each in RecordReader(tmp_path).unmarked] == ["1", "2"]
+    survey = RecordReader(tmp_path, queue_decides=True)
     assert data(survey) == []
-    assert [each.job for each in survey.undecided] == ["1", "2"]
-    survey.decide(each for each in survey.undecided if each.job == "2")
+    survey.count([job(2)])
     assert data(survey) == ["b"]
 
 
@@ -247,7 +248,7 @@ def test_an_attempt_that_lost_its_lease_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, [(job(1, epoch=2), emitted("fresh"))], worker="alive/1")
     survey = RecordReader(tmp_path)
     assert data(survey) == ["fresh"]
-    assert [each.epoch for each in survey.undecided] == [1]
+    assert [each.epoch for each in survey.unmarked] == [1]
 
 
 def test_marks_speak_of_their_own_writers_attempts_alone(tmp_path: Path) -> None:
@@ -266,10 +267,9 @@ def test_a_segment_torn_anywhere_shows_whole_attempts_or_nothing(tmp_path: Path)
     seen = []
     for length in range(len(whole)):
         segment.write_bytes(whole[:length])
-        survey = RecordReader(tmp_path)
-        undecided = survey.undecided
-        assert data(survey) in allowed
-        survey.decide(undecided)
+        assert data(RecordReader(tmp_path)) in allowed
+        survey = RecordReader(tmp_path, queue_decides=True)
+        survey.count(job(n) for n in range(1, 5))
         found = data(survey)
         assert found in allowed
         assert sum(survey.torn.values()) + _whole_length(whole, survey) == length
@@ -307,7 +307,7 @@ async def test_the_sink_of_segments_writes_beside_the_event_loop(tmp_path: Path)
     await sink.flush()
     sink.put(job(1), emitted("a"))
     await sink.flush()
-    assert [each.job for each in RecordReader(tmp_path).undecided] == ["1"]
+    assert [each.job for each in RecordReader(tmp_path).unmarked] == ["1"]
     sink.settled("1", 1)
     await sink.close()
     assert data(RecordReader(tmp_path)) == ["a"]

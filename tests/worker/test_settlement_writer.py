@@ -241,4 +241,4 @@ async def test_a_flush_waits_for_what_another_flush_is_writing(queue: MemoryQueu
     go.set()
     await first
     await second
-    assert len(RecordReader(tmp_path).undecided) == 1
+    assert len(RecordReader(tmp_path).unmarked) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -36,14 +36,22 @@ class RecordCounts(msgspec.Struct, frozen=True):
     rejected: dict[str, dict[str, int]]
 
 
-class Undecided(msgspec.Struct, frozen=True):
-    """An attempt without a mark that it was settled: its records count if the job is completed at this epoch."""
+class StoredAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt whose records are stored. They count if the queue that is read names it in `Job.completed_by`."""
 
     run: str
     kind: str
     key: str
+    queue: str = ""
+    """The uuid of the queue in which the attempt was made; empty if an earlier version stored it."""
     job: str
     epoch: int
+    revision: int = 0
+    """0 for the records of the attempt itself; higher for those of a later parse of its pages, which replace them."""
+    at: float = 0.0
+    """When it was written, in seconds since 1970."""
+    marked: bool = False
+    """Whether the worker noted that its queue accepted the settlement."""
 
 
 class RefusedRecordsError(UsageError):
@@ -76,8 +84,12 @@ class NewRecords(Protocol):
     def rejected(self) -> Sequence[Any]: ...
 
 
+Counts = Callable[[StoredAttempt], bool]
+"""Returns whether the records of a stored attempt count."""
+
+
 class RecordStore(Protocol):
-    """The records of one queue. A record becomes visible when its attempt is settled, never before and never twice."""
+    """The records of queues. A record becomes visible when its attempt is settled, never before and never twice."""
 
     def put(self, job: Job, emitted: NewRecords) -> None:
         """Accept the records of a completed attempt, to be written by `flush`. `job` is the job as it was claimed."""
@@ -92,16 +104,25 @@ class RecordStore(Protocol):
         `RefusedRecordsError` for attempts whose records can never be stored; these are dropped, the others stored.
         """
 
-    async def undecided(self) -> list[Undecided]:
+    def attempts(self, run: str) -> AsyncIterator[StoredAttempt]:
+        """Yield the stored attempts of a run, of all queues."""
+
+    async def unmarked(self) -> list[StoredAttempt]:
         """Return the attempts without a mark. While their workers live, the marks may still come."""
+
+    def mark(self, attempt: StoredAttempt) -> None:
+        """Mark a stored attempt as settled in its queue; `flush` writes the mark."""
+
+    async def remove(self, jobs: Sequence[Job]) -> int:
+        """Remove the records of these jobs, of all their attempts in the queue of the jobs. Return of how many jobs."""
 
     async def revising(self) -> RecordStore:
         """Return the same store for records of a later parse, which replace the existing ones."""
 
-    def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
+    def records(self, run: str, kind: str | None, counts: Counts) -> AsyncIterator[Record]:
         """Yield the records of a run that count, of one kind or of all, ordered by kind and key of their jobs."""
 
-    async def tally(self, run: str) -> RecordCounts:
+    async def tally(self, run: str, counts: Counts) -> RecordCounts:
         """Return how many records of a run count, and how many were rejected for which reason."""
 
     async def close(self) -> None:

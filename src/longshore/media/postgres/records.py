@@ -1,8 +1,8 @@
 """Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
 
 Records are written before their attempt is settled, and visible after it (`longshore.extensions.record_store`). Their
-key is the job's name and the epoch, so neither a repeated write nor a write of an older attempt changes anything. One
-schema holds the records of one queue, because job ids are unique only within a queue.
+key is the job's name, its queue and its id there, and the epoch, so neither a repeated write nor a write of an older
+attempt changes anything. Several queues may share a schema.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ import msgspec
 from longshore.errors import UsageError
 from longshore.extensions.record_store import (
     AttemptName,
+    Counts,
     NewRecords,
     Record,
     RecordCounts,
     RefusedRecordsError,
-    Undecided,
+    StoredAttempt,
 )
 from longshore.job import Job
-from longshore.media.postgres.connections import Connections, Session, open_session
+from longshore.media.postgres.connections import Connections, Row, Session, open_session
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import DatabaseLocation, locate
 from longshore.media.postgres.schema import statements
 
-_ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
+_ATTEMPTS = ("text[]", "text[]", "text[]", "text[]", "text[]", "bigint[]", "int[]", "json[]", "int[]")
 _RECORDS = ("text[]", "json[]")
-_MARKS = ("text[]", "bigint[]")
+_MARKS = ("text[]", "text[]", "bigint[]")
+_HEAD = "run, kind, key, queue, job, epoch, revision, settled, date_part('epoch', written_at) as at"
 _PAGE = 1000
-"""Maximum number of records that are read at a time."""
+"""Maximum number of attempts that are read at a time."""
+_DATA_PAGE = 100
+"""The same with their records: one attempt may have megabytes of them."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -47,7 +51,9 @@ class PostgresRecords:
         self._connections = Connections(location)
         self._keep = location.call("keep_records", *_ATTEMPTS, *_RECORDS, *_MARKS)
         self._rows: list[tuple[Job, NewRecords]] = []
-        self._marks: list[tuple[str, int]] = []
+        self._marks: list[tuple[str, str, int]] = []
+        self._queue = ""
+        """The uuid of the queue of the last records. A process works for one queue, and marks only its own records."""
         self._flushing = asyncio.Lock()
 
     @classmethod
@@ -70,10 +76,11 @@ class PostgresRecords:
     def put(self, job: Job, emitted: NewRecords) -> None:
         """See `RecordStore`."""
         self._rows.append((job, emitted))
+        self._queue = job.queue
 
     def settled(self, job_id: str, epoch: int) -> None:
         """See `RecordStore`."""
-        self._marks.append((job_id, epoch))
+        self._marks.append((self._queue, job_id, epoch))
 
     async def flush(self) -> None:
         """See `RecordStore`."""
@@ -113,20 +120,43 @@ class PostgresRecords:
 
     def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
         # PostgreSQL refuses a statement that writes the same job twice.
-        latest = {(job.run, job.kind, job.key, job.id): (job, emitted) for job, emitted in rows}.values()
+        latest = {(job.run, job.kind, job.key, job.queue, job.id): (job, emitted) for job, emitted in rows}.values()
         attempts: list[tuple[Any, ...]] = []
         records: list[tuple[Any, ...]] = []
         for job, emitted in latest:
             records += [(record.kind, bytes(record.data).decode()) for record in emitted.records]
             rejected = _encode(emitted.rejected).decode()
-            name = (job.run, job.kind, job.key, job.id)
+            name = (job.run, job.kind, job.key, job.queue, job.id)
             attempts.append((*name, job.epoch, self._revision, rejected, len(records)))
         return [*_to_columns(attempts, _ATTEMPTS), *_to_columns(records, _RECORDS)]
 
-    async def undecided(self) -> list[Undecided]:
+    async def attempts(self, run: str) -> AsyncIterator[StoredAttempt]:
         """See `RecordStore`."""
-        statement = f"select run, kind, key, job, epoch from {self._location.quoted_schema}.emitted where not settled"  # noqa: S608 - it is quoted
-        return [Undecided(*row) for row in await self._connections.fetch(statement, repeatable=True)]
+        async for row in self._pages(run, ()):
+            yield _stored(row)
+
+    async def unmarked(self) -> list[StoredAttempt]:
+        """See `RecordStore`."""
+        statement = f"select {_HEAD} from {self._location.quoted_schema}.emitted where not settled"  # noqa: S608 - it is quoted
+        return [_stored(row) for row in await self._connections.fetch(statement, repeatable=True)]
+
+    def mark(self, attempt: StoredAttempt) -> None:
+        """See `RecordStore`."""
+        self._marks.append((attempt.queue, attempt.job, attempt.epoch))
+
+    async def remove(self, jobs: Sequence[Job]) -> int:
+        """See `RecordStore`."""
+        statement = (
+            f"with gone as (delete from {self._location.quoted_schema}.emitted e "  # noqa: S608 - it is quoted
+            "using unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) j (run, kind, key, queue, job) "
+            "where e.run = j.run and e.kind = j.kind and e.key = j.key and e.queue in (j.queue, '') and e.job = j.job "
+            "returning 1) select count(*) from gone"
+        )
+        names = [(job.run, job.kind, job.key, job.queue, job.id) for job in jobs]
+        # A name with NUL cannot be in the table, and PostgreSQL would refuse the call.
+        storable = [name for name in names if not any("\0" in text for text in name)]
+        columns = _to_columns(storable, ("text[]",) * 5)
+        return int((await self._connections.fetch(statement, *columns, repeatable=True))[0][0])
 
     async def revising(self) -> PostgresRecords:
         """See `RecordStore`."""
@@ -134,43 +164,39 @@ class PostgresRecords:
         [(revision,)] = await self._connections.fetch(statement, repeatable=True)
         return PostgresRecords(self._location, revision)
 
-    async def records(self, run: str, kind: str | None = None) -> AsyncIterator[Record]:
+    async def records(self, run: str, kind: str | None, counts: Counts) -> AsyncIterator[Record]:
         """See `RecordStore`."""
-        # The first comparison finds the position in the index, the second the record.
-        statement = (
-            f"select run, job_kind, key, epoch, n, kind, data from {self._location.quoted_schema}.record "  # noqa: S608 - it is quoted
-            "where run = $1 and (job_kind, key) >= ($2, $3) and (job_kind, key, n) > ($2, $3, $4) "
-            "and ($5::text is null or kind = $5) order by job_kind, key, n limit $6"
-        )
-        after: tuple[str, str, int] = ("", "", -1)
-        while rows := await self._connections.fetch(statement, run, *after, kind, _PAGE, repeatable=True):
-            for run_, job_kind, key, epoch, n, kind_, data in rows:
-                yield Record(run=run_, job_kind=job_kind, key=key, epoch=epoch, n=n, kind=kind_, data=_decode(data))
-            after = (job_kind, key, n)
+        async for row in self._pages(run, ("kinds", "data"), with_kind=kind):
+            if counts(_stored(row)):
+                for n, (found, data) in enumerate(zip(row["kinds"], row["data"], strict=True)):
+                    if kind is None or found == kind:
+                        name = {"run": row["run"], "job_kind": row["kind"], "key": row["key"], "epoch": row["epoch"]}
+                        yield Record(**name, n=n, kind=found, data=_decode(data))
 
-    async def tally(self, run: str) -> RecordCounts:
+    async def tally(self, run: str, counts: Counts) -> RecordCounts:
         """See `RecordStore`."""
-        counted = f"select kind, count(*) from {self._location.quoted_schema}.record where run = $1 group by kind"  # noqa: S608 - it is quoted
-        kept = {row["kind"]: row["count"] for row in await self._connections.fetch(counted, run, repeatable=True)}
-        # Counted here, because the database does not read this JSON: see the table's comment.
-        page = f"""
-            select kind, key, job, rejected from {self._location.quoted_schema}.emitted e
-            where run = $1 and settled and rejected::text <> '[]' and (kind, key, job) > ($2, $3, $4)
-                and not exists (
-                    select from {self._location.quoted_schema}.emitted l
-                    where l.run = e.run and l.kind = e.kind and l.key = e.key and l.settled
-                        and l.written_at > e.written_at
-                )
-            order by kind, key, job limit $5
-        """  # noqa: S608 - it is quoted
+        kept: Counter[str] = Counter()
         rejected: dict[str, Counter[str]] = {}
-        after = ("", "", "")
-        while rows := await self._connections.fetch(page, run, *after, _PAGE, repeatable=True):
-            for *name, found in rows:
-                for kind, reason, number in _decode(found):
+        async for row in self._pages(run, ("kinds", "rejected")):
+            if counts(_stored(row)):
+                kept.update(row["kinds"])
+                for kind, reason, number in _decode(row["rejected"]):
                     rejected.setdefault(kind, Counter())[reason] += number
-                after = tuple(name)
-        return RecordCounts(kept, {kind: dict(reasons) for kind, reasons in rejected.items()})
+        return RecordCounts(dict(kept), {kind: dict(reasons) for kind, reasons in rejected.items()})
+
+    async def _pages(self, run: str, columns: Sequence[str], with_kind: str | None = None) -> AsyncIterator[Row]:
+        """Yield the rows of a run, with the head of each attempt and these columns, ordered by kind and key."""
+        statement = (
+            f"select {', '.join((_HEAD, *columns))} from {self._location.quoted_schema}.emitted "  # noqa: S608 - it is quoted
+            "where run = $1 and (kind, key, queue, job) > ($2, $3, $4, $5) and ($6::text is null or $6 = any (kinds)) "
+            "order by kind, key, queue, job limit $7"
+        )
+        after = ("", "", "", "")
+        size = _PAGE if "data" not in columns else _DATA_PAGE
+        while rows := await self._connections.fetch(statement, run, *after, with_kind, size, repeatable=True):
+            for row in rows:
+                yield row
+            after = tuple(rows[-1][name] for name in ("kind", "key", "queue", "job"))
 
     async def close(self) -> None:
         """See `RecordStore`."""
@@ -187,14 +213,39 @@ def _to_columns(rows: Sequence[tuple[Any, ...]], columns: Sequence[str]) -> list
 
 async def _prepare(session: Session, location: DatabaseLocation) -> None:
     connection = session.connection
-    made = await connection.fetchval("select to_regclass($1)", f"{location.quoted_schema}.emitted")
-    if made is not None:
+    if await _is_current(session, location):
         return
     async with connection.transaction():
         await connection.execute(
             "select pg_advisory_xact_lock(hashtextextended($1, 0))", f"longshore migrate {location.schema}"
         )
-        await connection.execute("set local client_min_messages = warning")
+        if await _is_current(session, location):
+            return
+        await connection.execute("set local client_min_messages = warning; set local statement_timeout = 0")
         await connection.execute(f"create schema if not exists {location.quoted_schema}")
         await connection.execute(f"set local search_path = {location.quoted_schema}")
         await connection.execute(statements("records.sql"))
+
+
+async def _is_current(session: Session, location: DatabaseLocation) -> bool:
+    """Return whether the table exists, as this version uses it."""
+    return bool(
+        await session.connection.fetchval(
+            "select exists (select from pg_attribute where attrelid = to_regclass($1) and attname = 'queue')",
+            f"{location.quoted_schema}.emitted",
+        )
+    )
+
+
+def _stored(row: Row) -> StoredAttempt:
+    return StoredAttempt(
+        run=row["run"],
+        kind=row["kind"],
+        key=row["key"],
+        queue=row["queue"],
+        job=row["job"],
+        epoch=row["epoch"],
+        revision=row["revision"],
+        at=row["at"],
+        marked=row["settled"],
+    )

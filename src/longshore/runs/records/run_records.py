@@ -1,21 +1,23 @@
 """The records of a run, in a folder or in a database.
 
-Records count if their attempt was accepted by the queue. Most attempts are marked as settled beside their records; for
-the others, the queue is asked.
+Records count if their attempt completed a job of the queue that is read: the queue is asked, because the place may have
+records of other queues, and of jobs that were pruned.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import hashlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Protocol
 
-from longshore.extensions.record_store import Record, RecordCounts, RecordStore, Undecided
+from longshore.extensions.record_store import Counts, Record, RecordCounts, RecordStore, StoredAttempt
 from longshore.job import State
 from longshore.media import open_records
-from longshore.queue import Queue, Selection
+from longshore.queue import Queue, Selection, each_job
 from longshore.scrape.records import RecordReader
+from longshore.scrape.records.attempt_index import AttemptIndex
 from longshore.settings import Settings
 from longshore.url import mask_url
 
@@ -57,8 +59,8 @@ class InFolder:
 
     async def tally(self) -> RecordCounts:
         """See `RunRecords`."""
-        survey = await decided_records(self._queue, self._folder, run=self._run)
-        return await asyncio.to_thread(survey.tally)
+        reader = await decided_records(self._queue, self._folder, run=self._run)
+        return await asyncio.to_thread(reader.tally)
 
 
 class InDatabase:
@@ -76,7 +78,8 @@ class InDatabase:
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            async for record in store.records(self._run, kind):
+            counts = await counted_attempts(self._queue, store, self._run)
+            async for record in store.records(self._run, kind, counts):
                 yield record
         finally:
             await store.close()
@@ -86,7 +89,7 @@ class InDatabase:
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            return await store.tally(self._run)
+            return await store.tally(self._run, await counted_attempts(self._queue, store, self._run))
         finally:
             await store.close()
 
@@ -99,39 +102,62 @@ def run_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
 
 
 async def decided_records(queue: Queue, folder: Path, *, run: str | None = None) -> RecordReader:
-    """Return a reader of a folder's records that knows for every attempt whether its records count.
+    """Return a reader of a folder's records that counts those of the queue's completed jobs."""
+    reader = await asyncio.to_thread(RecordReader, folder, run=run, queue_decides=True)
+    if reader.segments:
+        async for job in each_job(queue, _completed(run)):
+            reader.count((job,))
+    return reader
 
-    Only for attempts that are not marked as settled beside their records, the queue is asked.
-    """
-    survey = await asyncio.to_thread(RecordReader, folder, run=run)
-    open_ones = survey.undecided
-    for start in range(0, len(open_ones), _AT_ONCE):
-        survey.decide(await _settled(queue, open_ones[start : start + _AT_ONCE]))
-    return survey
+
+async def counted_attempts(queue: Queue, records: RecordStore, run: str) -> Counts:
+    """Return a function that says which attempts in a record database count in the queue."""
+    index, attempts = AttemptIndex(), 0
+    async for attempt in records.attempts(run):
+        index.add(attempt, _place(attempt))
+        attempts += 1
+    found: set[int] = set()
+    if attempts:
+        async for job in each_job(queue, _completed(run)):
+            if (place := index.place_of(job)) is not None:
+                found.add(place)
+    return lambda attempt: _place(attempt) in found
+
+
+def _completed(run: str | None) -> Selection:
+    return Selection(run=run, states=frozenset({State.COMPLETED}))
+
+
+def _place(attempt: StoredAttempt) -> int:
+    """Return a number for an attempt; a database has at most one row for it."""
+    name = (attempt.run, attempt.kind, attempt.key, attempt.queue, attempt.job, str(attempt.epoch))
+    return int.from_bytes(hashlib.blake2b("\0".join(name).encode(), digest_size=8).digest())
 
 
 async def mark_settled(queue: Queue, records: RecordStore) -> int:
     """Mark the attempts in a record database as settled whose worker died before it could. Return how many.
 
-    These are completed in the queue with the same epoch. It may mark one of a live worker, which is harmless.
+    These completed a job of the queue. It may mark one of a live worker, which is harmless. The marks are for readers
+    of the database; Longshore itself asks the queue.
     """
-    open_ones = await records.undecided()
+    unmarked = await records.unmarked()
     marked = 0
-    for start in range(0, len(open_ones), _AT_ONCE):
-        for attempt in await _settled(queue, open_ones[start : start + _AT_ONCE]):
-            records.settled(attempt.job, attempt.epoch)
-            marked += 1
+    for start in range(0, len(unmarked), _AT_ONCE):
+        batch = unmarked[start : start + _AT_ONCE]
+        selection = Selection(ids=frozenset(attempt.job for attempt in batch), states=frozenset({State.COMPLETED}))
+        # Compare names too: the attempt may belong to another queue, in which the same id means another job.
+        settled = {
+            (job.run, job.kind, job.key, queue_id, job.id, job.epoch)
+            for job in await queue.jobs(selection, limit=len(batch))
+            for queue_id in (job.queue, "")
+        }
+        for attempt in batch:
+            name = (attempt.run, attempt.kind, attempt.key, attempt.queue, attempt.job, attempt.epoch)
+            if name in settled:
+                records.mark(attempt)
+                marked += 1
     await records.flush()
     return marked
-
-
-async def _settled(queue: Queue, attempts: Sequence[Undecided]) -> list[Undecided]:
-    ids = frozenset(attempt.job for attempt in attempts)
-    selection = Selection(ids=ids, states=frozenset({State.COMPLETED}))
-    completed = await queue.jobs(selection, limit=len(ids))
-    # Compare names too: the records may belong to another queue, where the same id means another job.
-    settled = {Undecided(job.run, job.kind, job.key, job.id, job.epoch) for job in completed}
-    return [attempt for attempt in attempts if attempt in settled]
 
 
 surveyed = decided_records

@@ -3,12 +3,12 @@
     kit.emit({"title": "…"}, kind="item")
 
 The records of an attempt are collected in memory (`Emission`). The `RecordWriter` writes them as one line before the
-settlement is sent, and adds a mark after the queue accepted the settlement. A `RecordReader` returns the records of
-marked attempts. If the worker died before the mark was written, the queue decides whether the attempt counts. So an
-attempt that lost its lease changes nothing, and no record is ever read twice or in part.
+settlement is sent, and adds a mark after the queue accepted the settlement. A `RecordReader` returns the records of the
+attempts that completed the jobs of a queue; without a queue, those of the marked attempts. So an attempt that lost its
+lease changes nothing, and no record is ever read twice or in part.
 """
 
-from longshore.extensions.record_store import Record, RecordCounts, Undecided
+from longshore.extensions.record_store import Record, RecordCounts
 from longshore.scrape.records.emission import Emission, Emitted, EmittedRecord, Keep, RecordError, Rejected
 from longshore.scrape.records.reader import RecordReader
 from longshore.scrape.records.sink import RecordSink, SegmentSink
@@ -31,6 +31,5 @@ __all__ = [
     "Rejected",
     "SegmentSink",
     "Survey",
-    "Undecided",
     "next_revision",
 ]

@@ -1,10 +1,11 @@
 """Read records: first find the attempts that count, then stream their records.
 
-    reader = RecordReader(folder, run="monday")
-    reader.decide([...])              those of `reader.undecided` that the queue has completed at the same epoch
+    reader = RecordReader(folder, run="monday", queue_decides=True)
+    reader.count([...])              the completed jobs of the queue
     for record in reader.records(): ...
 
-The first pass keeps one small entry per job in memory, never a record. Records written in the meantime are not read.
+The first pass keeps one small entry per attempt in memory, never a record. Records written in the meantime are not
+read. Without `queue_decides` no queue is needed: the attempts that their writers marked as settled count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
-from longshore.extensions.record_store import Record, RecordCounts, Undecided
+from longshore.extensions.record_store import Record, RecordCounts, StoredAttempt
+from longshore.job import Job
+from longshore.scrape.records.attempt_index import AttemptIndex
 from longshore.scrape.records.segment_lines import SUFFIX, AttemptHead, AttemptLine, SettledLine
 
 T = TypeVar("T")
@@ -32,47 +35,52 @@ _lines = msgspec.json.Decoder(AttemptLine | SettledLine)
 _value = msgspec.json.Decoder()
 
 
-class _Found(NamedTuple):
-    """The age and position of an attempt line."""
+class _Marked(NamedTuple):
+    """The age and place of a marked attempt."""
 
     job: int
-    """A hash of the job's id."""
+    """A hash of the job's queue and id."""
     revision: int
     at: float
-    segment: int
     place: int
 
 
 # A packed entry takes a third of the memory; there is one for each job of a run.
-_PACKED = struct.Struct("<qIdIQ")
+_PACKED = struct.Struct("<qIdQ")
+_IN_SEGMENT = 40
+"""Bits of the number of a line; the bits above have the number of its segment."""
 
 
 class RecordReader:
     """The attempts in a folder of segments, and which of them count."""
 
-    def __init__(self, folder: Path, *, run: str | None = None) -> None:
-        """Read all segments once. A folder that does not exist counts as empty."""
+    def __init__(self, folder: Path, *, run: str | None = None, queue_decides: bool = False) -> None:
+        """Read all segments once. A folder that does not exist counts as empty.
+
+        With `queue_decides`, no attempt counts until `count` is called with its job; otherwise the marked ones count.
+        """
         self._run = run
         self.segments = sorted(folder.glob(f"*{SUFFIX}"))
         """The files, in the order in which they are read."""
-        self._chosen: dict[bytes, bytes] = {}
-        self._undecided: dict[tuple[str, str, int, int], tuple[Undecided, bytes, _Found]] = {}
+        self._index = AttemptIndex() if queue_decides else None
+        self._marked: dict[bytes, bytes] = {}
+        self._unmarked: dict[tuple[str, str, int, int], tuple[AttemptHead, int]] = {}
+        self._counted = [bytearray() for _ in self.segments]
         self.torn: dict[Path, int] = {}
         """Segments with a torn end, and its size in bytes. A killed writer may leave one."""
         self._read_heads()
 
     @property
-    def undecided(self) -> list[Undecided]:
+    def unmarked(self) -> list[AttemptHead]:
         """Attempts without a mark: their worker died before writing it, is still running, or lost the lease."""
-        return list(dict.fromkeys(undecided for undecided, _, _ in self._undecided.values()))
+        return [head for head, _ in self._unmarked.values()]
 
-    def decide(self, settled: Iterable[Undecided]) -> None:
-        """Count these undecided attempts: the queue completed them at the same epoch. Others never count."""
-        known = set(settled)
-        for attempt, (undecided, name, found) in list(self._undecided.items()):
-            if undecided in known:
-                del self._undecided[attempt]
-                self._choose(name, found)
+    def count(self, completed: Iterable[Job]) -> None:
+        """Count the attempts that completed these jobs of the queue that is read."""
+        assert self._index is not None, "the reader was made for marks"  # noqa: S101 - a mistake of the caller
+        for job in completed:
+            if (place := self._index.place_of(job)) is not None:
+                self._count(place)
 
     def records(self, kind: str | None = None) -> Iterator[Record]:
         """Yield every record that counts, once; with `kind`, only those of that kind. A job's records stay in order."""
@@ -100,13 +108,9 @@ class RecordReader:
         return RecordCounts(dict(kept), {kind: dict(reasons) for kind, reasons in rejected.items()})
 
     def _counted_lines(self) -> Iterator[AttemptLine]:
-        counts = [bytearray() for _ in self.segments]
-        for packed in self._chosen.values():
-            found = _Found(*_PACKED.unpack(packed))
-            flags = counts[found.segment]
-            flags.extend(bytes(max(found.place + 1 - len(flags), 0)))
-            flags[found.place] = 1
-        for segment, flags in zip(self.segments, counts, strict=True):
+        for packed in self._marked.values():
+            self._count(_Marked(*_PACKED.unpack(packed)).place)
+        for segment, flags in zip(self.segments, self._counted, strict=True):
             # `flags` comes first, so that no line after the last counted one is read.
             for flag, text in zip(flags, _segment_lines(segment, {}), strict=False):
                 if flag:
@@ -114,37 +118,61 @@ class RecordReader:
                     if isinstance(line, AttemptLine):
                         yield line
 
+    def _count(self, place: int) -> None:
+        flags, line = self._counted[place >> _IN_SEGMENT], place & ((1 << _IN_SEGMENT) - 1)
+        flags.extend(bytes(max(line + 1 - len(flags), 0)))
+        flags[line] = 1
+
     def _read_heads(self) -> None:
         for number, segment in enumerate(self.segments):
-            # A job id is unique only within a queue, and a writer has one queue: its marks apply to its own attempts.
+            # Marks name no queue: a writer has one, and its marks apply to its own attempts.
             writer = segment.name.removesuffix(SUFFIX).rpartition(".")[0]
-            for place, text in enumerate(_segment_lines(segment, self.torn)):
+            for place, text in enumerate(_segment_lines(segment, self.torn), start=number << _IN_SEGMENT):
                 line = _read(_heads, segment, text)
                 if isinstance(line, SettledLine):
                     self._mark(writer, line)
                 elif self._run is None or line.run == self._run:
-                    undecided = Undecided(line.run, line.kind, line.key, line.job, line.epoch)
-                    name = hashlib.sha256("\0".join((line.run, line.kind, line.key)).encode()).digest()[:16]
-                    found = _Found(hash(line.job), line.revision, line.at, number, place)
-                    self._undecided[writer, line.job, line.epoch, line.revision] = (undecided, name, found)
+                    self._unmarked[writer, line.job, line.epoch, line.revision] = (line, place)
+                    if self._index is not None:
+                        self._index.add(_stored(line), place)
 
     def _mark(self, writer: str, line: SettledLine) -> None:
         revision = int(writer.rpartition(".r")[2]) if ".r" in writer else 0
         for job, epoch in line.attempts:
-            if (entry := self._undecided.pop((writer, job, epoch, revision), None)) is not None:
-                self._choose(entry[1], entry[2])
+            if (entry := self._unmarked.pop((writer, job, epoch, revision), None)) is None:
+                continue
+            if self._index is None:
+                self._choose(*entry)
+            elif not entry[0].queue:
+                self._index.add(_stored(entry[0], marked=True), entry[1])
 
-    def _choose(self, name: bytes, found: _Found) -> None:
+    def _choose(self, head: AttemptHead, place: int) -> None:
         """Keep the newer attempt: the latest revision of a job, or the later of two jobs with the same key."""
-        if (packed := self._chosen.get(name)) is not None:
-            other = _Found(*_PACKED.unpack(packed))
+        name = hashlib.sha256("\0".join((head.run, head.kind, head.key)).encode()).digest()[:16]
+        found = _Marked(hash((head.queue, head.job)), head.revision, head.at, place)
+        if (packed := self._marked.get(name)) is not None:
+            other = _Marked(*_PACKED.unpack(packed))
             if other.job == found.job:
                 newer = (found.revision, found.at) > (other.revision, other.at)
             else:
                 newer = found.at > other.at
             if not newer:
                 return
-        self._chosen[name] = _PACKED.pack(*found)
+        self._marked[name] = _PACKED.pack(*found)
+
+
+def _stored(head: AttemptHead, *, marked: bool = False) -> StoredAttempt:
+    return StoredAttempt(
+        run=head.run,
+        kind=head.kind,
+        key=head.key,
+        queue=head.queue,
+        job=head.job,
+        epoch=head.epoch,
+        revision=head.revision,
+        at=head.at,
+        marked=marked,
+    )
 
 
 def _read(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:

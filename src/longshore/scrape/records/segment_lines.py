@@ -18,6 +18,8 @@ class AttemptHead(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", t
     run: str
     kind: str
     key: str
+    queue: str = ""
+    """The uuid of the queue in which the attempt was made; empty in lines of an earlier version."""
     job: str
     epoch: int
     revision: int = 0

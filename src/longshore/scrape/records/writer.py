@@ -77,6 +77,7 @@ class RecordWriter:
             run=job.run,
             kind=job.kind,
             key=job.key,
+            queue=job.queue,
             job=job.id,
             epoch=job.epoch,
             revision=self._revision,

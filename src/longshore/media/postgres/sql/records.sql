@@ -1,5 +1,6 @@
--- The records that handlers emitted: one row per job, so that the records of a later attempt replace those of an
--- earlier one as a whole. The view `record` shows the valid records, one row per record.
+-- The records that handlers emitted: one row per job of a queue, so that the records of a later attempt replace those of
+-- an earlier one as a whole. The view `record` shows the records of attempts that are marked as settled, one row per
+-- record.
 --
 -- Stored as json and never parsed here: jsonb and all JSON operators refuse \u0000, which pages do contain.
 create table if not exists emitted (
@@ -14,41 +15,50 @@ create table if not exists emitted (
     data json[] not null,
     rejected json not null,
     written_at timestamptz not null default clock_timestamp(),
-    primary key (run, kind, key, job)
+    queue text not null default '',  -- the uuid of the queue; empty in rows of an earlier version
+    primary key (run, kind, key, queue, job)
 );
+
+-- A table of an earlier version.
+alter table emitted add column if not exists queue text not null default '';
+alter table emitted drop constraint emitted_pkey, add primary key (run, kind, key, queue, job);
+drop function if exists keep_records(
+    text[], text[], text[], text[], bigint[], int[], json[], int[], text[], json[], text[], bigint[]);
 
 -- Serves the marking of attempts as settled, and the search for unsettled attempts.
 create index if not exists emitted_unsettled on emitted (job) where not settled;
 
--- If a job was pruned and submitted again, only the records of the later job are valid.
+-- If a job was pruned and submitted again, only the records of the later job are shown.
 create or replace view record as
-select e.run, e.kind as job_kind, e.key, e.epoch, (r.n - 1)::int as n, r.kind, r.data
+select e.run, e.kind as job_kind, e.key, e.epoch, (r.n - 1)::int as n, r.kind, r.data, e.queue
 from emitted e, unnest(e.kinds, e.data) with ordinality as r (kind, data, n)
 where e.settled
     and not exists (
         select from emitted l
-        where l.run = e.run and l.kind = e.kind and l.key = e.key and l.settled and l.written_at > e.written_at
+        where l.run = e.run and l.kind = e.kind and l.key = e.key and l.queue = e.queue and l.settled
+            and l.written_at > e.written_at
     );
 
 -- Write the records of attempts, and mark attempts as settled; atomic and safe to repeat. An attempt older than the
 -- stored one changes nothing. The records of all attempts come in one array; `lasts` has the last position of each.
 -- An attempt may be written and marked in the same call.
 create or replace function keep_records(
-    runs text[], kinds_ text[], keys text[], jobs text[], epochs bigint[], revisions int[], rejected_ json[], lasts int[],
-    record_kinds text[], record_data json[], settled_jobs text[], settled_epochs bigint[]
+    runs text[], kinds_ text[], keys text[], queues text[], jobs text[], epochs bigint[], revisions int[],
+    rejected_ json[], lasts int[],
+    record_kinds text[], record_data json[], settled_queues text[], settled_jobs text[], settled_epochs bigint[]
 ) returns void language plpgsql set search_path from current as $$
 begin
-    insert into emitted (run, kind, key, job, epoch, revision, rejected, kinds, data)
-    select a.run, a.kind, a.key, a.job, a.epoch, a.revision, a.rejected,
+    insert into emitted (run, kind, key, queue, job, epoch, revision, rejected, kinds, data)
+    select a.run, a.kind, a.key, a.queue, a.job, a.epoch, a.revision, a.rejected,
         record_kinds[a.first : a.last], record_data[a.first : a.last]
     from (
         select u.*, lag(u.last, 1, 0) over (order by u.n) + 1 as first
-        from unnest(runs, kinds_, keys, jobs, epochs, revisions, rejected_, lasts)
-            with ordinality as u (run, kind, key, job, epoch, revision, rejected, last, n)
+        from unnest(runs, kinds_, keys, queues, jobs, epochs, revisions, rejected_, lasts)
+            with ordinality as u (run, kind, key, queue, job, epoch, revision, rejected, last, n)
     ) a
     -- Always in the same order, so that two transactions that write the same jobs cannot deadlock.
-    order by a.run, a.kind, a.key, a.job
-    on conflict (run, kind, key, job) do update set
+    order by a.run, a.kind, a.key, a.queue, a.job
+    on conflict (run, kind, key, queue, job) do update set
         epoch = excluded.epoch,
         revision = excluded.revision,
         kinds = excluded.kinds,
@@ -58,7 +68,7 @@ begin
         written_at = clock_timestamp()
     where (excluded.epoch, excluded.revision) >= (emitted.epoch, emitted.revision);
     update emitted set settled = true
-    from unnest(settled_jobs, settled_epochs) as mark (job, epoch)
-    where emitted.job = mark.job and emitted.epoch = mark.epoch and not emitted.settled;
+    from unnest(settled_queues, settled_jobs, settled_epochs) as mark (queue, job, epoch)
+    where emitted.queue = mark.queue and emitted.job = mark.job and emitted.epoch = mark.epoch and not emitted.settled;
 end
 $$;
