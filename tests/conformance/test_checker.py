@@ -15,6 +15,7 @@ from longshore.conformance.history.events import (
     Called,
     Chosen,
     FaultSwitched,
+    HandlerEntered,
     HandlerLeft,
     JobCarried,
     JobSeen,
@@ -235,6 +236,17 @@ class TestLives:
         story.settle(A, accepted=False)
         assert broken(story, seen(job(A, "cancelled"))) == []
 
+    @pytest.mark.parametrize("verb", ["cancel", "release"])
+    def test_an_epoch_that_a_person_ended(self, story: Story, verb: str) -> None:
+        story.submit(A)
+        story.claim(A)
+        story.change(verb, A)
+        story.change("retry", A)
+        story.settle(A, accepted=False)
+        story.claim(A, 2, by="bert")
+        story.settle(A, 2, by="bert")
+        assert broken(story, seen(job(A, epoch=2))) == []
+
     def test_an_epoch_that_ended_without_a_reason(self, story: Story) -> None:
         story.submit(A)
         story.claim(A)
@@ -305,6 +317,18 @@ class TestRecords:
         record = RecordSeen(name=A, epoch=1, data="1")
         assert broken(story, seen(job(A, "pending", 0), records=(record,))) == ["C3"]
 
+    def test_an_attempt_that_ran_twice_because_the_medium_was_set_back(self, story: Story) -> None:
+        story.submit(A)
+        for _ in range(2):
+            story.note("anna", HandlerEntered(queue=Q, id="a", epoch=1))
+            self.emitted(story)
+        story.note("anna", RecordsFlushed(attempts=(("a", 1),)))
+        story.claim(A)
+        story.settle(A)
+        record = RecordSeen(name=A, epoch=1, data='"1"')
+        assert broken(story, seen(job(A), records=(record,))) == []
+        assert broken(story, seen(job(A), records=(record, record))) == ["C3"]
+
     def test_a_settlement_before_the_records(self, story: Story) -> None:
         story.submit(A)
         story.claim(A)
@@ -342,6 +366,12 @@ class TestFollowOns:
         story.note("conductor", LimitsSet(queue=Q, run="r", **limits))
         child = self.grown(story)
         assert broken(story, seen(job(A), child)) == ["C4"]
+
+    def test_a_follow_on_that_found_room_before_more_came_from_outside(self, story: Story) -> None:
+        story.note("conductor", LimitsSet(queue=Q, run="r", max_jobs=2))
+        child = self.grown(story)
+        story.submit(B)
+        assert broken(story, seen(job(A), job(B, "pending", 0), child)) == []
 
     def test_jobs_from_outside_are_not_limited(self, story: Story) -> None:
         story.note("conductor", LimitsSet(queue=Q, run="r", max_jobs=1))
@@ -437,10 +467,19 @@ class TestStatements:
 
     def test_a_worker_that_leaves_an_unfinished_run_as_done(self, story: Story) -> None:
         story.submit(A)
+        story.note("bert", WorkerNamed(holder="bert"))
         story.note("conductor", ProcessEnded(process="bert", code=0, until_done="r", queue=Q))
         story.claim(A)
         story.settle(A)
         assert broken(story, seen(job(A))) == ["C8"]
+
+    def test_a_worker_that_leaves_a_finished_run_before_more_is_submitted(self, story: Story) -> None:
+        story.note("bert", WorkerNamed(holder="bert"))
+        story.submit(A)
+        story.note("conductor", ProcessEnded(process="bert", code=0, until_done="r", queue=Q))
+        story.claim(A)
+        story.settle(A)
+        assert broken(story, seen(job(A))) == []
 
     def test_a_job_of_a_paused_run(self, story: Story) -> None:
         story.submit(A)

@@ -34,7 +34,7 @@ def _violations(histories: Iterable[ProcessHistory], observed: list[QueueSeen]) 
         yield from content_rules.follow_ons(facts, seen)
         yield from content_rules.counts(seen)
         yield from statement_rules.liveness(facts, seen)
-        yield from statement_rules.statements(facts)
+        yield from statement_rules.statements(found, facts)
         yield from statement_rules.pauses(found, facts)
     for facts in found.queues.values():
         yield from content_rules.flush_order(found, facts)

@@ -110,6 +110,14 @@ class Answered(Event, frozen=True, tag="answered"):
     changed: int = 0
 
 
+class HandlerEntered(Event, frozen=True, tag="entered"):
+    """A handler begins an attempt. If the medium was set back, a process may run the same attempt twice."""
+
+    queue: str
+    id: str
+    epoch: int
+
+
 class RecordGiven(Event, frozen=True, tag="emitted"):
     """A handler is about to emit a record. `data` is its JSON with sorted keys."""
 
@@ -212,6 +220,7 @@ AnyEvent = (
     ProcessStarted
     | Called
     | Answered
+    | HandlerEntered
     | RecordGiven
     | HandlerLeft
     | ProcessStarved

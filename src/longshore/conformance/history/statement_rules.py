@@ -40,7 +40,7 @@ def _endings(facts: QueueFacts) -> Iterator[tuple[str, str, int, int]]:
             yield "wait", said.run, said.began, said.moment
 
 
-def statements(facts: QueueFacts) -> Iterator[Violation]:
+def statements(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
     """C8: counts lie between what had been answered before and what had begun by then; so do exit codes."""
     if facts.rewinds:
         return
@@ -52,7 +52,7 @@ def statements(facts: QueueFacts) -> Iterator[Violation]:
         if said.reader == "wait" and said.code == ALL_COMPLETED:
             yield from _ended(facts, said.run, said.began, said.moment, "wait said that all jobs completed")
     for ended in facts.ended:
-        yield from _worker_exit(facts, ended)
+        yield from _worker_exit(found, facts, ended)
 
 
 def _counts(facts: QueueFacts, said: ReaderSaid, counts: dict[str, int]) -> Iterator[Violation]:
@@ -83,19 +83,21 @@ def _ended_before(call: QueueCall, moment: int) -> bool:
     return call.ended is not None and call.ended < moment
 
 
-def _worker_exit(facts: QueueFacts, ended: ProcessEnded) -> Iterator[Violation]:
+def _worker_exit(found: Timeline, facts: QueueFacts, ended: ProcessEnded) -> Iterator[Violation]:
     if ended.until_done and ended.code == 0 and not facts.moved_to(ended.until_done):
         text = f"{ended.process} ended because run {ended.until_done} was done"
-        yield from _ended(facts, ended.until_done, 0, ended.moment, text)
+        # Jobs that were submitted after its last sign of life may have come too late for it.
+        alive = found.last_seen.get(ended.process, 0)
+        yield from _ended(facts, ended.until_done, alive, ended.moment, text)
 
 
 def _ended(facts: QueueFacts, run: str, began: int, moment: int, text: str) -> Iterator[Violation]:
-    """The jobs of the run that were known at `began`, or else those claimed later, had ended by `moment`."""
+    """The jobs of the run that were known at `began` had ended by `moment`: none of them is given to a worker later."""
     for life in facts.lives.values():
         job_id, name = life.id, life.name
         if name[0] != run or any(facts.may_have(verb, job_id, name) for verb in ("retry", "cancel", "prune")):
             continue
-        if not any(each.certain and _ended_before(each.by, began or moment) for each in facts.origins[name]):
+        if not any(each.certain and _ended_before(each.by, began) for each in facts.origins[name]):
             continue
         later = [each for each in life.given if each.by.began > moment]
         done = [each for each in life.sent if _final(each) and each.by.began <= moment]

@@ -11,6 +11,7 @@ from longshore.conformance.history.events import (
     AnyEvent,
     Called,
     FaultSwitched,
+    HandlerEntered,
     HandlerLeft,
     JobCarried,
     JobsMoved,
@@ -176,16 +177,18 @@ class Timeline:
     """All facts of a trial."""
 
     queues: dict[str, QueueFacts] = field(default_factory=dict)
-    records: defaultdict[Attempted, defaultdict[str, list[str]]] = field(
+    records: defaultdict[Attempted, defaultdict[str, list[list[str]]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(list))
     )
-    """The records that each process emitted for an attempt, in order."""
+    """The records that each process emitted for an attempt: a list for each time that it ran the handler."""
     left: defaultdict[Attempted, set[str]] = field(default_factory=lambda: defaultdict(set))
     flushed: dict[tuple[str, str, int], int] = field(default_factory=dict)
     """For a process and an attempt (job id, epoch): the position of the first flush in its history."""
     process_of: dict[str, str] = field(default_factory=dict)
     """The process of each holder."""
     started: dict[str, int] = field(default_factory=dict)
+    last_seen: dict[str, int] = field(default_factory=dict)
+    """The moment of the last event of each process."""
     victims: set[str] = field(default_factory=set)
     """Processes that were killed, stopped or starved, or ended with an error; "" if a fault concerned all of them."""
 
@@ -203,6 +206,7 @@ def timeline(histories: Iterable[ProcessHistory]) -> Timeline:
         answers = {
             event.call: (place, event) for place, event in enumerate(history.events) if isinstance(event, Answered)
         }
+        found.last_seen[history.process] = history.events[-1].moment if history.events else 0
         for place, event in enumerate(history.events):
             if isinstance(event, Called):
                 answered_at, answered = answers.get(event.call, (None, None))
@@ -218,8 +222,13 @@ def _add_event(found: Timeline, process: str, place: int, event: AnyEvent) -> No
             found.started.setdefault(process, event.moment)
         case WorkerNamed():
             found.process_of[event.holder] = process
+        case HandlerEntered():
+            found.records[event.queue, event.id, event.epoch][process].append([])
         case RecordGiven():
-            found.records[event.queue, event.id, event.epoch][process].append(event.data)
+            runs = found.records[event.queue, event.id, event.epoch][process]
+            if not runs:
+                runs.append([])
+            runs[-1].append(event.data)
         case HandlerLeft():
             found.left[event.queue, event.id, event.epoch].add(event.how)
         case RecordsFlushed():
