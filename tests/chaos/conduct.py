@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.chaos.faults import FAULTS
 from tests.chaos.roles import LATE, ROLES, begin
 from tests.chaos.trial import Trial, Verdict
+from tests.chaos.twins import TWINS
 
 _FAULTS = (
     "SIGKILL",
@@ -16,6 +17,8 @@ _FAULTS = (
     "slow calls",
     "lost answers",
     "unreachable",
+    "full disk",
+    "read-only medium",
     "handler file replaced",
     "submission under way",
     "clock step",
@@ -23,6 +26,7 @@ _FAULTS = (
     "hold may expire",
 )
 _OF_MEDIA: Mapping[str, tuple[str, ...]] = {
+    "directory": ("stale listing",),
     "postgres": ("server crashed", "read-only server"),
     "git": ("remote not found",),
 }
@@ -35,13 +39,19 @@ def all_faults(medium: str) -> tuple[str, ...]:
     return (*_FAULTS, *_OF_MEDIA.get(medium, ()))
 
 
-def conduct(
-    folder: Path, medium: str, seed: str, seconds: float, *, twin: str = "", steps: Steps | None = None
-) -> Verdict:
+def conduct(folder: Path, medium: str, seed: str, seconds: float) -> Verdict:
     """Run a trial of this length, drain it, and return its verdict."""
-    with Trial(folder, medium, seed, twin=twin) as trial:
+    with Trial(folder, medium, seed) as trial:
         begin(trial)
-        trial.conduct(seconds, {**ROLES, **FAULTS} if steps is None else steps)
-        for step in LATE if steps is None else ():
+        trial.conduct(seconds, {**ROLES, **FAULTS})
+        for step in LATE:
             step(trial)
+        return trial.verdict()
+
+
+def conduct_twin(folder: Path, twin: str, seed: str, seconds: float, steps: Steps) -> Verdict:
+    """Run a trial with the processes of a broken twin, and return its verdict."""
+    with Trial(folder, TWINS[twin].medium, seed, twin=twin, patience=15) as trial:
+        begin(trial)
+        trial.conduct(seconds, steps)
         return trial.verdict()

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
-from tests.chaos.switches import LOST_ANSWERS, SLOW_CALLS, UNREACHABLE
+import psutil
+from tests.chaos.recording import process_name
+from tests.chaos.switches import FULL_DISK, LOST_ANSWERS, READ_ONLY, SLOW_CALLS, STALE_LISTING, UNREACHABLE
 from tests.chaos.trial import Live, Trial
+
+from longshore.conformance.history.events import FaultSwitched, QueueRewound
 
 VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier")
 
@@ -21,26 +27,59 @@ def kill(trial: Trial) -> None:
     trial.later(1.5 * trial.main.lease, lambda: trial.fault("SIGKILL", False, victim))
 
 
+def kill_in_a_fleet(trial: Trial) -> None:
+    """Kill the supervisor of a fleet, or one of its workers."""
+    if (fleet := _victim(trial, "fleet")) is None:
+        return
+    with suppress(psutil.NoSuchProcess):
+        members = psutil.Process(fleet.pid).children(recursive=True)
+        victims = [fleet.pid, *(each.pid for each in members)]
+        for pid in victims:
+            trial.notes.write(FaultSwitched(fault="SIGKILL", on=True, process=process_name("fleet", pid)))
+        os.kill(trial.chance.choice(victims), signal.SIGKILL)
+    trial.later(1.5 * trial.main.lease, lambda: trial.fault("SIGKILL", False, fleet))
+
+
 def stop_past_the_lease(trial: Trial) -> None:
-    """Stop a worker until others have taken its jobs, then let it go on."""
+    """Stop a worker until others have taken its jobs, then let it go on; half of the time in the middle of a call."""
     if (victim := _victim(trial, "worker")) is None:
         return
-    trial.fault("SIGSTOP past the lease", True, victim)
-    trial.signal(victim, signal.SIGSTOP)
+    fault, in_a_call = "SIGSTOP past the lease", trial.chance.random() < 0.5
+    trial.fault(fault, True, victim)
+    trial.switches.switch(SLOW_CALLS, victim.pid, on=in_a_call)
+
+    def stop() -> None:
+        trial.signal(victim, signal.SIGSTOP)
+        trial.later(1.6 * trial.main.lease, go_on)
 
     def go_on() -> None:
+        trial.switches.switch(SLOW_CALLS, victim.pid, on=False)
         trial.signal(victim, signal.SIGCONT)
         # What it does with its lost leases is part of the fault.
-        trial.later(2, lambda: trial.fault("SIGSTOP past the lease", False, victim))
+        trial.later(2, lambda: trial.fault(fault, False, victim))
 
-    trial.later(1.6 * trial.main.lease, go_on)
+    trial.later(0.7 if in_a_call else 0, stop)
 
 
-def trouble_with_calls(trial: Trial) -> None:
-    """Let the calls of a worker be slow, get lost, or lose their answers."""
+def slow_calls(trial: Trial) -> None:
+    """Let the calls of a worker take longer than its lease."""
+    _switch(trial, SLOW_CALLS)
+
+
+def lose_calls(trial: Trial) -> None:
+    """Let the answers to a worker's calls get lost, or refuse its calls for a reason that passes."""
+    _switch(trial, trial.chance.choice([LOST_ANSWERS, LOST_ANSWERS, UNREACHABLE, FULL_DISK, READ_ONLY]))
+
+
+def show_stale_listings(trial: Trial) -> None:
+    """Let a worker see folders as they were some seconds ago."""
+    if trial.main.name == "directory":
+        _switch(trial, STALE_LISTING)
+
+
+def _switch(trial: Trial, fault: str) -> None:
     if (victim := _victim(trial, "worker")) is None:
         return
-    fault = trial.chance.choice([SLOW_CALLS, LOST_ANSWERS, UNREACHABLE])
     trial.fault(fault, True, victim)
     trial.switches.switch(fault, victim.pid, on=True)
 
@@ -48,7 +87,7 @@ def trouble_with_calls(trial: Trial) -> None:
         trial.switches.switch(fault, victim.pid, on=False)
         trial.fault(fault, False, victim)
 
-    trial.later(trial.chance.uniform(1, 1.5 * trial.main.lease), end)
+    trial.later(trial.chance.uniform(1, 2 * trial.main.lease), end)
 
 
 def break_the_handler_file(trial: Trial) -> None:
@@ -115,6 +154,37 @@ def _end(trial: Trial, fault: str) -> None:
     trial.fault(fault, False)
 
 
+def set_back(trial: Trial) -> None:
+    """Keep a copy of the stored queue, and put it back some seconds later, as a person restores a backup."""
+    if "medium set back" in trial.done or (restore := trial.main.back_up()) is None:
+        return
+    trial.done.add("medium set back")
+
+    def go_back() -> None:
+        trial.fault("medium set back", True)
+        trial.notes.write(QueueRewound(queue="main", done=False))
+        restore()
+        trial.moments.tick()
+        trial.notes.write(QueueRewound(queue="main", done=True))
+        # Half of the workers stand still for a moment, so that the others claim the same jobs with the same epochs.
+        workers = trial.of_role("worker")
+        still = trial.chance.sample(workers, len(workers) // 2)
+        for each in still:
+            trial.signal(each, signal.SIGSTOP)
+        trial.later(0.5 * trial.main.lease, lambda: go_on(still))
+
+    def go_on(still: list[Live]) -> None:
+        for each in still:
+            trial.signal(each, signal.SIGCONT)
+        trial.later(trial.main.lease, end)
+
+    def end() -> None:
+        trial.fault("medium set back", False)
+        trial.done.discard("medium set back")
+
+    trial.later(trial.chance.uniform(1, 3), go_back)
+
+
 def _victim(trial: Trial, *roles: str) -> Live | None:
     there = trial.of_role(*roles)
     return trial.chance.choice(there) if there else None
@@ -122,8 +192,11 @@ def _victim(trial: Trial, *roles: str) -> Live | None:
 
 FAULTS: Mapping[Callable[[Trial], None], float] = {
     kill: 4,
+    kill_in_a_fleet: 1,
     stop_past_the_lease: 2,
-    trouble_with_calls: 3,
+    slow_calls: 1.5,
+    lose_calls: 2.5,
+    show_stale_listings: 1.5,
     break_the_handler_file: 1,
     set_the_clock: 1,
     suspend: 0.5,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import subprocess
 from abc import ABC, abstractmethod
@@ -42,7 +41,10 @@ class TrialMedium(ABC):
         return {}
 
     def back_up(self) -> Callable[[], None] | None:
-        """Copy the stored queue, and return a function that puts the copy back. No process runs during either."""
+        """Copy the stored queue, and return a function that puts the copy back while processes run.
+
+        None if that cannot be done at one stroke.
+        """
         return None
 
     def close(self) -> None:
@@ -95,17 +97,6 @@ class DirectoryMedium(TrialMedium):
             for name in ("pending", "processing", "completed", "failed", "cancelled")
         }
         return {state: number for state, number in found.items() if number}
-
-    def back_up(self) -> Callable[[], None]:
-        folder, saved = self.folder / "queue", self.folder / "saved"
-        shutil.rmtree(saved, ignore_errors=True)
-        shutil.copytree(folder, saved)
-
-        def restore() -> None:
-            shutil.rmtree(folder)
-            shutil.copytree(saved, folder)
-
-        return restore
 
 
 class PostgresMedium(TrialMedium):

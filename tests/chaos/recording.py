@@ -1,7 +1,7 @@
 """Recording in the processes of a trial: every queue they open is recorded, and can be made to fail.
 
 `sitecustomize` in `recorded/` calls `install` at the start of each process, so the commands of Longshore are the real
-ones. Handlers of a trial call `note_record` and `note_left`.
+ones. Handlers of a trial call `note_entered`, `note_record` and `note_left`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,30 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from tests.chaos import twins
-from tests.chaos.switches import LOST_ANSWERS, SLOW_CALLS, UNREACHABLE, MachineClock, Switches
+from tests.chaos.switches import (
+    FULL_DISK,
+    LOST_ANSWERS,
+    READ_ONLY,
+    SLOW_CALLS,
+    STALE_LISTING,
+    UNREACHABLE,
+    MachineClock,
+    Switches,
+)
 
 import longshore.extensions.submissions
 from longshore import media
 from longshore.clock import Clock
 from longshore.conformance.history import HistoryWriter, RecordingQueue
-from longshore.conformance.history.events import HandlerLeft, ProcessStarved, RecordGiven, RecordsFlushed
+from longshore.conformance.history.events import (
+    HandlerEntered,
+    HandlerLeft,
+    ProcessStarved,
+    RecordGiven,
+    RecordsFlushed,
+)
 from longshore.conformance.history.recording_queue import sorted_json
-from longshore.errors import QueueUnavailableError
+from longshore.errors import QueueFullError, QueueUnavailableError, ReadOnlyQueueError
 from longshore.job import Job, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
@@ -42,6 +57,7 @@ BATCH = 15
 """Jobs in a call of `submit`: then a submission of a trial is several calls."""
 
 T = TypeVar("T")
+_ERRORS = {UNREACHABLE: QueueUnavailableError, FULL_DISK: QueueFullError, READ_ONLY: ReadOnlyQueueError}
 _writers: dict[int, HistoryWriter] = {}
 
 
@@ -58,8 +74,9 @@ def install() -> None:
 
         async def open_queue(url: str, clock: Clock) -> Queue:
             _record_the_rest()
-            twins.install(os.environ.get(TWIN, ""), os.environ.get(ROLE, ""))
-            queue = await medium.open_queue(url, clock)
+            twin = os.environ.get(TWIN, "")
+            twins.install(twin)
+            queue = twins.wrapped(twin, await medium.open_queue(url, clock), _folder())
             return _RenewalWatch(_Faulty(queue, _switches()), writer(), queue_name(url))
 
         return SimpleNamespace(open_queue=open_queue, **given)
@@ -87,6 +104,11 @@ def queue_name(url: str) -> str:
     return names.get(url, url)
 
 
+def note_entered(job: Job) -> None:
+    """Note that a handler begins an attempt."""
+    writer().write(HandlerEntered(queue=_own_queue(), id=job.id, epoch=job.epoch))
+
+
 def note_record(job: Job, data: Mapping[str, object]) -> None:
     """Note that a handler is about to emit a record."""
     writer().write(RecordGiven(queue=_own_queue(), id=job.id, epoch=job.epoch, data=sorted_json(data)))
@@ -100,6 +122,11 @@ def note_left(job: Job, how: str) -> None:
 def attempt_of(job: Job) -> tuple[str, str, int]:
     """Return the attempt that a handler runs in, for its result."""
     return _own_queue(), job.id, job.epoch
+
+
+def reparsing() -> bool:
+    """Return whether this process runs handlers again on stored pages."""
+    return os.environ.get(ROLE) == "reparser"
 
 
 def _own_queue() -> str:
@@ -122,6 +149,7 @@ def _record_the_rest() -> None:
     import longshore.runs.submit.batches
 
     longshore.runs.submit.batches.BATCH = BATCH
+    _let_listings_lag()
     threading.Thread(target=_watch_the_processor, daemon=True).start()
 
 
@@ -136,17 +164,29 @@ def _record_flushes() -> None:
         take(self, job, *rest, **named)
 
     async def recorded_keep(self: AttemptRecords) -> None:
-        taken = waiting.pop(id(self), [])
-        try:
-            await keep(self)
-        except BaseException:
-            waiting[id(self)] = taken + waiting.get(id(self), [])
-            raise
+        # Two calls may overlap; each makes everything durable that was taken before it.
+        taken = list(waiting.get(id(self), ()))
+        await keep(self)
         if taken:
             writer().write(RecordsFlushed(attempts=tuple(taken)))
+            waiting[id(self)] = [each for each in waiting[id(self)] if each not in taken]
 
     AttemptRecords.take = recorded_take  # type: ignore[method-assign]
     AttemptRecords.keep = recorded_keep  # type: ignore[method-assign]
+
+
+def _let_listings_lag() -> None:
+    """List folders as this process saw them last while the switch is on, as a network volume does from its cache."""
+    from longshore.media.directory.files import disk
+
+    names, known, switches = disk.names, dict[str, list[str]](), _switches()
+
+    def remembered(path: str) -> list[str]:
+        if path not in known or not switches.on(STALE_LISTING):
+            known[path] = names(path)
+        return list(known[path])
+
+    disk.names = remembered
 
 
 def _lease_seconds() -> float:
@@ -208,11 +248,12 @@ class _Faulty(QueueWrapper):
         return await self._through(self._queue.release(selection))
 
     async def _through(self, call: Awaitable[T]) -> T:
-        if self._switches.on(UNREACHABLE) and random.random() < 0.7:
-            cast("Any", call).close()
-            raise QueueUnavailableError("The call was lost on the way (a fault of the trial).")
+        for fault, error in _ERRORS.items():
+            if self._switches.on(fault) and random.random() < 0.7:
+                cast("Any", call).close()
+                raise error(f"The call did not arrive: {fault} (a fault of the trial).")
         if self._switches.on(SLOW_CALLS):
-            await asyncio.sleep(random.uniform(0.2, 1.2) * _lease_seconds())
+            await asyncio.sleep(random.uniform(0.3, 2) * _lease_seconds())
         answer = await call
         if self._switches.on(LOST_ANSWERS) and random.random() < 0.4:
             raise QueueUnavailableError("The answer was lost (a fault of the trial).")

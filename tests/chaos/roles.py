@@ -8,6 +8,7 @@ Each run has one purpose, so that what is done to one does not make the checker 
     again    is pruned, and submitted again
     away     is copied, and once moved
     out      is worked on in offline checkouts
+    parse    fetches pages, which some attempts cannot parse, and is reparsed
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def begin(trial: Trial) -> None:
     trial.notes.write(LimitsSet(queue="main", run="grow", max_jobs=MAX_JOBS, max_depth=MAX_DEPTH))
     for run in RUNS:
         _submit(trial, run, 12)
+    pages = "\n".join(json.dumps({"url": f"{trial.site.url}/{number}"}) for number in range(8))
+    trial.command("submitter", "submit", "fetch", "--jobs-file", "-", "--run", "parse", stdin=pages)
     for _ in range(2):
         start_worker(trial)
 
@@ -63,6 +66,12 @@ def _submit(trial: Trial, run: str, number: int) -> None:
 def submit(trial: Trial) -> None:
     """Submit some jobs to one of the runs; one that was moved away gets none."""
     _submit(trial, trial.chance.choice(["main", "main", "grow", "hold", "out"]), trial.chance.randint(1, 40))
+
+
+def submit_long_jobs(trial: Trial) -> None:
+    """Submit jobs that take seconds, so that workers hold many of them."""
+    given = "\n".join(_lines(trial, "main", 20))
+    trial.command("submitter", "submit", "long", "--jobs-file", "-", "--run", "main", stdin=given)
 
 
 def submit_slowly(trial: Trial) -> None:
@@ -117,6 +126,23 @@ def start_worker(trial: Trial) -> None:
     trial.start("worker", "work", "pages.py", *options, until_done=until_done)
 
 
+def start_fleet(trial: Trial) -> None:
+    """Start a fleet whose members share partitions, strictly or not."""
+    if trial.of_role("fleet"):
+        return
+    chance = trial.chance
+    strict = ["--strict-partitions"] if chance.random() < 0.5 else []
+    mine = ",".join(chance.sample(PARTITIONS[1:], 2))
+    options = ["--workers", "2", "--stagger", "0", "--concurrency", "2", "--yes", "--partitions", mine, *strict]
+    fleet = trial.start("fleet", "fleet", "pages.py", *options)
+    trial.later(chance.uniform(5, 15), lambda: trial.signal(fleet, signal.SIGINT))
+
+
+def reparse(trial: Trial) -> None:
+    """Run the handlers again on the stored pages of a run: those that failed pass now."""
+    trial.command("reparser", "reparse", "parse", "pages.py")
+
+
 def stop_worker(trial: Trial) -> None:
     """Let a worker drain; sometimes a second signal makes it give everything back."""
     if (worker := _any(trial, "worker")) is None:
@@ -159,7 +185,9 @@ def pause(trial: Trial) -> None:
     trial.moments.tick()
     trial.notes.write(RunPaused(queue="main", run="hold", on=True))
     trial.wide_faults.add("paused")
-    start_worker(trial)
+    _submit(trial, "hold", 10)
+    # One that asks for this run, or one that may ask for any.
+    trial.start("worker", "work", "pages.py", *trial.chance.choice([(), ("--run", "hold")]))
 
     def resume() -> None:
         trial.notes.write(RunPaused(queue="main", run="hold", on=False))
@@ -248,6 +276,7 @@ def _any(trial: Trial, role: str) -> Live | None:
 
 ROLES: Mapping[Callable[[Trial], None], float] = {
     submit: 6,
+    submit_long_jobs: 1,
     submit_slowly: 2,
     submit_a_blocker: 1,
     start_worker: 8,
@@ -257,6 +286,8 @@ ROLES: Mapping[Callable[[Trial], None], float] = {
     pause: 1,
     operate: 3,
     prune_and_resubmit: 2,
+    start_fleet: 0.7,
+    reparse: 1,
     copy: 1,
     work_offline: 2,
 }

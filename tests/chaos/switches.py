@@ -15,8 +15,8 @@ from pathlib import Path
 SLOW_CALLS = "slow calls"
 LOST_ANSWERS = "lost answers"
 UNREACHABLE = "unreachable"
-REFUSED_ROW = "refused row"
 FULL_DISK = "full disk"
+READ_ONLY = "read-only medium"
 STALE_LISTING = "stale listing"
 
 _CLOCK = struct.Struct("<dd")

@@ -25,6 +25,7 @@ from typing import Self
 from tests.chaos.media import MEDIA, TrialMedium
 from tests.chaos.observation import observe
 from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN, process_name
+from tests.chaos.site import NumberSite
 from tests.chaos.switches import MachineClock, Switches
 from tests.services.warm import Started, Warm
 
@@ -75,8 +76,12 @@ class Verdict:
 class Trial:
     """One queue, its processes and their histories. The seed draws what happens, not how fast it happens."""
 
-    def __init__(self, folder: Path, medium: str, seed: str, *, twin: str = "") -> None:
+    def __init__(
+        self, folder: Path, medium: str, seed: str, *, twin: str = "", patience: float = DRAIN_SECONDS
+    ) -> None:
+        """Make the queue. `patience` is how many seconds able workers have at the end to finish everything."""
         self.folder = folder
+        self.patience = patience
         self.chance = random.Random(seed)
         self.main: TrialMedium = MEDIA[medium](folder)
         self.histories = folder / "histories"
@@ -84,6 +89,7 @@ class Trial:
         self.moments = Moments(self.histories / "moment", create=True)
         self.clock = MachineClock(folder / "clock", create=True)
         self.switches = Switches(folder)
+        self.site = NumberSite()
         self.notes = HistoryWriter(self.histories, "conductor", "conductor")
         self.queues: dict[str, str] = {}
         self.live: list[Live] = []
@@ -92,6 +98,8 @@ class Trial:
         """Faults that are on now and concern every process."""
         self.before_the_drain: Callable[[], None] = lambda: None
         """Called when all faults are off and no process is left."""
+        self.done: set[str] = set()
+        """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._environment = _environment(folder, twin, self.main.lease)
@@ -106,6 +114,7 @@ class Trial:
         for each in self.live:
             self.signal(each, signal.SIGKILL)
         self._warm.__exit__(*_)
+        self.site.close()
         self.main.close()
 
     def name_queue(self, url: str, name: str) -> None:
@@ -202,7 +211,9 @@ class Trial:
 
     def verdict(self) -> Verdict:
         """End all faults, let able workers finish everything, observe every queue, and check the histories."""
+        began = time.monotonic()
         drained = self._drain()
+        self.remarks.append(f"drained in {time.monotonic() - began:.0f} s")
         self.moments.tick()
         cache = os.environ.get("XDG_CACHE_HOME")
         os.environ["XDG_CACHE_HOME"] = str(self.folder / "machine-of-the-conductor")
@@ -225,26 +236,36 @@ class Trial:
         return observe(name, url, command, stored, drained=drained)
 
     def _drain(self) -> bool:
-        """Switch all faults off, end everything, and let able workers finish every queue; return whether they did."""
+        """Switch all faults off, end everything, and let able workers finish every queue.
+
+        Return whether everything should be finished now: they are, or they have had all the time that they need.
+        """
         self._act_on_what_is_due(all_of_it=True)
         self.switches.all_off()
         self.restore_handlers()
-        for each in self.of_role("worker", "waiter"):
+        for each in self.of_role("worker", "waiter", "fleet"):
             each.until_done = ""
             self.signal(each, signal.SIGINT)
-        if not self._await_all(40):
-            names = ", ".join(f"{each.name} ({each.log.name})" for each in self.live)
-            self.remarks.append(f"had to be killed at the end: {names}")
-            for each in self.live:
-                self.fault("SIGKILL", True, each)
-                self.signal(each, signal.SIGKILL)
-            self._await_all(30)
+        self._await_all(40)
+        self._kill_all()
         self.before_the_drain()
-        until = time.monotonic() + DRAIN_SECONDS
+        until = time.monotonic() + self.patience
         for url in self.queues:
             if asyncio.run(exists(url)):
                 self._finish(url, until)
-        return self._await_all(max(1.0, until - time.monotonic()))
+        finished = self._await_all(self.patience)
+        self._kill_all()
+        return finished or self.patience >= DRAIN_SECONDS
+
+    def _kill_all(self) -> None:
+        """Kill the processes that are left, so that nothing changes during the observation."""
+        if self.live:
+            names = ", ".join(f"{each.name} ({each.log.name})" for each in self.live)
+            self.remarks.append(f"had to be killed at the end: {names}")
+        for each in self.live:
+            self.fault("SIGKILL", True, each)
+            self.signal(each, signal.SIGKILL)
+        self._await_all(30)
 
     def _finish(self, url: str, until: float) -> None:
         """Start a worker that finishes a queue. If a job makes it end, another one takes its place."""
@@ -279,4 +300,5 @@ def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:
         TWIN: twin,
         LEASE: str(lease),
         "LONGSHORE_POLL_INTERVAL": "1",
+        "LONGSHORE_KEEP_PAGES": "true",
     }

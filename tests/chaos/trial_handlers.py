@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 
-from tests.chaos.recording import attempt_of, note_left, note_record
+from tests.chaos.recording import attempt_of, note_entered, note_left, note_record, reparsing
 
 from longshore import AsyncKit, Job, Kit, ProcessingError, Result, Snooze, SyncKit, handler, new_job
 
@@ -12,6 +12,7 @@ VERSION = "1"
 
 
 def drawn(job: Job) -> random.Random:
+    note_entered(job)
     return random.Random(f"{job.run} {job.key} {job.epoch}")
 
 
@@ -37,6 +38,8 @@ def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
         # Few names, so that several jobs find the same follow-on.
         names = {chance.randrange(40) for _ in range(chance.randint(1, 4))}
         jobs = [new_job(chance.choice(["page", "plain"]), {"n": n}, key=f"found-{n}") for n in sorted(names)]
+        # A page that links to itself.
+        jobs.append(new_job(job.kind, job.payload, key=job.key, partition=job.partition))
     note_left(job, "returned")
     return Result({"attempt": [*attempt], "version": VERSION}, jobs)
 
@@ -60,6 +63,22 @@ async def long(job: Job, kit: AsyncKit) -> Result | Snooze:
     chance = drawn(job)
     await asyncio.sleep(chance.uniform(0.5, 2.5))
     return ended(job, kit, chance)
+
+
+@handler("fetch", timeout=60, retries=0, robots=False)
+async def fetch(job: Job, kit: AsyncKit) -> Result | Snooze:
+    """Fetch a page. The parser of workers fails on some pages; that of a reparse does not."""
+    chance = drawn(job)
+    response = await kit.http.get(job.payload["url"])
+    data = {"attempt": [*attempt_of(job)], "text": response.text}
+    note_record(job, data)
+    kit.emit(data, kind="item")
+    if int(response.text) % 3 == 0 and not reparsing():
+        note_left(job, "raised")
+        raise ValueError("the parser is broken")
+    note_left(job, "returned")
+    jobs = [new_job("page", {"n": n}, key=f"linked-{n}") for n in range(chance.randint(0, 2))]
+    return Result({"attempt": [*attempt_of(job)]}, jobs)
 
 
 @handler("blocks", timeout=1, retries=6, backoff=0.1)
