@@ -46,6 +46,23 @@ async def test_an_empty_folder_is_fit_for_work() -> None:
     assert failed(await found()) == set()
 
 
+async def test_it_is_said_which_way_requests_go(folder: Path, monkeypatch: Any) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    assert "directly" in (await found())["proxies"].what
+    (folder / ".env").write_text("HTTPS_PROXY=http://me:geheim@10.0.0.9:3128\nNO_PROXY=a.test\n")
+    said = (await found())["proxies"].what
+    assert "HTTPS_PROXY" in said
+    assert "10.0.0.9:3128" in said
+    assert "except to a.test" in said
+    assert "geheim" not in said
+    (folder / "proxies.txt").write_text("10.0.0.1:80\n")
+    assert "proxies.txt lists 1" in (await found(given={"proxy_file": "proxies.txt"}))["proxies"].what
+    (folder / ".env").write_text("HTTPS_PROXY=nonsense://x\n")
+    assert failed(await found()) == {"proxies"}
+
+
 async def test_everything_that_is_wrong_is_named_at_once(folder: Path, monkeypatch: Any, unused_tcp_port: int) -> None:
     (folder / "broken.py").write_text("import os\n\nasync def page(job kit):\n    pass\n")
     (folder / "proxies.txt").write_text("10.0.0.1:80:user:geheim\n10.0.0.2\n")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-from longshore.errors import InputFileError
+from longshore.errors import InputFileError, SettingsError
 from longshore.fleet.checks.finding import CheckContext, CheckVerdict, Finding, known
 from longshore.fleet.partitions.assignment_table import read_table
+from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.scrape.proxies.proxy_file import read_proxies
 from longshore.settings import DOTENV, ValueSource, read_dotenv, unknown_variables
 
@@ -92,10 +94,18 @@ async def check_partitions(context: CheckContext) -> Finding:
 
 
 async def check_proxies(context: CheckContext) -> Finding:
-    """Check that the proxy file, if one is named, can be read."""
+    """Say which way requests go. Check that the proxy file, if one is named, can be read."""
     name, settings = "proxies", known(context)
+    if settings.tor:
+        return Finding(name, CheckVerdict.OK, "Requests go through Tor.")
     if settings.proxy_file is None:
-        return Finding(name, CheckVerdict.OK, "No proxies are used: no proxy file is named.")
+        try:
+            usual = EnvironmentProxies.of({**read_dotenv(context.plan.folder / DOTENV), **os.environ})
+        except SettingsError as error:
+            return Finding(name, CheckVerdict.FAIL, str(error), "Correct it, or remove it.")
+        if usual is not None:
+            return Finding(name, CheckVerdict.OK, f"Requests go through the proxy of the environment, {usual}.")
+        return Finding(name, CheckVerdict.OK, "Requests go to the sites directly: no proxy is named.")
     path = context.plan.folder / settings.proxy_file
     try:
         proxies = read_proxies(path)

@@ -1,9 +1,9 @@
 """A proxy on loopback between a browser and the network.
 
-Without a proxy of the user, it connects to the sites itself, and only to addresses that the policy permits: a browser
-resolves names and runs scripts out of our sight. With a proxy of the user that has a login, it adds the password:
-browsers accept none on their command line, and none at all for SOCKS. Every plain request gets its own upstream
-connection, so the local proxy need not know where a body ends. It serves no other user of the machine.
+Without a proxy of the user and of the environment, it connects to the sites itself, and only to addresses that the
+policy permits: a browser resolves names and runs scripts out of our sight. With a proxy that has a login, it adds the
+password: browsers accept none on their command line, and none at all for SOCKS. Every plain request gets its own
+upstream connection, so the local proxy need not know where a body ends. It serves no other user of the machine.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import os
 import re
 import socket
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from python_socks.async_.asyncio import Proxy as SocksProxy
 from longshore.errors import WorkerError
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
 from longshore.scrape.http.resolver import Resolver
+from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.system.peer import is_own_peer
 from longshore.url import mask_url
 
@@ -68,9 +70,15 @@ class LocalProxy:
     """A proxy server for one browser. It listens on loopback only."""
 
     def __init__(self, proxy: str | None, policy: AddressPolicy) -> None:
-        """Send requests through `proxy`; without one, to the sites themselves, as `policy` permits."""
+        """Send requests through `proxy`; without one, through that of the environment, or to the sites themselves.
+
+        The sites must be at addresses that `policy` permits.
+        """
         parts = urlsplit(proxy or "")
         self._direct = proxy is None
+        self._environment = EnvironmentProxies.of(os.environ) if proxy is None else None
+        self._usual: dict[str, LocalProxy] = {}
+        """For each proxy of the environment, the local proxy that uses it. It does not listen itself."""
         self._policy = policy
         self._resolver = Resolver()
         self._own: dict[object, OwnHosts] = {}
@@ -135,6 +143,23 @@ class LocalProxy:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        await (self._usual_proxy(head) or self)._forward(head, reader, writer)
+
+    def _usual_proxy(self, head: bytes) -> LocalProxy | None:
+        """Return the local proxy for the proxy that the environment names for a request; None if it names none."""
+        if self._environment is None:
+            return None
+        method, target, _ = head.partition(b"\r\n")[0].split(b" ", 2)
+        url = f"https://{target.decode()}" if method == b"CONNECT" else target.decode()
+        usual = self._environment.proxy_for(url)
+        if usual is None:
+            return None
+        if usual.url not in self._usual:
+            made = self._usual[usual.url] = LocalProxy(usual.url, self._policy)
+            made._own, made._troubles = self._own, self._troubles
+        return self._usual[usual.url]
+
+    async def _forward(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line, *headers = head[:-4].split(b"\r\n")
         method, target, version = line.split(b" ", 2)
         tunnel = method == b"CONNECT"
@@ -205,6 +230,8 @@ class LocalProxy:
         return await asyncio.open_connection(sock=await proxy.connect(host, port))
 
     def _with_login(self, headers: list[bytes]) -> list[bytes]:
+        if not self._user and not self._password:
+            return headers
         login = base64.b64encode(f"{self._user}:{self._password}".encode())
         kept = [header for header in headers if not header.lower().startswith(b"proxy-authorization:")]
         return [*kept, b"Proxy-Authorization: Basic " + login]

@@ -10,6 +10,7 @@ pool of them, and is retried if that may help. `SyncHttp` has the same calls wit
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Coroutine, Iterable
 from datetime import timedelta
@@ -35,6 +36,7 @@ from longshore.scrape.http.transport import (
     Transport,
 )
 from longshore.scrape.http.user_agent import PRODUCT, robot_name, user_agent
+from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.scrape.proxies.proxy_file import Proxy, checked_proxy
 from longshore.system.loop_thread import LoopThread
 
@@ -172,7 +174,8 @@ class Http(AttemptHttp):
     ) -> None:
         """Make a client; `changes` replace fields of `options`.
 
-        The `pace` limits the request rate of each host. With `proxies`, every request goes through one of them.
+        The `pace` limits the request rate of each host. With `proxies`, every request goes through one of them; without
+        them, through the proxy that the environment names, if any (`HTTP_PROXY`, `HTTPS_PROXY`, `NO_PROXY`).
         """
         options = msgspec.structs.replace(options or HttpOptions(), **changes)
         agent = options.user_agent or user_agent()
@@ -192,6 +195,7 @@ class Http(AttemptHttp):
             clock=clock,
             robots=Robots(robot_name(agent), pace, clock),
             proxies=proxies,
+            environment=None if proxies is not None else EnvironmentProxies.of(os.environ),
             cache=cache,
         )
         super().__init__(context, FetchOptions(robots=options.robots))

@@ -25,6 +25,7 @@ from longshore.url import clean_url, host_of, mask_url
 if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import CachedPage, PageCache
     from longshore.scrape.proxies import ProxySource
+    from longshore.scrape.proxies.environment import EnvironmentProxies
 
 MOST_REDIRECTS = 20
 """As in browsers."""
@@ -54,6 +55,8 @@ class HttpContext(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock
     robots: Robots
     proxies: ProxySource | None = None
+    environment: EnvironmentProxies | None = None
+    """The proxies of the environment, for requests that have no other one."""
     cache: PageCache | None = None
     policy: AddressPolicy
     private: set[str] = set()
@@ -252,13 +255,19 @@ class Fetch:
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
         host = context.hosts.get(site) or context.host(url, site)
-        if context.proxies is not None or options.proxy is not None:
+        usual = None
+        if context.environment is not None and context.proxies is None and options.proxy is None:
+            usual = context.environment.proxy_for(url)
+        if context.proxies is not None or options.proxy is not None or usual is not None:
             # The proxy resolves names; what the URL itself says can be judged.
             context.policy.check_text(host, own=await self._own.include(host))
         if options.robots and not context.robots.free(site):
             await self._ask_robots(url, site)
         if context.proxies is not None and options.proxy is None:
             return await self._through_pool(request, host, context.proxies)
+        if usual is not None:
+            # The only way out: a site sees the same address as without it, so the rate of the host is the same.
+            return await self._send(request, host, usual, "")
         return await self._send(request, host, options.proxy)
 
     async def _through_pool(self, request: Request, host: str, pool: ProxySource) -> Response:
@@ -290,9 +299,12 @@ class Fetch:
             taken.answered(response.status)
             return response
 
-    async def _send(self, request: Request, host: str, proxy: Proxy | None) -> Response:
+    async def _send(self, request: Request, host: str, proxy: Proxy | None, identity: str | None = None) -> Response:
+        """Send a request. `identity` is what the rate of the host is counted by: the proxy, if it is not given."""
         context = self._context
-        identity = self._identity = "" if proxy is None else str(proxy)
+        if identity is None:
+            identity = "" if proxy is None else str(proxy)
+        self._identity = identity
         if self._slot_of_robots == (host, identity):
             # The first page of a site goes out right after its robots.txt, as if the two were one request.
             self._slot_of_robots = None

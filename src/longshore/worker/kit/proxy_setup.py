@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +11,10 @@ from longshore.clock import Clock
 from longshore.errors import SettingsError
 from longshore.scrape.proxies import Blame, ChangeLog, ProxyChange, ProxyEvent, ProxyLimits, ProxyPool, Strategy, share
 from longshore.scrape.proxies.blame import blame_for_status, blame_of, status_of
+from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.scrape.proxies.proxy_file import Proxy, read_proxies
 from longshore.scrape.tor import Tor
-from longshore.settings import Settings
+from longshore.settings import DOTENV, Settings, read_dotenv
 from longshore.worker.kit.config import ProxyConfig, comma_separated
 
 LOG = Path("logs/proxies.log")
@@ -24,6 +26,8 @@ def check_tools(settings: Settings) -> None:
         raise SettingsError(f"data_folder is {settings.data_folder}, which is a file. Name a folder.")
     if settings.proxy_file is not None:
         read_proxies(Path(settings.proxy_file))
+    elif not settings.tor:
+        EnvironmentProxies.of({**read_dotenv(Path(DOTENV)), **os.environ})
     if settings.tor_config is not None and not Path(settings.tor_config).is_file():
         raise SettingsError(f"tor_config names {settings.tor_config}, which is not there.")
     if settings.tor and settings.proxy_file is not None:
