@@ -25,8 +25,8 @@ def filled(here: Path, says: Says) -> None:
 @pytest.mark.usefixtures("filled")
 def test_a_run_is_paused_listed_and_goes_on(says: Says) -> None:
     assert says("pause") == "Nothing is paused.\n"
-    assert says("pause", "r") == "Run r is paused. `longshore resume` lets it go on.\n"
-    assert says("pause", "r") == "Run r is paused already. `longshore resume` lets it go on.\n"
+    assert says("pause", "r") == "Run r is paused. To let it go on: longshore resume r\n"
+    assert says("pause", "r") == "Run r is paused already. To let it go on: longshore resume r\n"
     assert says("pause").startswith("Run r is paused since 20")
     assert list(json.loads(says("pause", "--json"))) == ["r"]
     assert says("resume", "r") == "Run r goes on.\n"
@@ -35,7 +35,7 @@ def test_a_run_is_paused_listed_and_goes_on(says: Says) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_everything_is_paused_and_goes_on(says: Says) -> None:
-    assert says("pause", "--all").startswith("Everything is paused.")
+    assert says("pause", "--all") == "Everything is paused. To let it go on: longshore resume --all\n"
     assert says("resume", "r") == "Run r itself is not paused, but everything is: longshore resume --all\n"
     assert says("resume", "--all") == "Everything goes on.\n"
 

@@ -187,6 +187,16 @@ def test_the_queue_of_the_command_line_goes_before_that_of_a_dotenv_file_in_the_
     assert [line["result"] for line in results(shell.folder / "results.jsonl")] == ["42", "42"]
 
 
+@pytest.mark.parametrize("name", ["items.csv", "items.csv.gz", "items.parquet", "items.db"])
+def test_a_file_named_after_another_format_is_refused_before_anything_is_done(shell: Shell, name: str) -> None:
+    shell.urls(3)
+    done = shell("run", "pages.py", "--urls-file", "urls.txt", "--out", name)
+    assert done.returncode == 2
+    assert f"--out {name}: the results are written as JSONL" in done.stderr
+    assert f"`longshore export RUN --out {name}`" in done.stderr
+    assert not (shell.folder / ".longshore").exists()
+
+
 def test_a_new_run_keeps_the_results_of_the_one_before_unless_it_is_told_to_replace_them(shell: Shell) -> None:
     shell.urls(3)
     command = ("run", "pages.py", "--urls-file", "urls.txt", "--workers", "1")

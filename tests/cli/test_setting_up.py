@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from longshore.cli.reference_pages import pages
+from longshore.settings.table import DEFAULT_QUEUE
 
 from .conftest import Shell
 
@@ -41,8 +42,13 @@ def test_init_makes_a_folder_whose_test_passes_and_whose_handler_runs(shell: She
     done = shell("init", "shop")
     assert done.returncode == 0, done.stderr
     made = shell.folder / "shop"
-    names = {"handlers.py", "test_handlers.py", "pytest.ini", "urls.txt", ".env.example", ".gitignore", "README.md"}
-    assert {path.name for path in made.iterdir()} == names
+    settings = {".env", ".env.example", "pytest.ini", ".gitignore"}
+    assert {path.name for path in made.iterdir()} == settings | {
+        "handlers.py",
+        "test_handlers.py",
+        "urls.txt",
+        "README.md",
+    }
     *_, install, test, run = (line.strip() for line in done.stdout.splitlines())
     assert install == f"{test.removesuffix(' -m pytest')} -m pip install pytest"
     assert run == f"{test.removesuffix(' -m pytest')} -m longshore run handlers.py --urls-file urls.txt"
@@ -66,7 +72,15 @@ def test_init_makes_a_folder_whose_test_passes_and_whose_handler_runs(shell: She
         text=True,
         check=True,
     )
-    assert json.loads(config.stdout)["queue"]["source"] == "default"
+    queue = json.loads(config.stdout)["queue"]
+    assert (queue["value"], queue["source"]) == (DEFAULT_QUEUE, ".env")
+
+
+def test_a_fleet_starts_in_the_folder_that_init_made(shell: Shell) -> None:
+    assert shell("init", ".").returncode == 0
+    done = shell("fleet", "handlers.py", "--workers", "1", "--dry-run")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " fail " not in done.stdout
 
 
 def test_init_overwrites_nothing(shell: Shell) -> None:

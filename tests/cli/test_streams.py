@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -75,3 +76,19 @@ def test_a_fleet_whose_reader_goes_away_finishes_what_is_under_way_and_says_so_i
     assert "The reader of the output is gone." in (filled.folder / "logs" / "fleet.log").read_text()
     status = filled.json("status", "r", "--json")
     assert (status["completed"], status["pending"]) == (1, 2)
+
+
+@pytest.mark.parametrize("command", [("--help",), ("status", "--help")])
+def test_help_whose_reader_goes_away_ends_like_every_command(shell: Shell, command: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "longshore", *command],
+        cwd=shell.folder,
+        env=shell.environment,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")

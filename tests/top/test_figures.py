@@ -19,6 +19,7 @@ from longshore.media.memory import MemoryQueue
 from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
 from longshore.queue import Queue, Selection
+from longshore.runs.control.pause import EVERYTHING, pause
 from longshore.top.figures import FiguresReader
 from longshore.top.job_reader import PAGE
 
@@ -65,6 +66,27 @@ async def test_a_run_comes_with_its_kinds_and_an_estimate(scene: Scene, clock: M
     assert board.estimate.p50 is not None
     assert board.estimate.p90 is not None
     assert 0 < board.estimate.p50 <= board.estimate.p90
+
+
+@pytest.mark.parametrize("named", ["r", EVERYTHING])
+async def test_no_time_is_promised_for_a_run_that_is_paused(scene: Scene, clock: ManualClock, named: str) -> None:
+    await scene.submit(50)
+    await scene.submit(50, run="other")
+    one, both = FiguresReader(scene.queue, "r", clock), FiguresReader(scene.queue, None, clock)
+    for _ in range(5):
+        await scene.complete(3, run="r")
+        await scene.complete(3, run="other")
+        clock.advance(2)
+        await one.look()
+        await both.look()
+    await pause(scene.queue, named)
+    clock.advance(6)
+    board, everything = await one.look(), await both.look()
+    assert board.estimate is not None
+    assert (list(board.blockers.paused), board.estimate.p50, board.left) == ([named], None, None)
+    assert everything.left is None
+    promised = {lane.count.run for lane in everything.lanes if lane.left is not None}
+    assert promised == ({"other"} if named == "r" else set())
 
 
 async def test_workers_hosts_and_failures_are_those_of_the_run(scene: Scene, clock: ManualClock) -> None:

@@ -48,14 +48,31 @@ async def test_max_work_is_exact(memory: MemoryQueue, run_worker: Any, some_jobs
     assert report.share == 1.0
 
 
-async def test_max_work_counts_failures_too(memory: MemoryQueue, run_worker: Any, some_jobs: Any) -> None:
+async def test_max_work_counts_jobs_that_failed_for_good_and_no_attempt_that_is_repeated(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any, said: io.StringIO
+) -> None:
+    @handler("bad", retries=1, backoff=0)
+    async def bad(job: Any) -> None:
+        raise ValueError("no")
+
+    await memory.submit([*some_jobs("bad", 2), *some_jobs("echo", 10)])
+    report = await run_worker(memory, bad, echo, concurrency=1, stop=(MaxWork(5),))
+    assert (report.completed, report.failed, report.retried, report.share) == (3, 2, 2, 1.0)
+    assert {"1 of 5", "2 of 5", "5 of 5"} <= set(re.findall(r'progress="(\d of 5)"', said.getvalue()))
+
+
+async def test_no_share_of_the_target_is_reached_by_attempts_that_are_repeated(
+    memory: MemoryQueue, run_worker: Any, some_jobs: Any
+) -> None:
     @handler("bad", retries=5, backoff=60)
     async def bad(job: Any) -> None:
         raise ValueError("no")
 
-    await memory.submit([*some_jobs("echo", 3), *some_jobs("bad", 10)])
-    report = await run_worker(memory, bad, echo, stop=(MaxWork(5),))
-    assert (report.completed, report.failed, report.retried, report.share) == (3, 0, 2, 1.0)
+    await memory.submit(some_jobs("bad", 1))
+    report = await run_worker(
+        memory, bad, stop=(MaxWork(1), stop_condition(lambda seen: "seen" if seen.failed else None))
+    )
+    assert (report.completed, report.failed, report.retried, report.share) == (0, 0, 1, 0.0)
 
 
 async def test_consecutive_empty_polls_stop_it(run_worker: Any, advance: Any, clock: Any, said: io.StringIO) -> None:

@@ -58,6 +58,11 @@ def _end(given: list[str]) -> int:
         return _say("interrupted", INTERRUPTED, given)
     except typer.Exit as leave:
         return leave.exit_code
+    except SystemExit as leave:
+        # Rich, which prints the help, leaves with 1 when the reader of its output is gone.
+        if isinstance(leave.__context__, BrokenPipeError):
+            return OUTPUT_CLOSED
+        raise
     except typer.TyperException as error:
         message = error.format_message().rstrip(".")
         return _say(f"{message}. See {_program()} {_verb(error)}--help." if message else "", 2, given)

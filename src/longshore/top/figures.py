@@ -17,11 +17,13 @@ from longshore.job import Job, State
 from longshore.pacing.choose_store import rate_store_for
 from longshore.pacing.host_rate import HostRate
 from longshore.queue import Count, Queue, Selection, totals
+from longshore.runs.control.pause import EVERYTHING
 from longshore.runs.estimate.estimate import Estimate
+from longshore.runs.estimate.forecast import Forecast
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan
 from longshore.runs.watch.active_workers import seen_among, works_on
+from longshore.runs.watch.blockers import Blockers, blockers_of
 from longshore.runs.watch.current_rate import CurrentRate, seconds_left
-from longshore.runs.watch.watcher import RunWatcher
 from longshore.top.failures import FailureKind, FailureTally, failure_kinds
 from longshore.top.hosts import HostRow, PendingTally, host_rows
 from longshore.top.job_reader import JobReader
@@ -60,6 +62,8 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The estimate of the run's end; None for all runs together."""
     being_submitted: bool
     """Whether jobs are being added."""
+    blockers: Blockers
+    """Pauses and limits that people set, as of this look or some seconds before."""
     workers: tuple[WorkerRow, ...]
     workers_known: bool
     """Whether all claimed jobs were read, so that the number of jobs of each worker is exact."""
@@ -78,7 +82,7 @@ class FiguresReader:
         self._queue = queue
         self._run = run
         self._clock = clock
-        self._watch = None if run is None else RunWatcher(queue, run, clock)
+        self._watch = None if run is None else Forecast(queue, run, clock)
         self._throughput = Throughput()
         self._lane_rates: dict[tuple[str, str, str], CurrentRate] = {}
         self._seen_workers = SeenWorkers()
@@ -87,6 +91,8 @@ class FiguresReader:
         self._failed_read: int | None = None
         self._host_rates: tuple[float, dict[str, HostRate]] = (0.0, {})
         self._deep_at = float("-inf")
+        self._known_pauses = Blockers()
+        self._pauses_at = float("-inf")
         self._claimed: list[Job] = []
         self._claimed_at = float("-inf")
 
@@ -96,13 +102,14 @@ class FiguresReader:
         present = await self._present()
         if self._watch is None:
             counts, estimate = await self._queue.stats(), None
+            blockers = await self._pauses()
             count, at = totals(counts), self._clock.monotonic()
             self._throughput.note(at, count.completed + count.failed)
             spans, per_second = self._throughput.spans, self._throughput.per_second
         else:
             seen = await self._watch.look()
             counts, count, estimate, at = list(seen.lanes), seen.count, seen.estimate, seen.at
-            spans, per_second = seen.evidence.spans, seen.per_second
+            spans, per_second, blockers = seen.evidence.spans, seen.per_second, self._watch.blockers
         claimed = await self._claimed_jobs(count)
         workers = self._seen_workers.note(at, self._workers_of(present), claimed)
         if self._clock.monotonic() >= self._deep_at:
@@ -112,12 +119,13 @@ class FiguresReader:
         return QueueFigures(
             run=self._run,
             count=count,
-            lanes=self._lanes(counts, at),
+            lanes=self._lanes(counts, at, blockers),
             per_second=per_second,
             spans=spans,
-            left=seconds_left(count.remaining, per_second),
+            left=None if blockers.paused else seconds_left(count.remaining, per_second),
             estimate=estimate,
             being_submitted=bool(submissions_among(present, self._run)),
+            blockers=blockers,
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,
             hosts=host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0]),
@@ -125,6 +133,12 @@ class FiguresReader:
             failures=failure_kinds(self._failed.found, pending.retrying),
             failures_known=self._failed.complete,
         )
+
+    async def _pauses(self) -> Blockers:
+        if self._clock.monotonic() >= self._pauses_at:
+            self._known_pauses = await blockers_of(self._queue, None)
+            self._pauses_at = self._clock.monotonic() + _DEEP_EVERY
+        return self._known_pauses
 
     def _select(self, state: State) -> Selection:
         return Selection(run=self._run, states=frozenset({state}))
@@ -167,7 +181,7 @@ class FiguresReader:
                 # not need it.
                 return self._host_rates
 
-    def _lanes(self, counts: Iterable[Count], at: float) -> tuple[LaneFigures, ...]:
+    def _lanes(self, counts: Iterable[Count], at: float, blockers: Blockers) -> tuple[LaneFigures, ...]:
         lanes = _by_run(counts) if self._run is None else list(counts)
         names = [(lane.run, lane.kind, lane.partition) for lane in lanes]
         self._lane_rates = {name: self._lane_rates.get(name) or CurrentRate() for name in names}
@@ -175,7 +189,8 @@ class FiguresReader:
         for name, lane in zip(names, lanes, strict=True):
             rate = self._lane_rates[name]
             rate.note(at, lane.completed + lane.failed)
-            left = rate.seconds_left(lane.remaining) if lane.remaining else None
+            waits = lane.run in blockers.paused or EVERYTHING in blockers.paused
+            left = rate.seconds_left(lane.remaining) if lane.remaining and not waits else None
             figures.append(LaneFigures(count=lane, per_second=rate.per_second, left=left))
         if self._run is None:
             # Most runs are named after the time of their creation, so the last name is the newest.

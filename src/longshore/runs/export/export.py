@@ -55,7 +55,7 @@ class Exported(msgspec.Struct, frozen=True):
     """Columns of all tables together; 0 for JSONL, which has none."""
 
 
-_SUFFIXES = {
+SUFFIXES = {
     ".jsonl": ExportFormat.JSONL,
     ".ndjson": ExportFormat.JSONL,
     ".csv": ExportFormat.CSV,
@@ -77,7 +77,7 @@ def format_of(out: str, named: str | None) -> ExportFormat:
     if named is not None and named not in list(ExportFormat):
         raise UsageError(f"There is no format '{named}'. The formats are: {', '.join(ExportFormat)}.")
     by_name = (
-        ExportFormat.JSONL if out == STDOUT else _SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
+        ExportFormat.JSONL if out == STDOUT else SUFFIXES.get(PurePath(path.stem).suffix if packed else path.suffix)
     )
     if named is None and by_name is None:
         raise UsageError(f"The name {out} does not imply a format. Choose one: --format {'|'.join(ExportFormat)}.")

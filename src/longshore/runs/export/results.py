@@ -8,14 +8,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO
 
 import msgspec
 
 from longshore.errors import UsageError
 from longshore.queue import Queue
-from longshore.runs.export.output_file import STDOUT, atomic_output, opened, place_name
+from longshore.runs.export.export import SUFFIXES, ExportFormat
+from longshore.runs.export.output_file import COMPRESSED, STDOUT, atomic_output, check_out, opened, place_name
 from longshore.runs.export.rows import ResultLine, ResultRows
 
 DEFAULT_OUT = "results.jsonl"
@@ -90,6 +91,18 @@ class Delivered:
 
 def _exists(place: str) -> bool:
     return place != STDOUT and Path(place).exists()
+
+
+def check_results_out(out: str | None) -> None:
+    """Raise `UsageError`, before any work is done, if `out` cannot be written or names another format than JSONL."""
+    check_out(DEFAULT_OUT if out is None else out)
+    path = PurePath(out or DEFAULT_OUT)
+    ending = PurePath(path.stem).suffix if path.suffix in COMPRESSED else path.suffix
+    if (format_ := SUFFIXES.get(ending, ExportFormat.JSONL)) is not ExportFormat.JSONL:
+        raise UsageError(
+            f"--out {out}: the results are written as JSONL, and {ending} means {format_}. Name a file that ends in "
+            f".jsonl, or leave --out out; afterwards, `longshore export RUN --out {out}` writes {format_}."
+        )
 
 
 async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:

@@ -6,9 +6,12 @@ from rich.text import Text
 from textual.widget import Widget
 
 from longshore.queue import Count
+from longshore.runs.control.pause import EVERYTHING
 from longshore.runs.estimate.estimate import Binding
+from longshore.runs.watch.blockers import Blockers
 from longshore.top.figures import QueueFigures
 from longshore.ui.estimate_words import binding_words, time_left
+from longshore.ui.notices import notices
 from longshore.ui.words import left_words, one_line, rate
 
 
@@ -63,6 +66,8 @@ def _left(board: QueueFigures) -> str:
         return "still being submitted"
     if not board.count.remaining:
         return "finished"
+    if board.blockers.paused.keys() & {board.run, EVERYTHING}:
+        return "paused"
     if board.estimate is not None:
         return time_left(board.estimate)
     return "" if board.left is None else left_words(max(board.left, 1.0))
@@ -80,6 +85,8 @@ def _counts(count: Count) -> Text:
 
 
 def _hint(board: QueueFigures) -> Text:
+    if board.blockers.paused and board.count.remaining:
+        return Text(next(iter(notices(Blockers(paused=board.blockers.paused)).values())), style="yellow")
     estimate = board.estimate
     if estimate is None or not board.count.remaining:
         return Text()

@@ -19,8 +19,7 @@ from longshore.errors import LongshoreError, UsageError
 from longshore.handlers.load import load_handlers
 from longshore.queue import Queue
 from longshore.runs.control.growth_limits import GrowthLimits
-from longshore.runs.export.output_file import check_out
-from longshore.runs.export.results import DEFAULT_OUT
+from longshore.runs.export.results import check_results_out
 from longshore.runs.local.choose_handler import choose_handler
 from longshore.runs.local.defaults import HOME
 from longshore.runs.open_queue import check_shared, open_or_create
@@ -79,7 +78,7 @@ async def start_scraper(
     start = Start(scraper, handler, checkpoints, source, run, resume, limits)
     if scraper.distributed:
         return await _distributed(start, settings)
-    check_out(DEFAULT_OUT if out is None else out)
+    check_results_out(out)
     check_tools(settings)
     with _only_one(HOME / "scrapers", scraper.name):
         return await _single(start, settings, out)

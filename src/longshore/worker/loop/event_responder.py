@@ -77,14 +77,15 @@ class EventResponder:
     def settled(self, settlements: list[Settlement], accepted: list[bool]) -> None:
         """The batch was written, or refused: count and log it, and let the claimer learn how long attempts take."""
         counters, reporter = self._counters, self._reporter
-        ended = counters.ended
+        finished = counters.finished
         verdicts = counters.count(settlements, accepted)
         for settlement in verdicts.refused:
             reporter.lost_lease(settlement.lease, "its outcome was refused")
-        for number, (settlement, again) in enumerate(verdicts.failed, ended + 1):
-            reporter.failed(settlement, number, again=again)
+        for settlement, again in verdicts.failed:
+            finished += not again
+            reporter.failed(settlement, finished, again=again)
         if verdicts.completed:
-            reporter.completed(verdicts.completed, counters.ended)
+            reporter.completed(verdicts.completed, counters.finished)
         self.available()
         if verdicts.completed or verdicts.failed:  # a released job took no time, and says nothing about the next one
             self._prefetch.attempts_took(verdicts.seconds / len(settlements))

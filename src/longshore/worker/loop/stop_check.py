@@ -61,7 +61,7 @@ class StopCheck:
         """Whether a condition asks for the jobs that remain."""
         self._run = config.run or (watched[0].run if watched else None)
         self.target = min((quota.limit for quota in self._quotas), default=None)
-        """The number of attempts after which the worker stops; None without a limit."""
+        """The number of finished jobs after which the worker stops; None without a limit."""
 
     def quota(self) -> int | None:
         """Return how many more jobs may be claimed; None without a limit."""
@@ -73,7 +73,7 @@ class StopCheck:
     def holds_now(self) -> bool:
         """Return whether a condition holds. Asks them at most every `CHECK_SECONDS`, and at once at the target."""
         now = self._clock.monotonic()
-        if now - self._checked_at < CHECK_SECONDS and self._counters.ended != self.target:
+        if now - self._checked_at < CHECK_SECONDS and self._counters.finished != self.target:
             return False
         self._checked_at = now
         return self.holds(self._snapshot())
@@ -126,6 +126,7 @@ class StopCheck:
             claimed=counters.claimed,
             completed=counters.completed,
             failed=counters.failed + counters.retried,
+            retried=counters.retried,
             in_hand=in_flight,
             errors_in_a_row=counters.errors_in_a_row,
             empty_polls=self.idleness.empty_polls,

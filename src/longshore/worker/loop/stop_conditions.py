@@ -29,6 +29,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     completed: int = 0
     failed: int = 0
     """Attempts that failed, whether their job is tried again or not."""
+    retried: int = 0
+    """Those of them whose job is tried again."""
     in_hand: int = 0
     """Jobs in flight: ready, under way, or not yet settled."""
     errors_in_a_row: int = 0
@@ -49,6 +51,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Attempts that completed or failed."""
         return self.completed + self.failed
 
+    @property
+    def finished(self) -> int:
+        """Jobs that completed or failed for good."""
+        return self.ended - self.retried
+
     @cached_property
     def memory_percent(self) -> float:
         """The percentage of the machine's memory in use. Measured at the first access."""
@@ -63,18 +70,21 @@ class StopCondition(Protocol):
 
 
 class MaxWork(msgspec.Struct, frozen=True):
-    """Stop after exactly `limit` attempts that completed or failed: no job is claimed beyond that."""
+    """Stop after exactly `limit` jobs that completed or failed for good: no job is claimed beyond that.
+
+    An attempt whose job is tried again does not count: one job that fails three times is one job.
+    """
 
     limit: int
 
     def check(self, snapshot: Snapshot) -> str | None:
-        if snapshot.ended >= self.limit:
+        if snapshot.finished >= self.limit:
             return f"reached the limit of {self.limit:,} jobs"
         return None
 
     def left(self, snapshot: Snapshot) -> int:
         """Return how many more jobs may be claimed."""
-        return max(0, self.limit - snapshot.ended - snapshot.in_hand)
+        return max(0, self.limit - snapshot.finished - snapshot.in_hand)
 
 
 class MaxEmptyPolls(msgspec.Struct, frozen=True):

@@ -70,7 +70,12 @@ class WorkerCounters(msgspec.Struct):
     @property
     def ended(self) -> int:
         """Attempts that completed or failed."""
-        return self.completed + self.failed + self.retried
+        return self.finished + self.retried
+
+    @property
+    def finished(self) -> int:
+        """Jobs that completed or failed for good."""
+        return self.completed + self.failed
 
     def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
         """Add a settled batch, and return it sorted by outcome."""
@@ -143,7 +148,7 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     exit_code: int
     target: int | None = None
-    """The number of attempts after which it was to stop; None without a limit."""
+    """The number of finished jobs after which it was to stop; None without a limit."""
     claim_success_rate: float | None = None
     """The rate of the whole queue when the worker ended; None if the queue does not count it."""
 
@@ -154,8 +159,8 @@ class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float | None:
-        """The reached share of the target, from 0 to 1. Every attempt counts, as it does for the target."""
-        return (self.completed + self.failed + self.retried) / self.target if self.target else None
+        """The reached share of the target, from 0 to 1. Only finished jobs count, as they do for the target."""
+        return (self.completed + self.failed) / self.target if self.target else None
 
     @property
     def summary(self) -> str:

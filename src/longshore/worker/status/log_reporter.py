@@ -89,8 +89,8 @@ class LogReporter:
             fields = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
             self._log.info("Completed work", **fields)
 
-    def failed(self, settlement: Settlement, ended: int, *, again: bool) -> None:
-        """Log a failed attempt. `ended` is how many attempts have ended, this one included."""
+    def failed(self, settlement: Settlement, finished: int, *, again: bool) -> None:
+        """Log a failed attempt. `finished` is how many jobs are finished, this one included if it is."""
         outcome = settlement.outcome
         if not isinstance(outcome, Failed):
             return
@@ -103,7 +103,7 @@ class LogReporter:
         write = self._log.warning if again else self._log.error
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
         plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
-        plan |= self._share(ended)
+        plan |= self._share(finished)
         write("Failed work", **_named(settlement.lease), **fields_of(outcome.failure), **plan)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
@@ -127,7 +127,7 @@ class LogReporter:
             elif isinstance(condition, MaxIdle):
                 parts[1] = f"idle {spans(snapshot.idle, condition.limit)}"
             elif isinstance(condition, MaxWork):
-                parts.append(f"job {snapshot.ended:,} of {condition.limit:,}")
+                parts.append(f"job {snapshot.finished:,} of {condition.limit:,}")
         if snapshot.being_submitted:
             parts.append("still being submitted")
         if snapshot.remaining:
@@ -194,7 +194,7 @@ class LogReporter:
             average_seconds=round(vitals.average_seconds, 3),
             memory_mb=vitals.memory_bytes >> 20,
             health=vitals.verdict,
-            **self._share(vitals.ended),
+            **self._share(vitals.completed + vitals.failed),
         )
 
     def stopping(self, reason: str) -> None:

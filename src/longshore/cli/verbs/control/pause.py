@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -78,7 +79,8 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
         changed = await (pause if pausing else resume)(queue, run)
         still = EVERYTHING in await paused(queue) and run != EVERYTHING
     if pausing:
-        write(f"{_subject(run)} is paused{'' if changed else ' already'}. `longshore resume` lets it go on.")
+        again = "--all" if run == EVERYTHING else shlex.quote(run)
+        write(f"{_subject(run)} is paused{'' if changed else ' already'}. To let it go on: longshore resume {again}")
     elif still:
         write(f"{_subject(run)} itself is not paused, but everything is: longshore resume --all")
     else:

@@ -50,7 +50,8 @@ WHAT = {
     "test_handlers.py": "a test of it that passes",
     "pytest.ini": "how the test is run",
     "urls.txt": "what to work on",
-    ".env.example": "every setting; copy it to .env to change some",
+    ".env": "the settings of this machine: where the queue is",
+    ".env.example": "every setting, to copy from",
     ".gitignore": "what should not be committed",
     "README.md": "how to go on",
 }

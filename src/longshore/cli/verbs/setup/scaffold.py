@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longshore.cli.reference_pages import dotenv_example
+from longshore.settings.table import DEFAULT_QUEUE
 
 _HANDLERS = '''"""The work on one page."""
 
@@ -53,6 +54,10 @@ https://example.org/
 https://example.com/
 """
 
+_DOTENV = f"""# The settings of this machine; .env.example lists all.
+LONGSHORE_QUEUE={DEFAULT_QUEUE}
+"""
+
 _GITIGNORE = """.env
 .longshore/
 results*.jsonl
@@ -72,7 +77,10 @@ _README = """# A Longshore project
 
 If `longshore` is not on the path, `python -m longshore` is the same.
 
-To work on several machines, let them share a queue: copy `.env.example` to `.env` and set LONGSHORE_QUEUE on each. Then
+To work with a supervised fleet on this machine: `longshore submit page --urls-file urls.txt` and
+`longshore fleet handlers.py`.
+
+To work on several machines, let them share a queue: set LONGSHORE_QUEUE in `.env` on each. Then
 
     longshore submit page --urls-file urls.txt            once
     longshore work handlers.py                            on every machine, as often as you like
@@ -86,6 +94,7 @@ def files() -> dict[str, str]:
         "test_handlers.py": _TEST,
         "pytest.ini": _PYTEST,
         "urls.txt": _URLS,
+        ".env": _DOTENV,
         ".env.example": dotenv_example(),
         ".gitignore": _GITIGNORE,
         "README.md": _README,

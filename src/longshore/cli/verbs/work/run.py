@@ -66,8 +66,7 @@ def run(
     """
     from longshore.cli.input_file import input_file
     from longshore.handlers.load import load_handlers
-    from longshore.runs.export.output_file import check_out
-    from longshore.runs.export.results import DEFAULT_OUT
+    from longshore.runs.export.results import check_results_out
     from longshore.runs.local.choose_handler import choose_handler
     from longshore.runs.local.defaults import HOME
     from longshore.runs.local.growth import growth_limits
@@ -91,7 +90,7 @@ def run(
     source = input_file(urls_file, jobs_file)
     if run_id is not None:
         check_run_id(run_id)
-    check_out(DEFAULT_OUT if out is None else out)
+    check_results_out(out)
     check_shared(settings)
     check_tools(settings)
     export_dotenv()
