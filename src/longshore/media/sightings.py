@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 
 _SAVE_EVERY = 1.0
 _GAP = 60.0
@@ -99,7 +100,7 @@ class Sightings:
         newest = sorted(self._seen.items(), key=lambda item: item[1].since)[-_MOST:]
         content = _File(self._boot, now, max(self._resumed_at, -1e300), max(self._floor, -1e300), dict(newest))
         with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._file.parent)
             write_atomically(self._file, msgspec.json.encode(content), private=True)
 
     def _merge(self) -> float | None:

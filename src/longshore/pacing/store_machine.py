@@ -21,6 +21,7 @@ from longshore.extensions.shared_state import ABSENT
 from longshore.pacing.host_rate import HostRate
 from longshore.pacing.store import StoredRate, decode_rate, may_forget
 from longshore.system.cache_dir import cache_dir
+from longshore.system.private_files import make_private
 
 _PAGE = 500
 
@@ -121,7 +122,7 @@ class MachineRateStore:
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._file.parent)
             self._open = sqlite3.connect(self._file, timeout=2.0, isolation_level=None)
             # It is a cache: a power failure costs some seconds of learning.
             self._open.execute("pragma journal_mode = wal")

@@ -6,6 +6,7 @@ that `is_private` accepts can be planted or read by them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
@@ -39,3 +40,20 @@ def is_private(path: Path) -> bool:
     if not is_own_directory(path):
         return False
     return sys.platform == "win32" or stat.S_IMODE(path.lstat().st_mode) & 0o077 == 0
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, so that no other user can enter them.
+
+    An existing folder keeps its permissions: its owner may have opened it to others.
+    """
+    if not folder.is_dir():
+        if folder.parent != folder:
+            make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def touch_private(file: Path) -> None:
+    """Make an empty file that no other user can read, unless there is one. Raise `OSError` if it cannot be made."""
+    with contextlib.suppress(FileExistsError):
+        file.touch(mode=0o600, exist_ok=False)

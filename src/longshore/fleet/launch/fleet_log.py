@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from longshore.errors import UsageError
+from longshore.system.private_files import make_private
 
 LOGS = Path("logs")
 
@@ -26,7 +27,7 @@ class FleetLog:
 
     def __enter__(self) -> Self:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             # Unbuffered: closing the file does not write failed lines again.
             self._file = self._path.open("ab", buffering=0)
         except OSError as error:

@@ -12,12 +12,13 @@ import msgspec
 
 from longshore.errors import UsageError
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 
 
 def write_limits(path: Path, names: Collection[str]) -> Path:
     """Write the names atomically: a concurrent reader gets the complete old or the complete new file."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         write_atomically(path, msgspec.json.encode(sorted(names)))
     except OSError as error:
         raise UsageError(

@@ -24,6 +24,7 @@ from longshore.errors import UsageError
 from longshore.fleet.supervise.supervisor import Stop
 from longshore.system.atomic_file import write_atomically
 from longshore.system.file_lock import PROBE_SECONDS, FileLock
+from longshore.system.private_files import make_private
 
 HOME = Path(".longshore")
 
@@ -52,7 +53,7 @@ class FleetControl:
         """Hold the lock of this folder's fleet. Raise `UsageError` if another fleet holds it."""
         own = Running(pid=os.getpid(), run=run, workers=workers)
         try:
-            self._home.mkdir(parents=True, exist_ok=True)
+            make_private(self._home)
             taken = self._lock.acquire(PROBE_SECONDS)
         except OSError as error:
             raise _not_writable(self._lock.path, error) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from longshore.fleet.supervise.lifeline import GOODBYE, STOP
+from longshore.system.private_files import make_private
 from longshore.system.processes import kill_group, new_group_flags
 
 LAST_OUTPUT_SECONDS = 2.0
@@ -43,7 +44,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
         Raise `OSError` if the process cannot be started or its log cannot be opened.
         """
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_private(log.parent)
         with log.open("ab") as file:
             _, process = await asyncio.get_running_loop().subprocess_exec(
                 lambda: cls(heard or _ignore),

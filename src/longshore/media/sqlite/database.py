@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 from longshore.errors import ForeignQueueError, MissingQueueError, QueueError, QueueUnavailableError
 from longshore.media.sqlite import schema
 from longshore.media.sqlite.faults import is_busy, read_only, translate
+from longshore.system.private_files import make_private, touch_private
 
 T = TypeVar("T")
 _Write = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
@@ -221,6 +223,9 @@ def _open(path: Path, prepare: Callable[[sqlite3.Connection], None]) -> tuple[sq
             "Use a newer Python."
         )
     _prepare_folder(path)
+    # SQLite gives its other files the permissions of this one, and reports better why it cannot be made.
+    with suppress(OSError):
+        touch_private(path)
     try:
         db = _connect(path)
     except sqlite3.Error as error:
@@ -258,7 +263,7 @@ def _use_wal(db: sqlite3.Connection, path: Path) -> None:
 
 def _prepare_folder(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
     except (FileExistsError, NotADirectoryError) as error:
         raise ForeignQueueError(
             f"The queue '{path}' cannot be created: '{error.filename}' is a file, not a folder. Name another path."

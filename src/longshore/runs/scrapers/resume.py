@@ -17,6 +17,7 @@ import msgspec
 
 from longshore.errors import UsageError
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 from longshore.url import mask_url
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -144,7 +145,7 @@ def _read(path: Path, type_: type[S], advice: str) -> S | None:
 
 def _write(path: Path, stored: msgspec.Struct, purpose: str) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         write_atomically(path, msgspec.json.encode(stored), durable=True)
     except OSError as error:
         raise UsageError(

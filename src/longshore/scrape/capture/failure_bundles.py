@@ -31,6 +31,7 @@ from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.failure_signature import FailureSignature
 from longshore.scrape.capture.masking import mask_exchange
 from longshore.scrape.capture.trail import Trail
+from longshore.system.private_files import make_private
 
 MOST = 100
 MOST_BYTES = 256 * 1024 * 1024
@@ -106,7 +107,7 @@ class FailureBundles:
             return None
         part = self._folder / f".{name}.{secrets.token_hex(4)}.part"
         try:
-            part.mkdir(parents=True)
+            make_private(part)
             self._fill(part, job, failure, signature, trail or Trail())
             if not self._evict(_slug(job.run), _size(part)):
                 self._full.add(digest)

@@ -19,6 +19,7 @@ from longshore.job import Job
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.masking import mask_exchange
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 
 KEPT_ATTEMPTS = 5
 """Attempts kept per job, the latest ones."""
@@ -223,5 +224,5 @@ def _write(path: Path, content: bytes) -> None:
     try:
         write_atomically(path, content)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         write_atomically(path, content)

@@ -19,6 +19,7 @@ from longshore.clock import Clock, SystemClock
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 from longshore.url import canonical_url
 
 DEFAULT_TTL = timedelta(days=1)
@@ -124,7 +125,7 @@ class PageCache:
         if len(packed) > self._max_bytes:
             return
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(path.parent)
             write_atomically(path, packed, private=True)
             self._size = (self._measure() if self._size is None else self._size) + len(packed)
             if self._size > self._max_bytes:

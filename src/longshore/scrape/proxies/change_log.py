@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.scrape.proxies.proxy_file import Proxy
+from longshore.system.private_files import make_private
 
 
 class ProxyEvent(StrEnum):
@@ -57,7 +58,7 @@ class ChangeLog:
     def __call__(self, change: ProxyChange) -> None:
         """Append a line. On a full disk the line is lost, but no error is raised: the work must go on."""
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(f"{change}\n")
 

@@ -18,6 +18,7 @@ from longshore.clock import Clock
 from longshore.scrape.proxies.counters import ProxyCounters
 from longshore.scrape.proxies.pool import ProxyPool
 from longshore.system.atomic_file import write_atomically
+from longshore.system.private_files import make_private
 
 
 class ProxyStatusFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ class ProxyStatusWriter:
             write_atomically(self._path, msgspec.json.encode(status))
 
     def _remove_stale(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._path.parent)
         for path in self._path.parent.glob("*.json"):
             previous = _read(path)
             if previous is None or not previous.alive:

@@ -25,6 +25,7 @@ from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
 from longshore.scrape.records.segment_lines import SUFFIX, NewAttemptLine, SettledLine
 from longshore.system.descriptors import open_binary, sync_folder
+from longshore.system.private_files import make_private
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SEGMENT_SECONDS = 3600.0
@@ -144,10 +145,10 @@ class RecordWriter:
         self._size += len(frame)
 
     def _open(self) -> int:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_private(self._folder)
         self._path = path = self._folder / f"{self._name}.{self._number:04}{SUFFIX}"
         self._number += 1
-        self._file = open_binary(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        self._file = open_binary(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._size, self._opened = 0, time.monotonic()
         # The name of a new file must be as durable as its contents.
         sync_folder(self._folder)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from longshore.system.file_lock import FileLock
+from longshore.system.private_files import make_private
 
 
 class TorDataDir:
@@ -26,7 +27,7 @@ class TorDataDir:
         for number in itertools.count(1):
             # Absolute, because processes with another working directory get the path.
             subfolder = folder.absolute() / str(number)
-            subfolder.mkdir(parents=True, exist_ok=True)
+            make_private(subfolder)
             lock = FileLock(subfolder / "lock", private=True)
             if lock.acquire(timeout=0):
                 return cls(subfolder, lock)

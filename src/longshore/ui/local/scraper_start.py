@@ -41,6 +41,7 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.submission import Submission, check_run_id
 from longshore.settings import Settings, export_dotenv
 from longshore.system.file_lock import PROBE_SECONDS, FileLock
+from longshore.system.private_files import make_private
 from longshore.ui.local.local_run import LocalRun, work_through
 from longshore.ui.local.run_summary import queue_flag
 from longshore.ui.output import note
@@ -156,7 +157,7 @@ def _only_one(folder: Path, name: str) -> Iterator[None]:
     """Hold the lock of this scraper. `LongshoreError` names the process that holds it already, and since when."""
     lock, holder_file = FileLock(folder / f"{name}.lock"), folder / f"{name}.running"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         taken = lock.acquire(PROBE_SECONDS)
     except OSError as error:
         raise UsageError(f"{lock.path} cannot be written: {error.strerror or error}. Make it writable.") from error

@@ -23,6 +23,7 @@ from longshore.media.git.sync.git_command import NO_HOOKS_OF_REMOTE, SILENCE, Gi
 from longshore.media.git.sync.remote_turn import RemoteTurn, instant_in
 from longshore.system.atomic_file import write_atomically
 from longshore.system.file_lock import FileLock
+from longshore.system.private_files import make_private
 
 CONFIRMED, TIP = "refs/longshore/confirmed", "refs/longshore/tip"
 _FETCHED = "refs/longshore/fetched"
@@ -60,7 +61,7 @@ class Mirror:
     def _make(self, cache: Path) -> None:
         if (self.folder / "longshore-ready").exists():
             return
-        cache.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(cache)
         # Build it under another name and rename it: then several processes can do so at once, and none sees a part.
         building = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
         try:
