@@ -261,6 +261,11 @@ class Settings:
     database: bool = _setting(
         True, "Whether handlers write to their own database. They read this in `LONGSHORE_DATABASE`."
     )
+    pass_env: str | None = _setting(
+        None,
+        "Variables of the environment that plain handlers see, comma-separated: names, or patterns such as `SHOP_*`. "
+        "Programs' own variables (`PATH`, `HOME`, …) are always passed. Without this setting all are.",
+    )
     debug: bool = _setting(False, "Log every step, and show the traceback of errors.", "DEBUG")
     log_format: str = _setting(
         "auto",

@@ -6,6 +6,8 @@ import asyncio
 import secrets
 from pathlib import Path
 
+import msgspec
+
 from longshore.errors import CrashedError
 from longshore.handlers.load import loaded_content
 from longshore.worker.children.child_process import ChildProcess
@@ -64,7 +66,8 @@ class ChildPool:
             await self.end(child)
         self._any_started = True
         mark = f"{self.mark}/{secrets.token_hex(4)}"
-        setup = Setup(self._kit, self._content)
+        # The worker writes the records; a handler need not know the password of their database.
+        setup = Setup(msgspec.structs.replace(self._kit, records_database=None), self._content)
         try:
             child = await ChildProcess.start(self._handler_file, self._level, mark, setup, self._shared)
         except OSError as error:

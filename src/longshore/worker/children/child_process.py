@@ -17,6 +17,7 @@ from longshore.job import Job
 from longshore.observe.logs import enter_job, relay
 from longshore.outcome import Outcome
 from longshore.system.processes import new_group_flags
+from longshore.worker.children.child_environment import child_environment
 from longshore.worker.children.guardian import MARK, end_tree
 from longshore.worker.children.rpc_server import RpcServer, SharedTools
 from longshore.worker.children.wire import (
@@ -64,7 +65,7 @@ class ChildProcess:
         # -P: a file in the current folder that is named like a standard module must not take its place.
         module = [sys.executable, "-P", "-u", "-m", "longshore.worker.children.child_main"]
         command = [*module, str(os.getpid()), level, str(handler_file)]
-        environment = {**os.environ, MARK: mark}
+        environment = child_environment(os.environ, setup.tools.pass_env) | {MARK: mark}
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,

@@ -64,6 +64,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     keep_pages: bool = False
     bundles: int = 1
     """How many failures of each kind are kept as a bundle, for `replay`."""
+    pass_env: tuple[str, ...] | None = None
+    """The variables of the environment that child processes get, besides those they need; None for all."""
     worker: str = ""
     """The worker's label."""
     settings: dict[str, str] = {}
@@ -101,6 +103,7 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             tor_config=settings.tor_config,
             keep_pages=settings.keep_pages,
             bundles=settings.bundles,
+            pass_env=None if settings.pass_env is None else comma_separated(settings.pass_env),
             worker=worker.label,
             settings={name: settings.shown(name) for name in TABLE},
         )
