@@ -193,6 +193,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """The exception's class, by its full name."""
     retryable: bool = True
     traceback: str = ""
+    handler_version: str = ""
+    """A short fingerprint of the handler file that made the attempt; empty if it is not known."""
 
     @property
     def exception_name(self) -> str:

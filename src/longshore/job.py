@@ -135,6 +135,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result: Json = None
     failure: Failure | None = None
     """The failure of the last failed attempt; kept while the job waits for its retry."""
+    handler_version: str = ""
+    """The version of the handler file that completed the job (see `Settlement`); empty if it is not known."""
     queue: str = ""
     """The uuid of the queue that returned the job; empty for a queue of an earlier version that has none yet."""
     came_from: tuple[CameFrom, ...] = ()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.errors import Failure
 from longshore.job import CameFrom, NewJob
 from longshore.lease import Lease
-from longshore.stored import BIGGEST, Json, check_duration, check_seconds, check_whole
+from longshore.stored import BIGGEST, Json, check_duration, check_seconds, check_texts, check_whole
 
 
 class Completed(msgspec.Struct, frozen=True, tag="completed"):
@@ -63,7 +64,21 @@ class Settlement(msgspec.Struct, frozen=True):
     """The duration of the attempt."""
     came_from: tuple[CameFrom, ...] = ()
     """For an attempt that completed the job in another queue: what the job is to have as `came_from`."""
+    handler_version: str = ""
+    """For a completed attempt, a short fingerprint of the handler file that made it. A failure has its own."""
 
     def __post_init__(self) -> None:
         if self.seconds is not None:
             check_seconds(self.seconds, "The seconds of an attempt")
+        if self.handler_version:
+            check_texts((self.handler_version,), "The version of a handler file")
+
+    def made_by(self, handler_version: str) -> Settlement:
+        """Return this settlement as one of an attempt that this version of the handler file made."""
+        outcome = self.outcome
+        if handler_version and isinstance(outcome, Completed):
+            return replace(self, handler_version=handler_version)
+        if handler_version and isinstance(outcome, Failed):
+            failure = replace(outcome.failure, handler_version=handler_version)
+            return replace(self, outcome=replace(outcome, failure=failure))
+        return self

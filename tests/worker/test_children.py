@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from longshore.handlers.envelope import envelope
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.job import State, new_job
@@ -150,3 +152,24 @@ async def test_a_process_that_the_system_refuses_to_start_costs_no_job_an_attemp
     assert {job.state for job in await memory.jobs(Selection())} == {State.PENDING}
     assert report.exit_code == 1
     assert "Resource temporarily unavailable" in report.reason
+
+
+@pytest.mark.parametrize("kind", ["pid", "swift"], ids=["in a child", "in the worker"])
+async def test_results_and_failures_say_which_version_of_the_file_made_them(
+    memory: MemoryQueue, run_worker: Any, file: Path, kind: str, version: str
+) -> None:
+    await memory.submit([new_job(kind, {}), new_job("raises", {})])
+    await run_worker(memory, handler_file=file)
+    done, failed = await memory.jobs(Selection())
+    assert done.handler_version == version
+    assert failed.failure is not None
+    assert failed.failure.handler_version == version
+    assert envelope(done)["metadata"]["handler_version"] == version
+    assert envelope(failed)["metadata"]["handler_version"] == version
+
+
+@pytest.fixture
+def version(file: Path) -> str:
+    """That of the file, with an async handler more."""
+    file.write_text(file.read_text() + '\n@handler("swift")\nasync def swift(job):\n    return 1\n')
+    return hashlib.sha256(file.read_bytes()).hexdigest()[:12]

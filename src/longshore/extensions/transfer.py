@@ -63,7 +63,7 @@ def _check_job(job: Job) -> None:
     names = (job.run, job.kind, job.key, job.partition, job.host, job.worker or "")
     parent = () if job.parent is None else (job.parent.kind, job.parent.key)
     passed = [text for each in job.came_from for text in (each.queue, each.job)]
-    check_texts((*names, *parent, job.id, job.queue, *passed), "its names")
+    check_texts((*names, *parent, job.id, job.queue, job.handler_version, *passed), "its names")
     for each in job.came_from:
         check_whole(each.epoch, 0, MOST, "its epoch in another queue")
         check_whole(each.here, 0, MOST, "its epoch in another queue")

@@ -15,8 +15,8 @@ def envelope(job: Job) -> dict[str, Any]:
     """Return the result of a finished job as a dict that always has all keys.
 
     `success data message error error_type retryable traceback`, and `metadata` with `processed_at` (or `failed_at`, an
-    ISO time in UTC), `worker_id` and `processing_time` in seconds. A result stored as `{"success": true, "data": ...}`
-    is unwrapped. Raises `UsageError` for a job that is not finished.
+    ISO time in UTC), `worker_id`, `processing_time` in seconds and `handler_version`. A result stored as
+    `{"success": true, "data": ...}` is unwrapped. Raises `UsageError` for a job that is not finished.
     """
     if job.state not in FINISHED:
         raise UsageError(f"Job {job.id} is {job.state}: it has no result until it is finished.")
@@ -36,6 +36,7 @@ def envelope(job: Job) -> dict[str, Any]:
             "processed_at" if completed else "failed_at": ended,
             "worker_id": job.worker,
             "processing_time": job.seconds,
+            "handler_version": job.handler_version or (failure and failure.handler_version) or None,
         },
     }
 

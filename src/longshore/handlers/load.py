@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import linecache
 import sys
 import traceback
@@ -17,6 +18,7 @@ from longshore.handlers.worker_class import Worker, class_handlers
 
 _MARK = "__longshore_handlers__"
 """The name, in a loaded module, of the content of its file."""
+_VERSION_DIGITS = 12
 _SMALLEST = """
     from longshore import handler
 
@@ -59,6 +61,15 @@ def loaded_content(path: Path) -> bytes | None:
     origin = str(path.resolve())
     found = (vars(module).get(_MARK) for module in list(sys.modules.values()) if _file_of(module) == origin)
     return next((content for content in found if content is not None), None)
+
+
+def handler_version(path: Path) -> str:
+    """Return a short fingerprint of the content that this process loaded last; empty if it has loaded none.
+
+    `sha256sum FILE` begins with it.
+    """
+    content = loaded_content(path)
+    return "" if content is None else hashlib.sha256(content).hexdigest()[:_VERSION_DIGITS]
 
 
 def _file_of(module: ModuleType) -> str | None:

@@ -13,6 +13,7 @@ from functools import partial
 
 from longshore.clock import SystemClock
 from longshore.handlers.handler import Handler
+from longshore.handlers.load import handler_version
 from longshore.lease import Want
 from longshore.media import open_queue
 from longshore.pacing.worker_limiter import WorkerLimiter
@@ -88,6 +89,7 @@ class Parts:
             in_flight.pending.put,
             self.spacing,
             shutdown.fail,
+            handler_version(config.handler_file),
         )
         self.executors = ExecutorPool(in_flight.leases, executor, self.services.start)
 

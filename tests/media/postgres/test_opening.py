@@ -14,6 +14,7 @@ from tests.services.postgres import PASSWORD, PostgresServer, free_port
 from longshore.clock import SystemClock
 from longshore.errors import (
     ForeignQueueError,
+    MissingQueueError,
     NewerSchemaError,
     QueueError,
     QueueUnavailableError,
@@ -206,7 +207,8 @@ async def test_a_queue_of_an_earlier_version_gets_a_uuid_that_stays(url: str) ->
     await run(
         url,
         f"set search_path = {schema}; delete from migration where version > 5; drop table queue_uuid;"
-        f"drop view known cascade; alter table job drop column came_from; {view_of('0002_parents_and_roll.sql')}",
+        "drop view known cascade; alter table job drop column came_from; alter table done drop column handler_version;"
+        f"{view_of('0002_parents_and_roll.sql')}",
     )
     uuids = set()
     for _ in range(2):
@@ -231,6 +233,7 @@ async def test_a_job_claimed_with_the_fourth_version_is_settled_with_the_next(ur
         url,
         f"set search_path = {schema}; delete from migration where version > 4; drop function settle;"
         "drop table queue_uuid; drop view known cascade; alter table job drop column came_from;"
+        "alter table done drop column handler_version;"
         f"{view_of('0002_parents_and_roll.sql')}"
         f"create function settle({old}, out completed int[], out others int[]) language sql "
         "as 'select null::int[], null::int[]'",
@@ -306,7 +309,7 @@ async def test_a_host_that_does_not_exist() -> None:
 
 
 async def test_a_database_that_does_not_exist(server: PostgresServer) -> None:
-    assert "createdb" in await refusal(server.url_of("nothing_here"), QueueError)
+    assert "createdb" in await refusal(server.url_of("nothing_here"), MissingQueueError)
 
 
 async def test_a_user_who_may_not_create_the_schema(server: PostgresServer) -> None:

@@ -98,7 +98,7 @@ async def test_no_call_grows_with_what_lies_beside_it(crowded: Database) -> None
     await crowded.connection.execute(f"select from {claim(CLAIMS['one run'])}")
     (batch,) = await crowded.connection.fetch("select id, jobs, epochs from batch")
     results = f"array_fill('1'::json, array[{len(batch['jobs'])}])"
-    nothing = ", ".join(["'{}'"] * 24)
+    nothing = ", ".join(["'{}'"] * 25)
     settle = (
         f"settle(array[{batch['id']}]::bigint[], '{{}}', array['anna/1'], array{batch['jobs']}::bigint[], "
         f"array{batch['epochs']}, array_fill(1, array[100]), {results}, array_fill(0.1::float8, array[100]), {nothing})"

@@ -26,6 +26,7 @@ from longshore.conformance.scene import (
     settle,
 )
 from longshore.conformance.suite.submitting import CANNOT_BE_STORED
+from longshore.errors import Failure
 from longshore.job import JobName, State
 from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
@@ -43,6 +44,19 @@ class SettlingTests(Scene):
         assert (there.worker, there.seconds, there.failure) == ("anna", 1.5, None)
         assert there.settled_at is not None
         assert there.settled_at >= started - 0.001
+
+    async def test_the_version_of_the_handler_file_is_kept(self, queue: Queue) -> None:
+        await queue.submit(jobs("a", "b"))
+        first, second = await claim_one(queue), await claim_one(queue)
+        wrong = Failed(Failure("processing", "no answer", retryable=False))
+        settlements = [Settlement(first, Completed()), Settlement(second, wrong)]
+        assert await queue.settle([each.made_by("0123456789ab") for each in settlements]) == [True, True]
+        done, failed = await find(queue, "a"), await find(queue, "b")
+        assert (done.handler_version, failed.handler_version) == ("0123456789ab", "")
+        assert failed.failure is not None
+        assert failed.failure.handler_version == "0123456789ab"
+        (entry,) = await queue.history(failed.id)
+        assert entry.failure.handler_version == "0123456789ab"
 
     async def test_a_completed_job_is_never_claimed_again(self, queue: Queue, harness: Harness) -> None:
         await queue.submit(jobs("a"))

@@ -79,7 +79,9 @@ EXAMPLES = {
     "to be tried again": carried("a", FIRST, SECOND, epoch=4, attempts=2, failure=SECOND.failure),
     "claimed": carried("a", FIRST, state=State.CLAIMED, epoch=2, attempts=1, worker="wanda", failure=FIRST.failure),
     "completed": carried("a", state=State.COMPLETED, epoch=1, attempts=1, result={"n": [1, None]}, **ENDED),
-    "completed in the end": carried("a", FIRST, state=State.COMPLETED, epoch=3, attempts=2, result="well", **ENDED),
+    "completed in the end": carried(
+        "a", FIRST, state=State.COMPLETED, epoch=3, attempts=2, result="well", handler_version="0123456789ab", **ENDED
+    ),
     "failed": carried("a", FIRST, SECOND, state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED),
     "failed, its attempts forgotten": carried(
         "a", state=State.FAILED, epoch=3, attempts=2, failure=SECOND.failure, **ENDED

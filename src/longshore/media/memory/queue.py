@@ -298,6 +298,7 @@ class MemoryQueue:
                     "settled_at": self._clock.now(),
                     "seconds": settlement.seconds,
                     "came_from": settlement.came_from or job.came_from,
+                    "handler_version": settlement.handler_version,
                 }
                 self._put(job, state=State.COMPLETED, result=outcome.result, failure=None, **done)
                 for follow_on in outcome.jobs:

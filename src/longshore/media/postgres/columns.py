@@ -102,6 +102,7 @@ class Settlements(NamedTuple):
     c_holders: list[int]
     c_results: list[str]
     c_seconds: list[float | None]
+    c_versions: list[str | None]
     p_positions: list[int]
     p_came_from: list[str]
     o_jobs: list[int]
@@ -130,7 +131,7 @@ class Settlements(NamedTuple):
     @staticmethod
     def types() -> list[str]:
         """Return the SQL types of the columns."""
-        completed = "bigint[] int[] int[] json[] float8[] int[] json[]"
+        completed = "bigint[] int[] int[] json[] float8[] text[] int[] json[]"
         others = "bigint[] int[] int[] bool[] json[] bool[] float8[] int[] float8[]"
         follow_ons = "text[] text[] text[] int[] int[] text[] json[] int[] text[] float8[] int[] json[] int[]"
         return f"bigint[] text[] text[] {completed} {others} {follow_ons}".split()
@@ -182,7 +183,8 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
         else:
             searched.add(lease.worker.incarnation)
         if isinstance(outcome, Completed):
-            completed.append((int(job.id), job.epoch, holder, encode(outcome.result, "A result").decode(), seconds))
+            result, version = encode(outcome.result, "A result").decode(), settlements[place].handler_version or None
+            completed.append((int(job.id), job.epoch, holder, result, seconds, version))
             completed_at.append(place)
             if settlements[place].came_from:
                 passed.append((len(completed), encode(settlements[place].came_from).decode()))
@@ -196,7 +198,7 @@ def sort_settlements(settlements: Sequence[Settlement]) -> SettlementBatch:
     new = NewJobs.of(follow_ons)
     lanes, jobs = new[:3], new[3:]
     positions, names, depths = unzipped(parents, 3)
-    ended = [*unzipped(completed, 5), *unzipped(passed, 2), *unzipped(others, 9)]
+    ended = [*unzipped(completed, 6), *unzipped(passed, 2), *unzipped(others, 9)]
     by_column = [*ended, *lanes, positions, *jobs, names, depths]
     columns = Settlements(sorted(batches), sorted(searched), list(holders), *by_column)
     return SettlementBatch(columns, completed_at, others_at, adds_work=bool(others or follow_ons))
@@ -255,6 +257,7 @@ def job_of(row: Any, queue: str) -> Job:
         failure=None if row["failure"] is None else decode_failure(row["failure"]),
         queue=queue,
         came_from=decode_came_from(row["came_from"]),
+        handler_version=row["handler_version"] or "",
     )
 
 

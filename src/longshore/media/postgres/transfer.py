@@ -36,6 +36,7 @@ class CarriedJobs(NamedTuple):
     results: list[str | None]
     failures: list[str | None]
     came_froms: list[str | None]
+    versions: list[str | None]
     h_jobs: list[int]
     h_epochs: list[int]
     h_ended_ats: list[float]
@@ -47,7 +48,7 @@ class CarriedJobs(NamedTuple):
     def types() -> list[str]:
         """Return the SQL types of the columns."""
         jobs = "text[] text[] text[] int[] text[] json[] int[] text[] float8[] int[] json[] int[] int[] int[] float8[]"
-        ends = "text[] float8[] float8[] text[] json[] json[] json[]"
+        ends = "text[] float8[] float8[] text[] json[] json[] json[] text[]"
         attempts = "int[] int[] float8[] float8[] text[] json[]"
         return f"{jobs} {ends} {attempts}".split()
 
@@ -67,7 +68,7 @@ class CarriedJobs(NamedTuple):
                     (len(rows), a.epoch, a.ended_at, a.seconds, a.worker, encode_failure(a.failure))
                     for a in item.history
                 )
-        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 19), *unzipped(attempts, 6)]
+        columns: list[list[Any]] = [*lanes.columns, *unzipped(rows, 20), *unzipped(attempts, 6)]
         return cls(*columns)
 
 
@@ -94,4 +95,5 @@ def _columns(item: Carried) -> tuple[Any, ...]:
         # If there is a history, its last attempt has the failure.
         None if job.failure is None or item.history else encode_failure(job.failure),
         encode(item.came_from).decode() if item.came_from else None,
+        job.handler_version or None,
     )

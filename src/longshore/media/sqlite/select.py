@@ -163,9 +163,8 @@ def _values(selection: Selection, now: float) -> dict[str, Any]:
 
 def _job(row: tuple[Any, ...], queue: str) -> Job:
     number, run, kind, key, payload, priority, partition, host, parent_kind, parent_key, depth, state, *rest = row
-    epoch, attempts, max_attempts, not_before, submitted_at, settled_at, worker, seconds, result, failure, came_from = (
-        rest
-    )
+    epoch, attempts, max_attempts, not_before, submitted_at, *ending = rest
+    settled_at, worker, seconds, result, failure, came_from, version = ending
     return Job(
         id=str(number),
         run=run,
@@ -190,6 +189,7 @@ def _job(row: tuple[Any, ...], queue: str) -> Job:
         failure=None if failure is None else _decode_failure(failure),
         queue=queue,
         came_from=decode_came_from(came_from),
+        handler_version=version or "",
     )
 
 

@@ -23,8 +23,8 @@ _SQL = statements("settle")
 Held = tuple[int, int, int, int]
 """A claimed job: its number, epoch, lane and holder."""
 
-Ending = tuple[int, float, float | None, str, bytes | None]
-"""A row of `settlement`: the job's number, the time, the duration, the worker's label and the result."""
+Ending = tuple[int, float, float | None, str, bytes | None, str | None]
+"""A row of `settlement`: the job's number, the time, the duration, the worker's label, the result and the version."""
 
 
 class SettlementRows:
@@ -68,8 +68,8 @@ def _prepare(settlement: Settlement, now: float) -> tuple[Settlement, Ending]:
     result = (
         encode(outcome.result, "A result") if isinstance(outcome, Completed) and outcome.result is not None else None
     )
-    lease = settlement.lease
-    return settlement, (number_of(lease.job.id), now, settlement.seconds, lease.worker.label, result)
+    lease, version = settlement.lease, settlement.handler_version or None
+    return settlement, (number_of(lease.job.id), now, settlement.seconds, lease.worker.label, result, version)
 
 
 class _Rows:

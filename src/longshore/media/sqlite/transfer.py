@@ -89,7 +89,8 @@ def _ending(job: Job) -> Row | None:
     if job.state not in FINISHED:
         return None
     settled_at = job.submitted_at if job.settled_at is None else job.settled_at
-    return (settled_at, job.seconds, job.worker, None if job.result is None else encode(job.result, "A result"))
+    result = None if job.result is None else encode(job.result, "A result")
+    return (settled_at, job.seconds, job.worker, result, job.handler_version or None)
 
 
 def _failures(carried: Carried) -> list[Row]:

@@ -73,13 +73,15 @@ async def reparse(
     revised: RecordSink,
     *,
     lease: timedelta = DEFAULT_LEASE,
+    version: str = "",
 ) -> ReparseResult:
     """Run the handlers on the stored pages of every failed and completed job of the run whose kind they handle.
 
     No request is made: a missing page fails the attempt. The records of repaired jobs go to `records`; records that
-    replace earlier ones go to `revised`, which must write them as a later revision. Neither is closed.
+    replace earlier ones go to `revised`, which must write them as a later revision. Neither is closed. `version` is
+    that of the handler file.
     """
-    return await _Pass(queue, run, handlers, pages, records, revised, lease).make()
+    return await _Pass(queue, run, handlers, pages, records, revised, lease, version).make()
 
 
 class _Pass:
@@ -92,6 +94,7 @@ class _Pass:
         records: RecordSink,
         revised: RecordSink,
         lease: timedelta,
+        version: str,
     ) -> None:
         self._clock = SystemClock()
         self._queue = WorkerQueue(queue, self._clock)
@@ -103,6 +106,7 @@ class _Pass:
         self._revised = revised
         self._worker = WorkerId.new("reparse")
         self._lease = lease
+        self._version = version
         self._done = ReparseResult()
         self._reasons: Counter[str] = Counter()
 
@@ -194,7 +198,7 @@ class _Pass:
             attempt = passing[lease.job.id]
             if attempt.emitted is not None:
                 self._records.put(lease.job, attempt.emitted)
-            settlements.append(Settlement(lease, attempt.outcome))
+            settlements.append(Settlement(lease, attempt.outcome).made_by(self._version))
         refused = await _refused(self._records)
         for number, settlement in enumerate(settlements):
             if (cause := refused.get((settlement.lease.job.id, settlement.lease.epoch))) is not None:

@@ -196,8 +196,10 @@ class _Merging:
             there = theirs.get(entry.id)
             if there is not None and there.epoch == entry.epoch and Held(entry.id, entry.epoch) in self._held:
                 lease = Lease(there, self._file.head.worker, 0.0)
-                came_from = _came_from(ours.get(entry.name), there)
-                open_entries.append((entry, Settlement(lease, outcome, seconds, came_from)))
+                here = ours.get(entry.name)
+                version = "" if here is None else here.handler_version
+                settlement = Settlement(lease, outcome, seconds, _came_from(here, there), version)
+                open_entries.append((entry, settlement))
             else:
                 closed.append((entry, outcome, seconds))
         written: list[tuple[CheckedOutJob, Outcome]] = []

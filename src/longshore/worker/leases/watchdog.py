@@ -106,7 +106,8 @@ class Watchdog:
                 " its own, or let it await"
             )
             log.error("Failed work", job_id=lease.job.id, kind=lease.job.kind, error_type="timeout", error=str(error))
-            settlements.append(Settlement(lease, outcome_of_error(handler, lease.job, error)))
+            failed = Settlement(lease, outcome_of_error(handler, lease.job, error))
+            settlements.append(failed.made_by(executor.version))
             known.add(lease.job.id)
         rest = [lease for lease in list(self._in_flight.leases.held.values()) if lease.job.id not in known]
         settlements += [Settlement(lease, Released()) for lease in rest]

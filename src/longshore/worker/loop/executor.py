@@ -53,8 +53,9 @@ class Executor:
         settle: Callable[[Settlement], None],
         spacing: JobSpacing,
         fail: Callable[[str], None],
+        version: str,
     ) -> None:
-        """`fail` stops the worker, with an error as its reason."""
+        """`fail` stops the worker, with an error as its reason. `version` is that of the handler file."""
         self._leases = leases
         self._handlers = handlers
         self._children = children
@@ -62,6 +63,7 @@ class Executor:
         self._settle = settle
         self._spacing = spacing
         self._fail = fail
+        self.version = version
         self._log = structlog.get_logger()
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -97,7 +99,7 @@ class Executor:
             if spacing.pauses:
                 spacing.ended(leases)
             if outcome is not None:
-                self._settle(Settlement(lease, outcome, ended - self.started))
+                self._settle(Settlement(lease, outcome, ended - self.started).made_by(self.version))
             if ended - turn > _TURN_SECONDS:
                 await asyncio.sleep(0)
                 turn = now()

@@ -38,7 +38,7 @@ def reparse(
     stay as they are. Completed jobs keep their result, and their records are replaced by those of the new parse. Stop
     the run's workers first. The exit code is 1 if a job still fails.
     """
-    from longshore.handlers.load import load_handlers
+    from longshore.handlers.load import handler_version, load_handlers
     from longshore.observe.logs import configure
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.output import write_json
@@ -49,7 +49,7 @@ def reparse(
     handlers = load_handlers(file)
     # Standard output is for the summary, so what handlers print goes to standard error.
     with redirect_stdout(sys.stderr):
-        done = asyncio.run(_reparse(settings, run, handlers))
+        done = asyncio.run(_reparse(settings, run, handlers, handler_version(file)))
     if json:
         write_json(done)
     else:
@@ -57,7 +57,7 @@ def reparse(
     return 1 if done.still_failing or done.left_alone else 0
 
 
-async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -> ReparseResult:
+async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], version: str) -> ReparseResult:
     from longshore.errors import NotFoundError
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.reparse import reparse as reparse_run
@@ -73,7 +73,9 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler]) -
         records, revised = await _sinks(settings)
         pages = PageStore(folder / "pages")
         try:
-            return await reparse_run(queue, run, handlers, pages, records, revised, lease=settings.lease)
+            return await reparse_run(
+                queue, run, handlers, pages, records, revised, lease=settings.lease, version=version
+            )
         finally:
             await records.close()
             await revised.close()

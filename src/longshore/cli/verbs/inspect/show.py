@@ -98,6 +98,7 @@ def _print(job: Job, history: list[Attempt]) -> None:
         "settled": moment(job.settled_at),
         "took": "" if job.seconds is None else duration(job.seconds),
         "worker": job.worker or "",
+        "handlers": job.handler_version or (job.failure.handler_version if job.failure else ""),
     }
     for name, value in facts.items():
         if value:

@@ -52,6 +52,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     failure: Failure | None = None
     history: tuple[Attempt, ...] = ()
     came_from: tuple[CameFrom, ...] = ()
+    handler_version: str = ""
 
     def job(self, place: JobPlace, queue: str, holder: str | None = None) -> Job:
         """Return the job; `queue` is the uuid of the queue, and `holder` the label of the worker that holds the job."""
@@ -88,6 +89,7 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             failure=self.failure,
             queue=queue,
             came_from=self.came_from,
+            handler_version=self.handler_version if slot is Slot.COMPLETED else "",
         )
 
 
@@ -134,6 +136,7 @@ def carried_record(carried: Carried) -> JobFile:
         failure=job.failure,
         history=carried.history,
         came_from=carried.came_from,
+        handler_version=job.handler_version,
     )
 
 

@@ -112,6 +112,7 @@ def judge(record: JobFile, file: JobFileName, settlement: Settlement, worker: st
                 seconds=settlement.seconds,
                 failure=None,
                 came_from=settlement.came_from or record.came_from,
+                handler_version=settlement.handler_version,
             )
             return SettleVerdict(Slot.COMPLETED, file._replace(attempts=file.attempts + 1), changed)
         case Failed() as failed:

@@ -151,6 +151,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     failure: Failure | None = None
     history: list[Attempt] = []
     came_from: tuple[CameFrom, ...] = ()
+    handler_version: str = ""
 
     @classmethod
     def of(cls, job: NewJob, now: float) -> BranchJob:
@@ -204,6 +205,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             failure=job.failure,
             history=list(carried.history),
             came_from=carried.came_from,
+            handler_version=job.handler_version,
         )
 
     def job(self, place: JobPath, queue: str, holder: str | None = None) -> Job:
@@ -232,6 +234,7 @@ class BranchJob(msgspec.Struct, kw_only=True, omit_defaults=True):
             failure=self.failure,
             queue=queue,
             came_from=self.came_from,
+            handler_version=self.handler_version,
         )
 
 

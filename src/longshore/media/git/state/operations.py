@@ -178,6 +178,7 @@ class Settle(Operation[list[bool]]):
                 record.settled_at, record.seconds = now, settlement.seconds
                 record.result, record.failure = outcome.result, None
                 record.came_from = settlement.came_from or record.came_from
+                record.handler_version = settlement.handler_version
                 _finish(state, place, record, State.COMPLETED)
                 for job in jobs:
                     state.add(*accepted(job.with_parent(record, now)))

@@ -61,6 +61,7 @@ $$;
 create or replace function settle(
   batches bigint[], searched text[], holders text[],
   c_jobs bigint[], c_epochs int[], c_holders int[], c_results json[], c_seconds float8[],
+  c_versions text[],
   p_positions int[], p_came_from json[],
   o_jobs bigint[], o_epochs int[], o_holders int[], o_failed bool[], o_failures json[], o_retryable bool[], o_delays float8[],
   o_limits int[], o_seconds float8[],
@@ -96,14 +97,14 @@ begin
     with held as materialized (
       select h.job, h.epoch, h.lane from unnest(b.jobs, b.epochs, b.lanes) h (job, epoch, lane)
     ), accepted as (
-      select g.position, h.job, h.lane, g.seconds, g.result
-      from unnest(c_jobs, c_epochs, c_holders, c_results, c_seconds)
-        with ordinality g (job, epoch, holder, result, seconds, position)
+      select g.position, h.job, h.lane, g.seconds, g.result, g.version
+      from unnest(c_jobs, c_epochs, c_holders, c_results, c_seconds, c_versions)
+        with ordinality g (job, epoch, holder, result, seconds, version, position)
       join held h on h.job = g.job and h.epoch = g.epoch
       where g.holder = b.holder
     ), written as (
-      insert into done (job, settled_at, seconds, state, worker, result)
-        select a.job, at, a.seconds, 'completed', b.label, a.result from accepted a
+      insert into done (job, settled_at, seconds, state, worker, result, handler_version)
+        select a.job, at, a.seconds, 'completed', b.label, a.result, a.version from accepted a
     )
     select coalesce(array_agg(a.position::int), '{}') as positions, coalesce(array_agg(a.job), '{}') as jobs,
            coalesce(array_agg(a.lane), '{}') as lanes

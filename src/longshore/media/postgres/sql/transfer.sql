@@ -5,7 +5,7 @@ create or replace function take_over(
   which int[], keys text[], payloads json[], priorities int[], hosts text[], not_befores float8[], limits int[],
   parents json[], depths int[], epochs int[], attempts int[], submitted_ats float8[],
   states text[], settled_ats float8[], durations float8[], workers text[], results json[],
-  failures json[], came_froms json[],
+  failures json[], came_froms json[], versions text[],
   h_jobs int[], h_epochs int[], h_ended_ats float8[], h_seconds float8[], h_workers text[], h_failures json[]
 ) returns int language plpgsql
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
@@ -20,10 +20,11 @@ begin
   with given as materialized (
     select l.families[u.which] as family, substring(sha256(convert_to(u.key, 'UTF8')) for 16) as digest, u.*
     from unnest(which, keys, payloads, priorities, hosts, not_befores, limits, parents, depths, epochs, attempts,
-                submitted_ats, states, settled_ats, durations, workers, results, failures, came_froms)
+                submitted_ats, states, settled_ats, durations, workers, results, failures, came_froms,
+                versions)
       with ordinality
       u (which, key, payload, priority, host, not_before, max_attempts, parent, depth, epoch, attempts,
-         submitted_at, state, settled_at, seconds, worker, result, failure, came_from, position)
+         submitted_at, state, settled_at, seconds, worker, result, failure, came_from, version, position)
   ), added as (
     -- The claim and the attempt that completed a job are counted by its row in `done`.
     insert into job as j (family, lane, priority, max_attempts, attempts, epoch, submitted_at, not_before, digest, key,
@@ -46,8 +47,8 @@ begin
       select p.family, p.lane, p.priority, p.epoch + 1, p.id, host_number(p.host), to_timestamp(p.not_before) from placed p
       where p.state = 'pending' and to_timestamp(p.not_before) > at
   ), finished as (
-    insert into done (job, settled_at, seconds, state, worker, result)
-      select p.id, coalesce(to_timestamp(p.settled_at), at), p.seconds, p.state::finish, p.worker, p.result
+    insert into done (job, settled_at, seconds, state, worker, result, handler_version)
+      select p.id, coalesce(to_timestamp(p.settled_at), at), p.seconds, p.state::finish, p.worker, p.result, p.version
       from placed p where p.state <> 'pending'
   ), remembered as (
     insert into attempt (job, epoch, ended_at, seconds, worker, failure)

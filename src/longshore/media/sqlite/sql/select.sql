@@ -22,7 +22,7 @@ SELECT job.id, lane.run, lane.kind, content.key, content.payload, job.priority, 
        settlement.settled_at, coalesce(settlement.worker, worker.label), settlement.seconds, settlement.result,
        CASE WHEN job.state <> 3 AND job.epoch > 0 THEN (
          SELECT failure FROM failure WHERE failure.job = job.id ORDER BY epoch DESC LIMIT 1) END,
-       content.came_from
+       content.came_from, settlement.handler_version
 FROM job
 CROSS JOIN lane ON lane.id = job.lane
 CROSS JOIN content ON content.job = job.id

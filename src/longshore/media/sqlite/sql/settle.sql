@@ -18,7 +18,7 @@ UPDATE job SET state = 4, attempts = attempts + 1, max_attempts = ?, holder = NU
 UPDATE job SET state = ?, attempts = ?, max_attempts = ?, not_before = ?, holder = NULL WHERE id = ?
 
 -- name: add_settlement
-INSERT INTO settlement (job, settled_at, seconds, worker, result) VALUES (?, ?, ?, ?, ?)
+INSERT INTO settlement (job, settled_at, seconds, worker, result, handler_version) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: set_came_from
 UPDATE content SET came_from = ? WHERE job = ?
