@@ -14,6 +14,7 @@ class RejectedFiles(msgspec.Struct, frozen=True):
     """The rejected files that are still there."""
 
     count: int
+    """Files, and jobs whose files are missing."""
     where: str
     """The place to look into, in words that fit into a sentence."""
 
@@ -22,5 +23,8 @@ class RejectedFiles(msgspec.Struct, frozen=True):
 class KeepsRejected(Protocol):
     """Offered by a queue with the trait `keeps_rejected`."""
 
-    async def rejected(self) -> RejectedFiles:
-        """Return the rejected files that are still there. They include damaged jobs, which `stats` does not count."""
+    async def rejected(self, run: str | None = None) -> RejectedFiles:
+        """Return the rejected files that are still there; with `run`, only those known to belong to it.
+
+        They include damaged jobs, and jobs whose files a person removed: `stats` does not count them.
+        """

@@ -48,6 +48,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
+def set_aside(rejected: int, where: str) -> str:
+    """Return the words for jobs of a run that no counter includes, because their files are damaged or gone."""
+    return f"{counted(rejected, 'file')} of this run were rejected or removed by hand, and are not counted: see {where}"
+
+
 def not_seen(workers: int, seconds: float) -> str:
     """Return the words for workers that did not renew for longer than their lease."""
     return f"{counted(workers, 'worker')} not seen for {duration(seconds)}, and probably gone"

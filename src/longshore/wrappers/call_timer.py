@@ -123,8 +123,8 @@ class TimedQueue(QueueWrapper):
     async def forget_history(self) -> None:
         await self._timed(self._extension(Archives).forget_history())
 
-    async def rejected(self) -> RejectedFiles:
-        return await self._timed(self._extension(KeepsRejected).rejected())
+    async def rejected(self, run: str | None = None) -> RejectedFiles:
+        return await self._timed(self._extension(KeepsRejected).rejected(run))
 
     async def claim_success_rate(self) -> float:
         return await self._timed(self._extension(ClaimStats).claim_success_rate())

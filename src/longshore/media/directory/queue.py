@@ -171,9 +171,12 @@ class DirectoryQueue:
         selector, start = self._selector(selection), page_start(after, limit)
         return await self._if_exists(lambda: selector.page(start, limit), [])
 
-    async def rejected(self) -> RejectedFiles:
-        where = f"{self._root}/rejected"
-        return RejectedFiles(await self._if_exists(lambda: rejected.count(self._root), 0), where)
+    async def rejected(self, run: str | None = None) -> RejectedFiles:
+        def count() -> int:
+            lanes = {name: lane.run for name, lane in self._journal.refresh().lanes.items()}
+            return rejected.count(self._root, run, lanes)
+
+        return RejectedFiles(await self._if_exists(count, 0), f"{self._root}/rejected")
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._if_exists(lambda: select.history(self._journal, job_id), [])

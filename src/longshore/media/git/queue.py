@@ -116,8 +116,8 @@ class GitQueue:
         meta = await self._read(lambda state: state.meta)
         return meta.claims / max(1, meta.claims + meta.lost_races) if meta.claims else 1.0
 
-    async def rejected(self) -> RejectedFiles:
-        return RejectedFiles(await self._read(lambda state: state.rejected), f"{REJECTED}/ of its branch")
+    async def rejected(self, run: str | None = None) -> RejectedFiles:
+        return RejectedFiles(await self._read(lambda state: state.rejected(run)), f"{REJECTED}/ of its branch")
 
     async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
         return await self._perform(Submit(jobs, self._clock.now())) if jobs else Submitted(0, 0)
@@ -141,8 +141,8 @@ class GitQueue:
         return await self._perform(Settle(settlements)) if settlements else []
 
     async def reap(self) -> Reaped:
-        # Usually no worker is silent, and that check needs no push.
-        if not await self._read(lambda state: state.silent()):
+        # Usually no worker is silent and nothing was edited, and that check needs no push.
+        if not await self._read(lambda state: state.silent() or state.strays or state.miscounted):
             return Reaped()
         return await self._perform(Reap())
 
@@ -294,18 +294,21 @@ def _prospects(state: BranchState, want: Want, now: float) -> tuple[bool, float 
 
 
 def _counts(state: BranchState, run: str | None) -> list[Count]:
-    lanes = sorted((lane.run, lane.kind, lane.partition, lane) for lane in state.lanes.values())
-    return [
-        Count(
-            run=lane.run,
-            kind=lane.kind,
-            partition=lane.partition,
-            pending=lane.pending,
-            claimed=lane.claimed,
-            completed=lane.completed,
-            failed=lane.failed,
-            cancelled=lane.cancelled,
-        )
-        for *_, lane in lanes
-        if run is None or lane.run == run
-    ]
+    counts = []
+    for number, lane in state.lanes.items():
+        if run is None or lane.run == run:
+            # By the files, not by the lane's counters: a person may have removed a job's file.
+            pending, claimed = state.unfinished(number)
+            counts.append(
+                Count(
+                    run=lane.run,
+                    kind=lane.kind,
+                    partition=lane.partition,
+                    pending=pending,
+                    claimed=claimed,
+                    completed=lane.completed,
+                    failed=lane.failed,
+                    cancelled=lane.cancelled,
+                )
+            )
+    return sorted(counts, key=lambda count: (count.run, count.kind, count.partition))

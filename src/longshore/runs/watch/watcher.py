@@ -56,6 +56,8 @@ class WaitEnd(StrEnum):
     """All jobs are finished and some failed."""
     CANCELLED = "cancelled"
     """All jobs are finished, none failed, and some were cancelled."""
+    REJECTED = "rejected"
+    """All jobs that are left are finished, none failed; files of others were rejected, or removed by hand."""
     GONE = "gone"
     """The jobs have been pruned since the last look, so it is not known how the run ended."""
     TIMEOUT = "timeout"

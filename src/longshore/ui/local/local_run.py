@@ -13,6 +13,7 @@ from longshore.runs.export.results import Delivered, deliver
 from longshore.runs.local.campaign import Campaign, Conducted, conduct
 from longshore.runs.local.defaults import HOME
 from longshore.runs.submit.submission import Submission
+from longshore.runs.watch.rejections import rejections_of
 from longshore.settings import Settings
 from longshore.ui.exit_codes import INTERRUPTED
 from longshore.ui.local.campaign_view import CampaignView
@@ -45,13 +46,15 @@ class Worked:
     interrupted: bool
     delivered: Delivered | None
     """The written results; None if jobs are left."""
+    incomplete: bool = False
+    """Whether files of the run were rejected, or removed by hand."""
 
     @property
     def exit_code(self) -> int:
         """The exit code of the command."""
         if self.delivered is None:
             return INTERRUPTED if self.interrupted else 1
-        return 1 if self.count.failed else 0
+        return 1 if self.count.failed or self.incomplete else 0
 
 
 async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
@@ -80,4 +83,5 @@ async def work_through(queue: Queue, local: LocalRun, clock: Clock) -> Worked:
     delivered = await deliver(queue, run, local.out)
     seconds = clock.monotonic() - local.began
     tell(to, await summary.closing(queue, before, conducted, delivered, seconds, width_of(to)))
-    return Worked(conducted.count, conducted.interrupted, delivered)
+    incomplete = await rejections_of(queue, run) is not None
+    return Worked(conducted.count, conducted.interrupted, delivered, incomplete)

@@ -18,11 +18,12 @@ from longshore.runs.local.campaign import Campaign, Conducted
 from longshore.runs.records.run_records import run_records
 from longshore.runs.submit.submission import Submission
 from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
+from longshore.runs.watch.rejections import rejections_of
 from longshore.scrape.capture.failure_bundles import bundles_of
 from longshore.settings import Settings
 from longshore.ui.program import program
 from longshore.ui.proxy_words import resting_proxies
-from longshore.ui.words import counted, duration, one_line, rate, reason_counts
+from longshore.ui.words import counted, duration, one_line, rate, reason_counts, set_aside
 from longshore.url import mask_url, mask_urls
 
 COUNTED_BYTES = 64 * 1024 * 1024
@@ -86,13 +87,16 @@ class Summary:
         """Return the results, for a screen of this width. The rate is that of the jobs done since `before`."""
         count = conducted.count
         done_now = count.total - (before.total - before.remaining)
-        colour = "red" if count.failed else "green"
+        rejects = await rejections_of(queue, self.campaign.run)
+        colour, sign = ("red", "✗") if count.failed or rejects else ("green", "✓")
         lines = [
-            f"[{colour}]{'✗' if count.failed else '✓'}[/{colour}] [bold]{count.completed:,} completed[/bold], "
+            f"[{colour}]{sign}[/{colour}] [bold]{count.completed:,} completed[/bold], "
             f"{count.failed:,} failed"
             + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
             + f" in {duration(seconds)} ({rate(done_now / seconds)})"
         ]
+        if rejects is not None:
+            lines.append(f"  [red]{escape(set_aside(rejects.count, rejects.where))}[/red]")
         if delivered.place != "-":
             replaced = ", replaced" if delivered.replaced else ""
             lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")

@@ -14,6 +14,7 @@ from longshore.cli import options
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from longshore.extensions.rejected import RejectedFiles
     from longshore.runs.estimate.forecast import Forecast
     from longshore.runs.estimate.recorded_runs import Recorder
     from longshore.runs.watch.blockers import Blockers
@@ -43,8 +44,8 @@ def wait(
     """Watch a run until it ends: its progress, its rate, the time left, its failures.
 
     Works at any time and from any machine, and changes nothing: Ctrl-C stops watching, the run goes on. The exit code
-    says how it ended: 0 all completed, 1 some failed or the run is gone, 3 some were cancelled and none failed, 4 the
-    timeout expired, 130 Ctrl-C. --json prints how it ended on standard output.
+    says how it ended: 0 all completed, 1 some failed or were set aside or the run is gone, 3 some were cancelled and
+    none failed, 4 the timeout expired, 130 Ctrl-C. --json prints how it ended on standard output.
     """
     from longshore.settings import resolve
 
@@ -67,6 +68,7 @@ async def waited(
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.blockers import blockers_of
     from longshore.runs.watch.failures import failure_groups
+    from longshore.runs.watch.rejections import rejections_of
     from longshore.runs.watch.watcher import WaitEnd
     from longshore.ui.local.run_summary import tell, width_of
     from longshore.ui.notices import notices_json
@@ -82,11 +84,16 @@ async def waited(
         held = await blockers_of(queue, run)
         over = look.finished and ended is not WaitEnd.GONE
         groups = await failure_groups(queue, run) if look.count.failed and over else []
+        rejects = await rejections_of(queue, run)
+    if rejects is not None and ended in (WaitEnd.COMPLETED, WaitEnd.CANCELLED):
+        ended = WaitEnd.REJECTED
     seconds = clock.monotonic() - began
     if json:
-        write_json({**_as_json(run, ended, look, groups, seconds), **notices_json(held)})
+        set_aside = {} if rejects is None else {"set_aside": rejects.count}
+        write_json({**_as_json(run, ended, look, groups, seconds), **set_aside, **notices_json(held)})
     else:
-        tell(to, [*_closing(run, settings, ended, look, groups, width_of(to)), *_notice_lines(held)])
+        lines = _closing(run, settings, ended, look, groups, width_of(to))
+        tell(to, [*lines, *_rejected_lines(rejects), *_notice_lines(held)])
     return _exit_code(ended)
 
 
@@ -135,6 +142,14 @@ def _notice_lines(held: Blockers) -> list[str]:
     return [escape(line) for line in notices(held).values()]
 
 
+def _rejected_lines(rejects: RejectedFiles | None) -> list[str]:
+    from rich.markup import escape
+
+    from longshore.ui.words import set_aside
+
+    return [] if rejects is None else [f"[red]{escape(set_aside(rejects.count, rejects.where))}[/red]"]
+
+
 def _exit_code(ended: WaitEnd) -> int:
     from longshore.runs.watch.watcher import WaitEnd
     from longshore.ui.exit_codes import INTERRUPTED
@@ -142,6 +157,7 @@ def _exit_code(ended: WaitEnd) -> int:
     return {
         WaitEnd.COMPLETED: 0,
         WaitEnd.FAILED: 1,
+        WaitEnd.REJECTED: 1,
         WaitEnd.GONE: 1,
         WaitEnd.CANCELLED: 3,
         WaitEnd.TIMEOUT: 4,
@@ -194,7 +210,13 @@ def _closing(
             f"[yellow]{why}[/yellow]; the run goes on: {done:,} of {count.total:,} done{left}.",
             f"Watch again:  [cyan]{again}[/cyan]",
         ]
-    colour, sign = ("red", "✗") if count.failed else ("yellow", "!") if count.cancelled else ("green", "✓")
+    colour, sign = (
+        ("red", "✗")
+        if count.failed or ended is WaitEnd.REJECTED
+        else ("yellow", "!")
+        if count.cancelled
+        else ("green", "✓")
+    )
     lines = [
         f"[{colour}]{sign}[/{colour}] run {escape(run)}: [bold]{count.completed:,} completed[/bold], "
         f"{count.failed:,} failed" + (f", {count.cancelled:,} cancelled" if count.cancelled else "")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from longshore.media.directory.files import disk
-from longshore.media.directory.files.rejected import REASON, report
+from longshore.media.directory.files.rejected import FOUND_AT, REASON, RUN, report
 from longshore.media.directory.journal.entry import new_id
 
 NOT_OURS = "Only Longshore puts files here. To add a job, submit it."
@@ -34,6 +36,7 @@ def make_way(root: str, path: str) -> None:
         move_to_rejected(root, path, NOT_OURS)
 
 
-def reason_text(path: str, reason: str) -> bytes:
-    """Return the text that is written beside a rejected file."""
-    return f"{reason}\nIt was found at {path}\n".encode(errors="backslashreplace")
+def reason_text(path: str, reason: str, run: str = "") -> bytes:
+    """Return the text that is written beside a rejected file; `run` is the run of its job, if it is known."""
+    text = f"{reason}\n{FOUND_AT}{path}\n"
+    return (text + f"{RUN}{msgspec.json.encode(run).decode()}\n" if run else text).encode(errors="backslashreplace")

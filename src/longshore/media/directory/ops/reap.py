@@ -57,7 +57,7 @@ def reject(journal: Journal, damaged: DamagedError) -> None:
         # The counters do not include a file that a person put there. If this guess is wrong, the next reap corrects it.
         is_counted = listing.count(journal, place.lane, place.slot) <= counted
         target = f"rejected/{change.id}~{place.file}"
-        (text,) = change.stage([reason_text(path, reason)])
+        (text,) = change.stage([reason_text(path, reason, head.lanes[place.lane].run)])
         change.move(text, f"{target}{REASON}")
         change.move(path, target)
         change.free_keys()
@@ -71,7 +71,7 @@ def reject(journal: Journal, damaged: DamagedError) -> None:
 
 def repair_counters(journal: Journal) -> None:
     """Set all counters to the number of files, and free keys without a job, after a counted file was rejected."""
-    journal.miscounted = not reconcile(journal, journal.head.lanes, tuple(Slot))
+    journal.miscounted = not reconcile(journal, journal.head.lanes, tuple(Slot), report=False)
 
 
 def _bring_back(journal: Journal, workers: Workers, silent: list[str], now: float) -> Reaped:

@@ -17,6 +17,7 @@ from longshore.media.directory.files import listing
 from longshore.media.directory.files.disk import StaleListingError
 from longshore.media.directory.files.job_file import DamagedError, read
 from longshore.media.directory.files.layout import Slot, is_lane, lane_of
+from longshore.media.directory.files.rejected import REASON, missing_text
 from longshore.media.directory.journal.entry import JournalHead
 from longshore.media.directory.journal.journal import Journal
 from longshore.media.directory.journal.pending_change import PendingChange
@@ -28,8 +29,13 @@ COUNTED_ALWAYS = 100
 log = logging.getLogger(__name__)
 
 
-def reconcile(journal: Journal, lanes: Collection[str], slots: Collection[Slot] = UNFINISHED) -> bool:
-    """Set the counters of lanes to the number of files. Return False if the volume shows only outdated listings."""
+def reconcile(
+    journal: Journal, lanes: Collection[str], slots: Collection[Slot] = UNFINISHED, *, report: bool = True
+) -> bool:
+    """Set the counters of lanes to the number of files. Return False if the volume shows only outdated listings.
+
+    With `report`, jobs whose files are gone are reported in rejected/.
+    """
 
     def decide(change: PendingChange, head: JournalHead) -> int:
         missing = 0
@@ -39,14 +45,19 @@ def reconcile(journal: Journal, lanes: Collection[str], slots: Collection[Slot] 
             for slot, delta in deltas.items():
                 if delta:
                     change.count(lane, slot, delta)
-            missing += max(0, -sum(deltas.values()))
+            if (gone := -sum(deltas.values())) > 0:
+                missing += gone
+                if not report:
+                    continue
+                (text,) = change.stage([missing_text(head.lanes[lane].run, gone)])
+                change.move(text, f"rejected/{change.id}~{lane}{REASON}")
         if missing:
             # The key of a removed job may be submitted again.
             change.free_keys()
         return missing
 
     missing = _with_proof(journal, "recount", decide)
-    if missing:
+    if missing and report:
         log.warning("%s job files are gone from %r: they were removed by hand", f"{missing:,}", journal.root)
     return missing is not None
 

@@ -8,8 +8,9 @@ over what others pushed and undo what was refused. Operations change the state a
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from secrets import token_hex
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from longshore.media.git.state.backlog import Backlog
 from longshore.media.git.state.branch_files import BranchJob, HeartbeatFile, JobPath, LaneKey, Meta, StoredEntry
 from longshore.media.git.state.entries import EntryTable
 from longshore.media.git.state.heartbeats import Heartbeats
+from longshore.media.git.state.rejections import MISSING, REASON, Rejection, count_rejected
 from longshore.media.sightings import Sightings
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,10 @@ class BranchState:
         self.active: dict[int, JobPath] = {}
         self.held: defaultdict[str, dict[int, JobPath]] = defaultdict(dict)
         """The jobs that each worker holds, by the stem of its file."""
+        self.strays: dict[str, JobPath] = {}
+        """By path: files with the number or the key of another job, which only a person can have put there."""
+        self._unfinished: Counter[tuple[int, State]] = Counter()
+        """The number of pending and claimed jobs of each lane."""
         self.heartbeats = Heartbeats(clock, sightings)
         self.entries = EntryTable()
         self._finished: dict[int, JobPath] | None = None
@@ -161,6 +167,8 @@ class BranchState:
         )
 
     def _index(self, place: JobPath) -> None:
+        if self._is_stray(place):
+            return
         match place.state:
             case State.PENDING:
                 self.pending[place.number] = place
@@ -173,28 +181,67 @@ class BranchState:
                 self._finished[place.number] = place
             case _:
                 return
+        if place.state not in FINISHED:
+            self._unfinished[place.lane, place.state] += 1
         self._known[place.identity] = place.number
 
     def _unindex(self, place: JobPath) -> None:
+        if self.strays.pop(place.path, None) is not None:
+            return
+        gone: JobPath | None = None
         match place.state:
             case State.PENDING:
-                self.pending.pop(place.number, None)
+                gone = self.pending.pop(place.number, None)
             case State.CLAIMED:
-                self.active.pop(place.number, None)
+                gone = self.active.pop(place.number, None)
                 if (held := self.held.get(place.holder)) is not None:
                     held.pop(place.number, None)
                     if not held:
                         del self.held[place.holder]
             case _ if self._finished is not None:
                 self._finished.pop(place.number, None)
+        if gone is not None:
+            self._unfinished[gone.lane, gone.state] -= 1
         if self._known.get(place.identity) == place.number:
             del self._known[place.identity]
+
+    def _is_stray(self, place: JobPath) -> bool:
+        """Return whether a file is a copy of another job's. If it is the other way round, the other becomes a stray."""
+        rivals = (self._indexed(place.number), self._indexed(self._known.get(place.identity, 0)))
+        for rival in [each for each in rivals if each is not None and each.path != place.path]:
+            if rival.state in FINISHED and place.state in FINISHED:
+                continue
+            # The older number is the job's own: a copy has a number that was not given yet, or that of another job.
+            if rival.state in FINISHED or (place.state not in FINISHED and rival.number <= place.number):
+                self.strays[place.path] = place
+                return True
+            self._unindex(rival)
+            self.strays[rival.path] = rival
+        return False
+
+    def _indexed(self, number: int) -> JobPath | None:
+        """Return the place of a job as far as it is loaded."""
+        return self.pending.get(number) or self.active.get(number) or (self._finished or {}).get(number)
 
     # Reading
 
     def find(self, number: int) -> JobPath | None:
         """Return the place of the job with this number; None if there is none."""
         return self.pending.get(number) or self.active.get(number) or self.load_finished().get(number)
+
+    def unfinished(self, lane: int) -> tuple[int, int]:
+        """Return how many jobs of a lane are pending and claimed, by its files."""
+        return self._unfinished[lane, State.PENDING], self._unfinished[lane, State.CLAIMED]
+
+    @property
+    def miscounted(self) -> list[int]:
+        """The lanes whose counters are not those of their files, or whose own file is missing: a person edited."""
+        named = {lane for (lane, _), number in self._unfinished.items() if number} | self.lanes.keys()
+        return [
+            number
+            for number in named
+            if (lane := self.lanes.get(number)) is None or (lane.pending, lane.claimed) != self.unfinished(number)
+        ]
 
     def everything(self, states: frozenset[State] | None) -> Iterator[JobPath]:
         """Yield the places of all jobs in these states, unordered."""
@@ -207,13 +254,17 @@ class BranchState:
 
     def record(self, place: JobPath) -> BranchJob | None:
         """Return the content of a job; None if its file does not contain this job."""
-        found = self._packed(place) if place.is_archived else self._decoded(place.oid, BranchJob, place.path)
+        found = self.content(place)
         lane = self.lanes.get(place.lane)
         if found is None or lane is None or files.identity(found.run, found.kind, found.key) != place.identity:
             return None
         if (found.run, found.kind, found.partition) != (lane.run, lane.kind, lane.partition):
             return None
         return found
+
+    def content(self, place: JobPath) -> BranchJob | None:
+        """Return the content of a job's file, whatever job it is; None if it cannot be decoded."""
+        return self._packed(place) if place.is_archived else self._decoded(place.oid, BranchJob, place.path)
 
     def _packed(self, place: JobPath) -> BranchJob | None:
         line = self._part(place.folder, place.oid).get(place.number)
@@ -256,11 +307,14 @@ class BranchState:
 
     def add(self, record: BranchJob, content: bytes, folder: str = files.AVAILABLE, epoch: int = 0) -> bool:
         """Add a job unless its key is known; return whether it was added. `content` is the encoded record."""
-        self.load_finished()
+        finished = self.load_finished()
         identity = files.identity(record.run, record.kind, record.key)
         if identity in self._known:
             return False
-        number, self.meta.next_job, self._meta_touched = self.meta.next_job, self.meta.next_job + 1, True
+        number = self.meta.next_job
+        while number in self.pending or number in self.active or number in finished:
+            number += 1  # a person has edited longshore.json
+        self.meta.next_job, self._meta_touched = number + 1, True
         place = JobPath(
             number=number,
             lane=self._lane_number(record.run, record.kind, record.partition),
@@ -317,17 +371,41 @@ class BranchState:
                 self._write_part(archive.month_of(path), left)
         self._taken.clear()
 
-    def reject(self, place: JobPath) -> None:
-        """Move a file that has the name of a job and contains none to rejected_work/; it no longer counts as a job."""
-        log.warning("A file of the queue contains no job; it is moved to %s: %s", files.REJECTED, place.path)
+    def reject(self, place: JobPath, reason: str) -> None:
+        """Move a file that has the name of a job and is none to rejected_work/, with the reason beside it."""
+        log.warning(
+            "A file of the queue is not one of its jobs; it is moved to %s: %s. %s", files.REJECTED, place.path, reason
+        )
+        lane = self.lanes.get(place.lane)
         self.move(place, None)
-        self._changes[f"{files.REJECTED}/{files.shard(place.number)}/{place.path.rpartition('/')[2]}"] = place.oid
+        target = f"{files.REJECTED}/{files.shard(place.number)}/{place.path.rpartition('/')[2]}"
+        written = Rejection(run=lane.run if lane else "", reason=reason, path=place.path)
+        self._changes[target] = place.oid
+        self._changes[f"{target.removesuffix('.json')}{REASON}"] = self._blob(files.written(written))
 
-    @property
-    def rejected(self) -> int:
-        """The number of rejected files."""
-        shards = self.tree.folder(files.REJECTED, self._objects).entries(self._objects).values()
-        return sum(len(shard.entries(self._objects)) for shard in shards if isinstance(shard, Tree))
+    def report_missing(self, lane: LaneKey, number: int) -> None:
+        """Report that job files of a lane were removed by hand."""
+        log.warning("%d job files of run %r are gone: they were removed by hand", number, lane.run)
+        written = Rejection(run=lane.run, reason="Their files were removed by hand.", path="", jobs=number)
+        self._changes[f"{files.REJECTED}/{MISSING}/{token_hex(6)}{REASON}"] = self._blob(files.written(written))
+
+    def rejected(self, run: str | None) -> int:
+        """Return the number of rejected files and missing jobs; with `run`, of those that belong to it."""
+        folder = self.tree.folder(files.REJECTED, self._objects)
+        changes = _difference(files.REJECTED, None, folder, self._objects)
+        found = {change.path: change.after for change in changes if change.after is not None}
+        return count_rejected(found, run, self._decoded)
+
+    def restore_lane(self, number: int, record: BranchJob) -> None:
+        """Write the file of a lane again that a person removed."""
+        self.lanes[number] = LaneKey(run=record.run, kind=record.kind, partition=record.partition)
+        self._lane_numbers[record.run, record.kind, record.partition] = number
+
+    def recount(self, number: int) -> None:
+        """Set the counters of a lane's unfinished jobs to the number of files."""
+        lane = self.lanes[number]
+        lane.pending, lane.claimed = self.unfinished(number)
+        self._touched_lanes.add(number)
 
     def write_heartbeat(self, worker: WorkerId, lease_seconds: float, about: Mapping[str, Any] | None = None) -> None:
         """Write the worker's next heartbeat. With `about` the worker is then registered; without, nothing changes."""
@@ -380,7 +458,7 @@ class BranchState:
     @property
     def changed(self) -> bool:
         """Whether there are uncommitted changes."""
-        return bool(self._changes or self._taken or self._meta_touched)
+        return bool(self._changes or self._taken or self._meta_touched or self._touched_lanes)
 
     def commit(self) -> list[NewObject]:
         """Move to the tree with all changes since the last commit, and return its new objects."""
@@ -405,7 +483,10 @@ class BranchState:
     def _lane_number(self, run: str, kind: str, partition: str) -> int:
         number = self._lane_numbers.get((run, kind, partition))
         if number is None:
-            number, self.meta.next_lane = self.meta.next_lane, self.meta.next_lane + 1
+            number = self.meta.next_lane
+            while number in self.lanes or any(self.unfinished(number)):
+                number += 1  # a person has edited longshore.json
+            self.meta.next_lane = number + 1
             self.lanes[number] = LaneKey(run=run, kind=kind, partition=partition)
             self._lane_numbers[run, kind, partition] = number
         return number

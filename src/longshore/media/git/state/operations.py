@@ -23,6 +23,7 @@ from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.git.state import branch_files as files
 from longshore.media.git.state.branch_files import BranchJob, JobPath
 from longshore.media.git.state.branch_state import BranchState
+from longshore.media.git.state.repair import NOT_A_JOB
 from longshore.media.git.state.selection import selected
 from longshore.media.git.state.storable import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
@@ -91,7 +92,7 @@ class Claim(Operation[list[Lease]]):
             for place in places:
                 record = state.record(place)
                 if record is None:
-                    state.reject(place)
+                    state.reject(place, NOT_A_JOB)
                     continue
                 taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
                 state.move(place, taken)
@@ -206,7 +207,7 @@ class Reap(Operation[Reaped]):
             for place in list(state.held.get(stem, {}).values()):
                 record = state.record(place)
                 if record is None:
-                    state.reject(place)
+                    state.reject(place, NOT_A_JOB)
                     continue
                 record.worker = state.holder(place)
                 crash = CrashedError(f"worker {record.worker} went silent and its lease expired")
@@ -341,8 +342,8 @@ def _reject_if_unfit(state: BranchState, place: JobPath) -> Iterator[None]:
     """Reject a job that cannot be rewritten, so that the others are processed; only a foreign job can be too large."""
     try:
         yield
-    except UsageError:
-        state.reject(place)
+    except UsageError as error:
+        state.reject(place, str(error))
 
 
 def _fail(

@@ -50,6 +50,7 @@ from longshore.media.git.objects.objects import MissingError
 from longshore.media.git.objects.tree import Tree
 from longshore.media.git.state.branch_state import BranchState
 from longshore.media.git.state.operations import Claim, Operation
+from longshore.media.git.state.repair import repair
 from longshore.media.git.state.upgrade import upgrade_names
 from longshore.media.git.sync.branches import POINTER, Branches
 from longshore.media.git.sync.faults import set_back
@@ -227,6 +228,7 @@ class BranchSync:
         """Return the answers of all operations not in `refused`; None if one more failed and was added to it."""
         self._move_to(self.mirror.ref(TIP) or self.mirror.ref(CONFIRMED))
         upgrade_names(self._state)
+        repair(self._state)
         instant = self._clock.now()
         answers: list[Any] = []
         for number, operation in enumerate(operations):
