@@ -292,7 +292,8 @@ class Trial:
 
 def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
-    paths = [str(HERE / "recorded"), str(HERE.parents[1])]
+    root = HERE.parents[1]
+    paths = map(str, (HERE / "recorded", root, root / "src"))
     return ours | {
         "PYTHONPATH": os.pathsep.join(paths),
         "NO_COLOR": "1",

@@ -65,7 +65,7 @@ async def long(job: Job, kit: AsyncKit) -> Result | Snooze:
     return ended(job, kit, chance)
 
 
-@handler("fetch", timeout=60, retries=0, robots=False)
+@handler("fetch", timeout=60, retries=6, robots=False)
 async def fetch(job: Job, kit: AsyncKit) -> Result | Snooze:
     """Fetch a page. The parser of workers fails on some pages; that of a reparse does not."""
     chance = drawn(job)
@@ -75,7 +75,7 @@ async def fetch(job: Job, kit: AsyncKit) -> Result | Snooze:
     kit.emit(data, kind="item")
     if int(response.text) % 3 == 0 and not reparsing():
         note_left(job, "raised")
-        raise ValueError("the parser is broken")
+        raise ProcessingError("the parser is broken", retryable=False)
     note_left(job, "returned")
     jobs = [new_job("page", {"n": n}, key=f"linked-{n}") for n in range(chance.randint(0, 2))]
     return Result({"attempt": [*attempt_of(job)]}, jobs)
