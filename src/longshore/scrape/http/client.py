@@ -128,7 +128,7 @@ class AttemptHttp:
         return await fetch_all(lambda url: self.get(url, **options), urls, at_once)
 
     async def post(self, url: str, **options: Unpack[BodyOptions]) -> Response:
-        """Send a body (`data` or `json`) to a URL. Never retried: POST is not idempotent. See `request`."""
+        """Send a body (`data`, `json` or `files`) to a URL. Never retried: POST is not idempotent. See `request`."""
         return await self.request("POST", url, **options)
 
     async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
@@ -316,6 +316,7 @@ def _with(fetch_options: FetchOptions, options: BodyOptions) -> FetchOptions:
         session=options.get("session", ""),
         jar=f"{fetch_options.jar}/{options['jar']}" if options.get("jar") else fetch_options.jar,
         own=fetch_options.own,
+        digest_auth=options.get("digest_auth"),
         check=options.get("check", True),
     )
 
@@ -328,6 +329,7 @@ def _request(method: str, url: str, options: BodyOptions, jar: str) -> Request:
         params=options.get("params"),
         data=options.get("data"),
         json=options.get("json"),
+        files=options.get("files"),
         jar=jar,
     )
 

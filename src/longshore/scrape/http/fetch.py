@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -85,6 +86,7 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     total: float | None = None
     proxy: Proxy | None = None
     session: str = ""
+    digest_auth: tuple[str, str] | None = None
     check: bool = True
     jar: str = ""
     """The name of the cookie jar: the run of the job."""
@@ -236,19 +238,30 @@ class Fetch:
 
     async def _follow(self, request: Request) -> Response:
         self._seconds_spent = 0.0
-        response = await self._hop(request)
+        first = request.url
+        response = await self._logged_in_hop(request, first)
         if response.status < 300 or response.status >= 400:
             return response
-        first = request.url
         for _ in range(MOST_REDIRECTS):
             redirect = request.redirected(response)
             if redirect is None:
                 return response
             request = redirect
-            response = await self._hop(request)
+            response = await self._logged_in_hop(request, first)
         if request.redirected(response) is None:
             return response
         raise ProcessingError(f"{mask_url(first)} redirects without end", retryable=False)
+
+    async def _logged_in_hop(self, request: Request, first: str) -> Response:
+        """Send one request, and once more with the login if the site of the `first` URL asks for a digest."""
+        response = await self._hop(request)
+        login = self._options.digest_auth
+        if response.status != 401 or login is None or urlsplit(request.url)[:2] != urlsplit(first)[:2]:
+            return response
+        from longshore.scrape.http.digest import with_digest
+
+        answer = with_digest(request, response, login)
+        return response if answer is None else await self._hop(answer)
 
     async def _hop(self, request: Request) -> Response:
         context, options, url = self._context, self._options, request.url

@@ -133,7 +133,12 @@ class OfflineSyncHttp:
 def _replay(answers: Answers, method: str, url: str, options: BodyOptions) -> Response:
     check_options(options)
     request = make_request(
-        method, url, params=options.get("params"), data=options.get("data"), json=options.get("json")
+        method,
+        url,
+        params=options.get("params"),
+        data=options.get("data"),
+        json=options.get("json"),
+        files=options.get("files"),
     )
     response = answers.answer(request)
     if response.status >= 400 and options.get("check", True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import mimetypes
 import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -30,6 +32,8 @@ _BODY_HEADERS = frozenset({"content-type", "content-length", "content-encoding"}
 Value = str | int | float
 Fields = Mapping[str, Value | Sequence[Value]]
 """Names, each with one value or several."""
+File = bytes | str | tuple[str, bytes | str] | tuple[str, bytes | str, str]
+"""The content of a file, or its name and content, or its name, content and media type."""
 
 
 class Options(TypedDict, total=False):
@@ -47,6 +51,8 @@ class Options(TypedDict, total=False):
     """With a sticky pool, all requests of one session go through the same proxy."""
     jar: str
     """Cookies are kept in the jar of this name instead of the run's own; `jar=job.id` gives a job its own cookies."""
+    digest_auth: tuple[str, str] | None
+    """The user name and password for a site that asks for digest authentication. They go to this site only."""
     check: bool
     """Whether a status of 400 and above raises `StatusError` (the default) or is returned."""
 
@@ -58,6 +64,8 @@ class BodyOptions(Options, total=False):
     """The body, sent unchanged; a mapping is sent as a form."""
     json: object
     """The body, sent as JSON."""
+    files: Mapping[str, File | Sequence[File]] | None
+    """Files, by the name of their field, sent as multipart/form-data together with the fields of `data`."""
 
 
 def check_options(options: BodyOptions) -> None:
@@ -119,6 +127,7 @@ def make_request(
     params: Fields | None = None,
     data: bytes | str | Fields | None = None,
     json: object = None,
+    files: Mapping[str, File | Sequence[File]] | None = None,
     jar: str = "",
 ) -> Request:
     """Return the request for these options.
@@ -133,7 +142,7 @@ def make_request(
         _check_headers(headers)
     if params:
         url = _with_query(url, params)
-    body, kind = _body(data, json)
+    body, kind = _body(data, json) if not files else _multipart(data, json, files)
     sent = headers or {}
     if kind and not any(name.lower() == "content-type" for name in sent):
         sent = {**sent, "Content-Type": kind}
@@ -170,6 +179,45 @@ def _body(data: bytes | str | Fields | None, json: object) -> tuple[bytes | None
             return data.encode(), ""
         case _:
             return urlencode(data, doseq=True).encode(), "application/x-www-form-urlencoded"
+
+
+def _multipart(
+    data: bytes | str | Fields | None, json: object, files: Mapping[str, File | Sequence[File]]
+) -> tuple[bytes, str]:
+    if json is not None or isinstance(data, bytes | str):
+        raise ValidationError("A request with files has one body: give it data as a mapping, or none.")
+    parts = []
+    for name, values in (data or {}).items():
+        several = [values] if isinstance(values, str | int | float) else values
+        parts += [(f'form-data; name="{_quoted(name)}"', "", str(value).encode()) for value in several]
+    for name, given in files.items():
+        for file in [given] if isinstance(given, bytes | str | tuple) else given:
+            title, content, *kind = (name, file) if isinstance(file, bytes | str) else file
+            kind = kind or [mimetypes.guess_type(title)[0] or "application/octet-stream"]
+            disposition = f'form-data; name="{_quoted(name)}"; filename="{_quoted(title)}"'
+            parts.append(
+                (disposition, _checked_kind(kind[0]), content.encode() if isinstance(content, str) else content)
+            )
+    # Made of the parts, so that the same request has the same bytes: caches and replays compare them.
+    boundary = hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:32]
+    lines = []
+    for disposition, kind_of, content in parts:
+        lines += [f"--{boundary}".encode(), f"Content-Disposition: {disposition}".encode()]
+        lines += [f"Content-Type: {kind_of}".encode()] if kind_of else []
+        lines += [b"", content]
+    lines += [f"--{boundary}--".encode(), b""]
+    return b"\r\n".join(lines), f"multipart/form-data; boundary={boundary}"
+
+
+def _quoted(name: str) -> str:
+    """Return a name as browsers send it in a multipart body."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _checked_kind(kind: str) -> str:
+    if _LINE_END.search(kind):
+        raise ValidationError("The media type of a file has a line break or another control character.")
+    return kind
 
 
 def _target(url: str, location: str) -> str:
