@@ -15,8 +15,7 @@ import msgspec
 from longshore.masking import MASK, is_secret, mask_address, mask_text, mask_value
 from longshore.scrape.capture.exchange import Exchange
 
-# A field of a multipart form: its head, and the value up to the next part.
-_PART = re.compile(rb'(?P<head>\bname="(?P<name>[^"]+)"[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n).*?(?=\r\n--)', re.DOTALL)
+_FIELD_NAME = re.compile(rb'\bname="([^"]+)"')
 _SECRET_HEADER = re.compile(r"(?:key|session|cookie2)\Z", re.IGNORECASE)
 
 
@@ -37,10 +36,10 @@ def mask_body(body: bytes) -> bytes:
     if not body:
         return body
     if body.startswith(b"--"):
-        body = _PART.sub(_masked_part, body)
+        body = _mask_parts(body)
     try:
         return msgspec.json.encode(mask_value(msgspec.json.decode(body)))
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
         text = body.decode()
@@ -52,8 +51,16 @@ def mask_body(body: bytes) -> bytes:
     return mask_text(text).encode()
 
 
-def _masked_part(found: re.Match[bytes]) -> bytes:
-    return found["head"] + MASK.encode() if is_secret(found["name"].decode(errors="replace")) else found[0]
+def _mask_parts(body: bytes) -> bytes:
+    """Return a multipart form with the values of its secret fields masked."""
+    boundary = b"\r\n" + body.partition(b"\r\n")[0]
+    parts = body.split(boundary)
+    for number, part in enumerate(parts):
+        head, empty, _ = part.partition(b"\r\n\r\n")
+        name = _FIELD_NAME.search(head) if empty else None
+        if name is not None and is_secret(name[1].decode(errors="replace")):
+            parts[number] = head + empty + MASK.encode()
+    return boundary.join(parts)
 
 
 def mask_exchange(exchange: Exchange) -> Exchange:
