@@ -18,6 +18,7 @@ from longshore.lease import Lease, Want, WorkerId
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Selection
+from longshore.settlement.repair import too_heavy, unstorable
 from longshore.settlement.weight import HEAVIEST, batches, weight
 from longshore.worker import MaxWork
 
@@ -118,3 +119,10 @@ def test_every_settlement_is_in_one_batch_in_order(lease: Lease) -> None:
     given = [*some[:2], heavy, *some[2:]]
     assert batches(given) == [some[:2], [heavy], some[2:]]
     assert batches([]) == []
+
+
+@pytest.mark.parametrize("instead", [too_heavy, unstorable])
+def test_a_failure_that_is_written_instead_of_a_result_says_which_version_made_it(lease: Lease, instead: Any) -> None:
+    done = Settlement(lease, Completed(EMPTY), 1.0).made_by("0123456789ab")
+    failed = instead(done, ValueError("no"))
+    assert (failed.seconds, failed.outcome.failure.handler_version) == (1.0, "0123456789ab")

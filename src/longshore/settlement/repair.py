@@ -47,7 +47,7 @@ def too_heavy(settlement: Settlement, error: Exception) -> Settlement:
         "Return fewer follow-on jobs at once: divide them among several jobs",
         retryable=False,
     )
-    return Settlement(settlement.lease, Failed(Failure.of(fault)), settlement.seconds)
+    return _instead(settlement, Failure.of(fault))
 
 
 def unstorable(settlement: Settlement, error: Exception) -> Settlement:
@@ -63,4 +63,8 @@ def unstorable(settlement: Settlement, error: Exception) -> Settlement:
         if before == failure or before.message[1:].startswith(_UNSTORABLE):
             raise error
         failure = Failure(failure.error_type, ascii(failure.message), retryable=False)
-    return Settlement(settlement.lease, Failed(failure), settlement.seconds)
+    return _instead(settlement, failure)
+
+
+def _instead(settlement: Settlement, failure: Failure) -> Settlement:
+    return Settlement(settlement.lease, Failed(failure), settlement.seconds).made_by(settlement.handler_version)

@@ -120,7 +120,8 @@ class SettlementWriter:
             return settlement
         cause = refused[_name(settlement)]
         error = RecordError(f"The records of this attempt cannot be stored: {cause}")
-        return Settlement(settlement.lease, Failed(Failure.of(error)), settlement.seconds)
+        failed = Settlement(settlement.lease, Failed(Failure.of(error)), settlement.seconds)
+        return failed.made_by(settlement.handler_version)
 
     async def _kept(self) -> AttemptRecords | None:
         """Keep the records, and return them as this event loop can use them; None when they cannot be kept."""

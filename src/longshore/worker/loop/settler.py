@@ -92,11 +92,12 @@ class Settler:
                     for part in halves(batch):
                         await self._write(part, again=True)
                     return
-                if timeouts == _TRIES and weight(batch[0]) > HEAVIEST:
+                heavy = timeouts > 0 and weight(batch[0]) > HEAVIEST
+                if heavy and timeouts == _TRIES:
                     batch = [too_heavy(batch[0], error)]
                     continue
                 wait = min(backoff.next(), left)
-                self._events.unavailable(_DOING, _with_job(error, batch) if timeouts else error, wait)
+                self._events.unavailable(_DOING, _with_job(error, batch[0]) if heavy else error, wait)
             except QueueError as error:
                 self._events.fatal(error)
                 if tries == _TRIES:
@@ -141,9 +142,9 @@ class Settler:
         await self._write([unstorable(settlement, error)])
 
 
-def _with_job(error: PassingQueueError, batch: list[Settlement]) -> QueueError:
-    job = batch[0].lease.job
-    return QueueError(f"{error}. The outcome of job {job.id} ({job.kind}) has {described(batch[0])}")
+def _with_job(error: PassingQueueError, settlement: Settlement) -> QueueError:
+    job = settlement.lease.job
+    return QueueError(f"{error}. The outcome of job {job.id} ({job.kind}) has {described(settlement)}")
 
 
 def _fault(error: Exception) -> QueueError:
