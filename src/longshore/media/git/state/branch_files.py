@@ -8,7 +8,7 @@
     retry_queue/…                                         a job that waits for another attempt, with its failure
     active_work/anna~0f3c…/000000123-12-9f86….e1.json     a job that a worker holds
     completed_work/…   failed_work/…   cancelled_work/…   finished jobs
-    rejected_work/…                                       files with the name of a job that contain none
+    rejected_work/…                                       files that are none of its jobs, with the reasons
     notes/schedules~41d0…/nightly~7c3e….json              an entry of the shared state, in its namespace
     archive/2026-11/000004-5000.jsonl.gz                  completed jobs, packed; the name contains their number
 
