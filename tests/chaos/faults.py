@@ -9,11 +9,10 @@ from contextlib import suppress
 from functools import partial
 
 import psutil
-from tests.chaos.recording import process_name
 from tests.chaos.switches import FULL_DISK, LOST_ANSWERS, READ_ONLY, SLOW_CALLS, STALE_LISTING, UNREACHABLE
 from tests.chaos.trial import Live, Trial
 
-from longshore.conformance.history.events import FaultSwitched, QueueRewound
+from longshore.conformance.history.events import QueueRewound
 
 VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier")
 
@@ -31,12 +30,10 @@ def kill_in_a_fleet(trial: Trial) -> None:
     """Kill the supervisor of a fleet, or one of its workers."""
     if (fleet := _victim(trial, "fleet")) is None:
         return
+    trial.fault("SIGKILL", True, fleet)
     with suppress(psutil.NoSuchProcess):
         members = psutil.Process(fleet.pid).children(recursive=True)
-        victims = [fleet.pid, *(each.pid for each in members)]
-        for pid in victims:
-            trial.notes.write(FaultSwitched(fault="SIGKILL", on=True, process=process_name("fleet", pid)))
-        os.kill(trial.chance.choice(victims), signal.SIGKILL)
+        os.kill(trial.chance.choice([fleet.pid, *(each.pid for each in members)]), signal.SIGKILL)
     trial.later(1.5 * trial.main.lease, lambda: trial.fault("SIGKILL", False, fleet))
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Self
 
+import psutil
 from tests.chaos.media import MEDIA, TrialMedium
 from tests.chaos.observation import observe
 from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN, process_name
@@ -61,6 +62,16 @@ class Live:
     def name(self) -> str:
         """Its name in the histories."""
         return process_name(self.role, self.pid)
+
+    def names(self) -> list[str]:
+        """Return its name, and those of the workers that it supervises."""
+        if self.role != "fleet":
+            return [self.name]
+        try:
+            members = psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            members = []
+        return [self.name, *(process_name(self.role, each.pid) for each in members)]
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ class Trial:
         """Note that a fault is switched on or off, for these processes; for all live ones if none is named."""
         if not victims:
             (self.wide_faults.add if on else self.wide_faults.discard)(name)
-        for process in (each.name for each in victims or self.live):
+        for process in itertools.chain.from_iterable(each.names() for each in victims or self.live):
             self.notes.write(FaultSwitched(fault=name, on=on, process=process))
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
@@ -248,6 +259,8 @@ class Trial:
             self.signal(each, signal.SIGINT)
         self._await_all(40)
         self._kill_all()
+        # A delay that was set while the clock was ahead ends when the clock gets there.
+        self.clock.set(3600)
         self.before_the_drain()
         until = time.monotonic() + self.patience
         for url in self.queues:

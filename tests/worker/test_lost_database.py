@@ -1,10 +1,9 @@
-"""Eight `longshore work` processes on PostgreSQL, while workers are killed with -9 and the server crashes."""
+"""A `longshore work` process on PostgreSQL whose server goes away and comes back."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import random
 import subprocess
 import sys
 import threading
@@ -84,26 +83,6 @@ def fleet(tmp_path: Path, server: PostgresServer) -> Iterator[Fleet]:
     for process in fleet.live():
         process.kill()
         process.wait()
-
-
-def test_killed_workers_and_a_crashed_server_lose_nothing_and_settle_nothing_twice(fleet: Fleet, long: bool) -> None:
-    jobs = 20_000 if long else 3_000
-    asyncio.run(_submit(fleet.server.url, jobs))
-    for _ in range(8):
-        fleet.start()
-    crashes = 4 if long else 2
-    for number in range(1, crashes + 1):
-        wait_until(lambda number=number: fleet.count().completed >= jobs * number // (crashes + 2))  # type: ignore[misc]
-        victim = random.choice(fleet.live())
-        victim.kill()
-        victim.wait()
-        fleet.start()
-        fleet.server.restart("immediate")
-    wait_until(lambda: not fleet.live())
-    count = fleet.count()
-    assert (count.completed, count.total) == (jobs, jobs), fleet.logs()[-5000:]
-    ended_well = [process.returncode for process in fleet.processes].count(0)
-    assert ended_well == 8, fleet.logs()[-5000:]
 
 
 def test_a_worker_that_loses_the_database_waits_and_goes_on(fleet: Fleet, long: bool) -> None:
