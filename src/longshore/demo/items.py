@@ -10,7 +10,7 @@ from longshore.handlers.handler import handler
 from longshore.handlers.kit import AsyncKit
 from longshore.job import Job
 
-_NAME = re.compile(r"<h1>(.+?)</h1>")
+_NAME = re.compile(r"<h1>([^<]+)</h1>")
 _PRICE = re.compile(r'<span class="price">([0-9.]+)</span>')
 _LINK = re.compile(r'<a href="([^"]+)">')
 

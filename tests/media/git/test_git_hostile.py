@@ -109,6 +109,18 @@ async def test_foreign_files_are_ignored(queue: GitQueue, tmp_path: Path, path: 
     )
 
 
+async def test_negative_counts_of_an_edited_file_are_not_shown(queue: GitQueue, tmp_path: Path) -> None:
+    lane = (
+        b'{"run":"r","kind":"page","partition":"","pending":-7,"claimed":-7,"completed":-7,"failed":-7,"cancelled":-7}'
+    )
+    put(tmp_path / "remote.git", "lanes/1.json", lane)
+    await still_works(queue)
+    again = await GitQueue.open(f"git+file://{tmp_path / 'remote.git'}", SystemClock(), tmp_path / "other")
+    for count in await again.stats():
+        assert min(count.pending, count.claimed, count.completed, count.failed, count.cancelled) >= 0
+    await again.close()
+
+
 BAD = b'{"run":"r","kind":"page","key":"bad","payload":%s}'
 NESTED = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 

@@ -306,9 +306,10 @@ def _counts(state: BranchState, run: str | None) -> list[Count]:
                     partition=lane.partition,
                     pending=pending,
                     claimed=claimed,
-                    completed=lane.completed,
-                    failed=lane.failed,
-                    cancelled=lane.cancelled,
+                    # A file that a person edited may hold any number.
+                    completed=max(0, lane.completed),
+                    failed=max(0, lane.failed),
+                    cancelled=max(0, lane.cancelled),
                 )
             )
     return sorted(counts, key=lambda count: (count.run, count.kind, count.partition))

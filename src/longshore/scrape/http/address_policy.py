@@ -90,20 +90,24 @@ class PrivateAddressError(ProcessingError):
 class OwnHosts:
     """The hosts of one job, which it may ask even on a private network."""
 
-    __slots__ = ("_confirmed", "_hosts")
+    __slots__ = ("_confirmed", "_first", "_hosts")
 
     def __init__(self, hosts: Iterable[str] = (), confirmed: Callable[[str], Awaitable[bool]] | None = None) -> None:
         """Take the hosts that the job names. `confirmed` is asked in addition if a page may have chosen them."""
         self._hosts = frozenset(hosts)
+        self._first = ""
         self._confirmed = confirmed
 
     def begin(self, url: str) -> None:
         """Take the host of a URL that the job asks for, if the job names no host and has asked for none before."""
-        if not self._hosts:
-            self._hosts = frozenset({host_of(url)})
+        if not self._hosts and not self._first:
+            self._first = url
 
     async def include(self, host: str) -> bool:
         """Return whether `host` is one of them."""
+        if not self._hosts and self._first:
+            # Only now: most hosts are public and never asked about.
+            self._hosts = frozenset({host_of(self._first)})
         return host in self._hosts and (self._confirmed is None or await self._confirmed(host))
 
 

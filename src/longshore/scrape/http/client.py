@@ -39,6 +39,7 @@ from longshore.scrape.http.user_agent import PRODUCT, robot_name, user_agent
 from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.scrape.proxies.proxy_file import Proxy, checked_proxy
 from longshore.system.loop_thread import LoopThread
+from longshore.url import clean_url
 
 if TYPE_CHECKING:
     from longshore.scrape.http.page_cache import PageCache
@@ -140,8 +141,8 @@ class AttemptHttp:
         counted; `ProcessingError` for a body that is too large or endless redirects; `ValidationError` for an invalid
         URL or body.
         """
-        if not options:
-            fetch_options, request = self._options, make_request(method, url, jar=self._options.jar)
+        if not options and method == "GET":
+            fetch_options, request = self._options, Request(method, clean_url(url), jar=self._options.jar)
         else:
             fetch_options = _with(self._options, options)
             request = _request(method, url, options, fetch_options.jar)

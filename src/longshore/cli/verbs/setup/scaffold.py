@@ -15,7 +15,7 @@ from longshore import handler
 @handler("page", timeout=30, retries=3)
 async def page(job, kit):
     response = await kit.http.get(job.payload["url"])
-    title = re.search(r"<title>(.*?)</title>", response.text, re.IGNORECASE | re.DOTALL)
+    title = re.search(r"<title>([^<]*)</title>", response.text, re.IGNORECASE)
     return {"title": title[1].strip() if title else None, "bytes": len(response.body)}
 '''
 
