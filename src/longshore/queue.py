@@ -71,6 +71,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps small entries that everything sharing the queue reads and writes; see `extensions.shared_state`."""
     quick_shared_state: bool = False
     """An entry is read or written within milliseconds, so that values which change many times a second can be one."""
+    finds_payloads: bool = False
+    """It finds the payloads of jobs by their names; see `extensions.payloads`."""
     keeps_rejected: bool = False
     """It moves files in the place of its jobs that are not jobs away, for a person; see `extensions.rejected`."""
 

@@ -15,6 +15,7 @@ from longshore.errors import UsageError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import TRAIT_OF, find, require
+from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected
 from longshore.extensions.shared_state import SharedState
@@ -177,6 +178,8 @@ async def test_the_call_timer_sees_every_call_but_those_that_may_take_long(name:
     assert wrapped.timer.silence == 0
 
 
-def typed(timer: TimedQueue) -> tuple[WorkerRegistry, SharedState, TakesOver, Archives, KeepsRejected, ClaimStats]:
+def typed(
+    timer: TimedQueue,
+) -> tuple[WorkerRegistry, SharedState, TakesOver, Archives, KeepsRejected, ClaimStats, PayloadLookup]:
     """Checked by mypy: the call timer has the methods of every extension with their types."""
-    return timer, timer, timer, timer, timer, timer
+    return timer, timer, timer, timer, timer, timer, timer

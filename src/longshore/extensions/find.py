@@ -17,6 +17,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 from longshore.errors import UsageError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
+from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected
 from longshore.extensions.shared_state import SharedState
@@ -27,13 +28,14 @@ TRAIT_OF: Mapping[type, str] = {
     Archives: "archives",
     ClaimStats: "counts_lost_claims",
     KeepsRejected: "keeps_rejected",
+    PayloadLookup: "finds_payloads",
     SharedState: "shares_state",
     TakesOver: "takes_over",
     WorkerRegistry: "tracks_presence",
 }
 """Every extension, and the trait of the media that support it."""
 
-E = TypeVar("E", Archives, ClaimStats, KeepsRejected, SharedState, TakesOver, WorkerRegistry)
+E = TypeVar("E", Archives, ClaimStats, KeepsRejected, PayloadLookup, SharedState, TakesOver, WorkerRegistry)
 
 
 @runtime_checkable

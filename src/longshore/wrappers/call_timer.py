@@ -15,14 +15,16 @@ from longshore.clock import Clock
 from longshore.extensions.archive import Archives, Month
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import E, require
+from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.presence import PresentWorker, WorkerInfo, WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
 from longshore.extensions.shared_state import Entries, SharedState, StateEntry
 from longshore.extensions.transfer import Carried, TakesOver
-from longshore.job import Attempt, Job, NewJob
+from longshore.job import Attempt, Job, JobName, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
 from longshore.queue import Count, Queue, Reaped, Selection, Submitted
+from longshore.stored import JsonObject
 from longshore.wrappers.queue_wrapper import QueueWrapper
 
 T = TypeVar("T")
@@ -113,6 +115,9 @@ class TimedQueue(QueueWrapper):
 
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         return await self._timed(self._extension(TakesOver).take_over(carried))
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        return await self._timed(self._extension(PayloadLookup).payloads(run, names))
 
     async def archive(self, selection: Selection) -> int:
         return await self._timed(self._extension(Archives).archive(selection))

@@ -12,6 +12,7 @@ from longshore.conformance.suite.inspecting import InspectingTests
 from longshore.conformance.suite.killing import KillingTests
 from longshore.conformance.suite.leases import LeaseTests
 from longshore.conformance.suite.operating import OperatingTests
+from longshore.conformance.suite.payloads import PayloadTests
 from longshore.conformance.suite.presence import RollTests
 from longshore.conformance.suite.refusing import RefusingTests
 from longshore.conformance.suite.selecting import SelectingTests
@@ -45,6 +46,7 @@ class ConformanceTests(
     TransferringTests,
     RollTests,
     NotingTests,
+    PayloadTests,
     ComparisonTests,
 ):
     """The guarantees of every medium. A subclass defines the fixture `new_harness`."""
@@ -62,6 +64,7 @@ class ConformanceTests(
             "takes_over": ("take_over",),
             "tracks_presence": ("register", "deregister", "present_workers"),
             "shares_state": ("read_entries", "swap_entries"),
+            "finds_payloads": ("payloads",),
         }
         for trait, names in methods.items():
             has = {name: hasattr(queue, name) for name in names}

@@ -17,7 +17,7 @@ from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
-from longshore.job import Attempt, Job, NewJob
+from longshore.job import Attempt, Job, JobName, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.directory.files import disk, folder, listing, rejected, wake
 from longshore.media.directory.files.job_file import DamagedError
@@ -36,7 +36,7 @@ from longshore.media.directory.ops.shared_state import EntryFiles, read_state
 from longshore.media.directory.ops.submit import Arrival, Arrivals
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import check_texts
+from longshore.stored import JsonObject, check_texts
 from longshore.system.first_of import first_of
 
 T = TypeVar("T")
@@ -59,6 +59,7 @@ class DirectoryQueue:
         takes_over=True,
         tracks_presence=True,
         shares_state=True,
+        finds_payloads=True,
         keeps_rejected=True,
     )
 
@@ -170,6 +171,13 @@ class DirectoryQueue:
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         selector, start = self._selector(selection), page_start(after, limit)
         return await self._if_exists(lambda: selector.page(start, limit), [])
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+        now = self._clock.now()
+        return await self._if_exists(
+            lambda: select.payloads(self._journal, self._workers, run, names, now), [None] * len(names)
+        )
 
     async def rejected(self, run: str | None = None) -> RejectedFiles:
         def count() -> int:

@@ -17,7 +17,7 @@ from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
-from longshore.job import Attempt, Job, NewJob, number_of
+from longshore.job import Attempt, Job, JobName, NewJob, number_of
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.media.git.location import RepositoryLocation
 from longshore.media.git.objects import mirror as mirrors
@@ -46,7 +46,7 @@ from longshore.media.git.sync.branch_sync import BranchSync, Refused, Traffic
 from longshore.media.git.sync.faults import unusable
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import check_texts
+from longshore.stored import JsonObject, check_texts
 from longshore.system.first_of import first_of
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class GitQueue:
         takes_over=True,
         tracks_presence=True,
         shares_state=True,
+        finds_payloads=True,
         archives=True,
         counts_lost_claims=True,
         keeps_rejected=True,
@@ -158,6 +159,15 @@ class GitQueue:
             return [record.job(place, state.uuid, state.holder(place)) for place, record in islice(found, limit)]
 
         return await self._read(page)
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+
+        def payloads(state: BranchState) -> list[JsonObject | None]:
+            found = (state.named(run, name.kind, name.key) for name in names)
+            return [None if record is None else record.payload for record in found]
+
+        return await self._read(payloads)
 
     async def history(self, job_id: str) -> list[Attempt]:
         def history(state: BranchState) -> list[Attempt]:

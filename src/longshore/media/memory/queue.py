@@ -21,7 +21,7 @@ from longshore.job import FINISHED, Attempt, Job, JobName, NewJob, State
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import check_texts, encode
+from longshore.stored import JsonObject, check_texts, encode
 from longshore.system.first_of import first_of
 
 
@@ -36,6 +36,7 @@ class MemoryQueue:
         takes_over=True,
         tracks_presence=True,
         shares_state=True,
+        finds_payloads=True,
         quick_shared_state=True,
     )
 
@@ -141,6 +142,11 @@ class MemoryQueue:
 
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         return self._select(selection, after=page_start(after, limit))[:limit]
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+        ids = (self._ids.get((run, name.kind, name.key)) for name in names)
+        return [None if each is None else _through_json(self._jobs[each].payload, "A payload") for each in ids]
 
     async def history(self, job_id: str) -> list[Attempt]:
         return list(self._history.get(job_id, ()))

@@ -44,7 +44,7 @@ async def _copy(session: Session, location: DatabaseLocation, jobs: Sequence[New
     named = Lanes()
     which = [named.number(job) for job in jobs]
     reserve = location.call("reserve", "text[]", "text[]", "text[]", "int", "int", "bytea")
-    arguments = (*named.columns, len(jobs), which[0], _digest(jobs[0].key))
+    arguments = (*named.columns, len(jobs), which[0], digest(jobs[0].key))
     ((families, lanes, ids),) = await session.fetch(reserve, arguments)
     if ids is None:
         return False
@@ -90,14 +90,15 @@ def _job_rows(
             job.priority,
             job.max_attempts,
             due,
-            _digest(key),
+            digest(key),
             key,
             job.host,
             encode(job.payload, "A job's payload").decode(),
         )
 
 
-def _digest(key: str) -> bytes:
+def digest(key: str) -> bytes:
+    """Return the bytes by which a key is unique among the jobs of its run and kind."""
     return sha256(key.encode()).digest()[:16]
 
 

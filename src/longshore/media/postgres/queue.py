@@ -18,8 +18,9 @@ from longshore.errors import QueueUnavailableError
 from longshore.extensions.presence import PresentWorker, WorkerInfo, worker_info
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried, decode_came_from
-from longshore.job import Attempt, Job, NewJob, State, number_of
+from longshore.job import Attempt, Job, JobName, NewJob, State, number_of
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
+from longshore.media.postgres import lookup
 from longshore.media.postgres.bulk import MIN_COPY_JOBS, copy_in
 from longshore.media.postgres.claim_marks import ClaimMarks
 from longshore.media.postgres.columns import (
@@ -42,7 +43,7 @@ from longshore.media.postgres.user_transaction import call_in
 from longshore.media.postgres.wake import NotificationListener, NotificationSender, announce
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import check_texts, encode
+from longshore.stored import JsonObject, check_texts, encode
 
 FOLD_EVERY = 200
 """Number of calls that add rows to `tally` before `fold` adds them to the counters."""
@@ -86,6 +87,7 @@ class PostgresQueue:
         takes_over=True,
         tracks_presence=True,
         shares_state=True,
+        finds_payloads=True,
         quick_shared_state=True,
     )
 
@@ -221,6 +223,9 @@ class PostgresQueue:
         page = (page_start(after, limit), limit)
         rows = await self._call("selected", *selection_columns(selection), *page, repeatable=True)
         return [job_of(row, self._uuid) for row in rows]
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        return await lookup.payloads(self._connections, self._location, run, names)
 
     async def history(self, job_id: str) -> list[Attempt]:
         rows = await self._call("history", number_of(job_id), repeatable=True)

@@ -11,7 +11,7 @@ from longshore.clock import Clock
 from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
-from longshore.job import Attempt, Job, NewJob
+from longshore.job import Attempt, Job, JobName, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.sqlite import lanes, select, workers
 from longshore.media.sqlite.claim import Taken, can_take, next_due, promote, take
@@ -20,11 +20,11 @@ from longshore.media.sqlite.host_turns import HostTurns, Search
 from longshore.media.sqlite.lease_clock import LeaseClock
 from longshore.media.sqlite.settle import SettlementRows
 from longshore.media.sqlite.shared_state import NewNotes, read_notes
-from longshore.media.sqlite.submit import NewRows
+from longshore.media.sqlite.submit import NewRows, identities_of
 from longshore.media.sqlite.transfer import CarriedRows
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
-from longshore.stored import check_texts, encode
+from longshore.stored import JsonObject, check_texts, encode
 from longshore.system.first_of import first_of
 
 
@@ -39,6 +39,7 @@ class SqliteQueue:
         takes_over=True,
         tracks_presence=True,
         shares_state=True,
+        finds_payloads=True,
         quick_shared_state=True,
     )
 
@@ -108,6 +109,10 @@ class SqliteQueue:
     async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
         now, start = self._clock.now(), page_start(after, limit)
         return await self._database.read(lambda db: select.jobs(db, selection, now, start, limit, self._database.uuid))
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        wanted = identities_of(run, names)
+        return await self._database.read(lambda db: select.payloads(db, wanted))
 
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._database.read(lambda db: select.history(db, job_id))

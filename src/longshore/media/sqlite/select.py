@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from longshore.media.sqlite import lanes
 from longshore.media.sqlite.lanes import CANCELLED, CLAIMED, COMPLETED, DELAYED, FAILED, READY, STATES, Moves
 from longshore.media.sqlite.statements import json_list, statements
 from longshore.queue import Selection
+from longshore.stored import JsonObject
 
 _SQL = statements("select")
 _OPERATE = statements("operate")
@@ -37,6 +39,12 @@ def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, l
         if selection.states is not None:
             values["ids"] = json_list(_found(db, selection, values, counts))
     return [_job(row, queue) for row in db.execute(_statement("jobs", values), values)]
+
+
+def payloads(db: sqlite3.Connection, identities: Sequence[bytes]) -> list[JsonObject | None]:
+    """Return the payload of the job with each identity; None if there is none."""
+    rows = (db.execute(_SQL["payload"], (identity,)).fetchone() for identity in identities)
+    return [None if row is None else _decode(row[0]) for row in rows]
 
 
 def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:

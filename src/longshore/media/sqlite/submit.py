@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from longshore.job import Job, NewJob
+from longshore.job import Job, JobName, NewJob
 from longshore.media.sqlite.hosts import host_number
 from longshore.media.sqlite.lanes import DELAYED, READY, Moves
 from longshore.media.sqlite.statements import statements
-from longshore.stored import encode
+from longshore.stored import check_texts, encode
 
 _SQL = statements("submit")
 
@@ -137,6 +137,13 @@ def identities(jobs: Sequence[NewJob] | Sequence[Job]) -> list[bytes]:
     """Return the identity of each job, by which it is unique in the queue."""
     digests = {names: _digest_of(names) for names in {(job.run, job.kind) for job in jobs}}
     return [_identity(digests[job.run, job.kind], job.key) for job in jobs]
+
+
+def identities_of(run: str, names: Sequence[JobName]) -> list[bytes]:
+    """Return the identity of each named job of a run."""
+    check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+    digests = {kind: _digest_of((run, kind)) for kind in {name.kind for name in names}}
+    return [_identity(digests[name.kind], name.key) for name in names]
 
 
 def _digest_of(names: tuple[str, str]) -> blake2b:

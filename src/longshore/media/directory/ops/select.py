@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-from longshore.job import Attempt, Job, number_of
+from longshore.job import Attempt, Job, JobName, number_of
 from longshore.media.directory.files import disk, listing
 from longshore.media.directory.files.job_file import read
 from longshore.media.directory.files.layout import (
@@ -25,6 +25,7 @@ from longshore.media.directory.journal.pending_change import PendingChange
 from longshore.media.directory.ops.heartbeats import Workers
 from longshore.media.directory.ops.submit import owner_of
 from longshore.queue import Selection
+from longshore.stored import JsonObject
 
 ALL_SLOTS = frozenset(Slot)
 
@@ -126,6 +127,18 @@ class JobSelector:
     def _slots(self) -> frozenset[Slot]:
         states = self._selection.states
         return ALL_SLOTS if states is None else frozenset(slot for slot in Slot if STATES[slot] in states)
+
+
+def payloads(
+    journal: Journal, workers: Workers, run: str, names: Sequence[JobName], now: float
+) -> list[JsonObject | None]:
+    """Return the payload of each named job of a run; None for a job that is not there."""
+    journal.catch_up()
+    owners = (owner_of(journal, key_of(run, name.kind, name.key)) for name in names)
+    ids = frozenset(str(owner[1]) for owner in owners if owner is not None)
+    selector = JobSelector(journal, workers, Selection(run=run, ids=ids), now)
+    found = {(job.kind, job.key): job.payload for job in selector.page(0, len(ids))} if ids else {}
+    return [found.get((name.kind, name.key)) for name in names]
 
 
 def history(journal: Journal, job_id: str) -> list[Attempt]:

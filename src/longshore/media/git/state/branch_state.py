@@ -243,6 +243,13 @@ class BranchState:
             if (lane := self.lanes.get(number)) is None or (lane.pending, lane.claimed) != self.unfinished(number)
         ]
 
+    def named(self, run: str, kind: str, key: str) -> BranchJob | None:
+        """Return the content of the job with this name; None if there is none."""
+        self.load_finished()
+        number = self._known.get(files.identity(run, kind, key))
+        place = None if number is None else self.find(number)
+        return None if place is None else self.record(place)
+
     def everything(self, states: frozenset[State] | None) -> Iterator[JobPath]:
         """Yield the places of all jobs in these states, unordered."""
         if states is None or State.PENDING in states:

@@ -31,6 +31,9 @@ LEFT JOIN worker ON worker.id = job.holder
 WHERE {which} AND {condition}
 ORDER BY job.id LIMIT :limit
 
+-- name: payload
+SELECT content.payload FROM job CROSS JOIN content ON content.job = job.id WHERE job.identity = ?
+
 -- name: extent
 -- The first job number of the selected lanes, and their number of jobs in each state.
 SELECT min(first_job), sum(ready), sum(delayed), sum(claimed), sum(completed), sum(failed), sum(cancelled)
