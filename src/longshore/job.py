@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
 
-from longshore.errors import Failure
+from longshore.errors import Failure, UsageError
 from longshore.stored import (
     BIGGEST,
     UNFIT,
@@ -19,7 +20,7 @@ from longshore.stored import (
     check_whole,
     refusal,
 )
-from longshore.url import host_of, url_key
+from longshore.url import canonical_url, host_of, url_key
 
 DEFAULT_MAX_ATTEMPTS = 4
 """Three retries after the first attempt."""
@@ -67,6 +68,9 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
     not_before: float | None = None
     """The job is not claimed before this instant (seconds since 1970, by the medium's clock)."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    default_key: bool = False
+    """The key was derived, because neither a key nor an identity was given. It is not stored: it says that the identity
+    of the handler may replace the key, and that a duplicate with another payload is worth a notice."""
 
     def __post_init__(self) -> None:
         check_texts(
@@ -182,6 +186,7 @@ def new_job(
     *,
     run: str = "",
     key: str | None = None,
+    identity: Sequence[str] | None = None,
     priority: int = 0,
     partition: str = "",
     host: str | None = None,
@@ -190,15 +195,17 @@ def new_job(
 ) -> NewJob:
     """Make a job to submit, or to return from a handler as a follow-on.
 
-    Without `key`, the key is that of the canonical form of the payload's `url`, or else that of the whole payload.
+    Two jobs of a kind are the same job if their keys are equal. `identity` names the payload fields that make the key;
+    by default that is `url`, or the whole payload of a job without one. `key` overrides both.
     A follow-on job always joins the run of the job it came from; its `run` is ignored.
     """
     check_payload(payload, "A job's payload")
     url = payload.get("url")
     if isinstance(url, str):
         check_texts((url,), "A job's url")
+    default_key = key is None and identity is None
     if key is None:
-        key = url_key(url) if isinstance(url, str) else payload_key(payload)
+        key = derived_key(payload, identity if identity is None else checked_identity(identity))
     if host is None:
         host = host_of(url) if isinstance(url, str) else ""
     return NewJob(
@@ -211,12 +218,48 @@ def new_job(
         host=host,
         not_before=not_before,
         max_attempts=max_attempts,
+        default_key=default_key,
     )
 
 
 def number_of(job_id: str) -> int:
     """Return the number in a job id, for media that number their jobs; 0, which no job has, if it is not a number."""
     return int(job_id) if job_id.isascii() and job_id.isdecimal() and len(job_id) <= 18 else 0
+
+
+def checked_identity(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the payload fields that make jobs different. Raise `UsageError` if they are not names."""
+    if isinstance(fields, str) or not isinstance(fields, Sequence):
+        raise UsageError(f"An identity is a list of payload fields, as in ('url', 'page'), not {fields!r}")
+    for field in fields:
+        if not isinstance(field, str) or not field:
+            raise UsageError(f"An identity names payload fields, as in ('url', 'page'); {field!r} is no name")
+        check_texts((field,), "The fields of an identity")
+    if not fields:
+        raise UsageError("An identity names at least one payload field, as in ('url', 'page')")
+    return tuple(dict.fromkeys(fields))
+
+
+def derived_key(payload: JsonObject, identity: Sequence[str] | None = None) -> str:
+    """Return the key of a job with this payload: that of its `identity` fields, of its URL, or of the whole payload.
+
+    The canonical form of `url` counts. Fields that the payload does not have are left out; raise `UsageError` if it has
+    none of them.
+    """
+    url = payload.get("url")
+    if identity is None:
+        return url_key(url) if isinstance(url, str) else payload_key(payload)
+    fields = {name: payload[name] for name in identity if name in payload}
+    if not fields:
+        raise UsageError(
+            f"A job has none of the fields that make it different ({', '.join(identity)}). Add one of them to its "
+            "payload, or name others as the identity"
+        )
+    if isinstance(url, str) and "url" in fields:
+        if len(fields) == 1:
+            return url_key(url)
+        fields["url"] = canonical_url(url)
+    return payload_key(fields)
 
 
 def payload_key(payload: JsonObject) -> str:

@@ -10,13 +10,14 @@ import functools
 import inspect
 import random
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.errors import HandlerFileError
+from longshore.errors import HandlerFileError, UsageError
+from longshore.job import checked_identity
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -79,6 +80,10 @@ class Handler:
     """The filter on records: called with a record and its kind; False or a reason rejects the record."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
+    identity: tuple[str, ...] | None
+    """The payload fields that make jobs of this kind different; None for the URL, or the whole payload without one."""
+    identities: Mapping[str, tuple[str, ...]]
+    """The declared identities of all kinds in its file, for the follow-on jobs that it makes."""
     invoke: Callable[[Job, Kit], Returned]
     """Calls the function with its arguments. Returns its value, or an awaitable of it if `is_async`."""
 
@@ -91,6 +96,7 @@ class Handler:
         params: type[BaseModel] | None = None,
         records: RecordRules = _ANY_RECORDS,
         robots: bool | None = None,
+        identity: Sequence[str] | None = None,
         names: dict[str, object] | None = None,
     ) -> None:
         """Check the declaration. `names` are local names for annotations written as text, besides the globals.
@@ -111,6 +117,8 @@ class Handler:
         if robots is not None and not isinstance(robots, bool):
             raise HandlerFileError(f"The handler of '{kind}' has robots={robots!r}. Give it True or False.")
         self.robots = robots
+        self.identity = _checked_identity(kind, identity)
+        self.identities = {} if self.identity is None else {kind: self.identity}
         self._params = params
         self._names = names
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -195,6 +203,7 @@ def handler(
     emits: Mapping[str, type[BaseModel]] | None = None,
     keep: Keep | None = None,
     robots: bool | None = None,
+    identity: Sequence[str] | None = None,
 ) -> Declare:
     """Make a function the handler of a kind of job.
 
@@ -202,6 +211,7 @@ def handler(
     often as the job itself allows; `backoff` is the seconds before the first retry; `params` is a pydantic model that
     the payload must satisfy. `emits` names the pydantic model of each kind of record, and `keep` is a filter: called
     with a record and its kind, it returns True, or False or a reason to reject it. `robots=False` ignores robots.txt.
+    `identity` names the payload fields that make two jobs of this kind different jobs, by default the URL alone.
     """
     if callable(kind):
         raise HandlerFileError('A handler needs the kind of job it handles. Write @handler("page"), not @handler.')
@@ -217,6 +227,7 @@ def handler(
             params=params,
             records=RecordRules(emits, keep),
             robots=robots,
+            identity=identity,
             names=names,
         )
 
@@ -264,6 +275,13 @@ def _checked_keep(kind: str, keep: Keep | None) -> Keep | None:
     if keep is not None and not callable(keep):
         raise HandlerFileError(f"The handler of '{kind}' has keep={keep!r}. Give it a function of record and kind.")
     return keep
+
+
+def _checked_identity(kind: str, identity: Sequence[str] | None) -> tuple[str, ...] | None:
+    try:
+        return None if identity is None else checked_identity(identity)
+    except UsageError as error:
+        raise HandlerFileError(f"The handler of '{kind}' has identity={identity!r}. {error}.") from error
 
 
 def _checked_signature(kind: str, function: Callable[..., object]) -> dict[str, inspect.Parameter]:

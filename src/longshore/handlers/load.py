@@ -53,6 +53,9 @@ def load_handlers(path: Path, content: bytes | None = None) -> dict[str, Handler
                 'Add the attribute kinds, such as kinds = ("page",).'
             )
         raise HandlerFileError(f"There are no handlers in {path}. The smallest one:\n{_SMALLEST}")
+    identities = {kind: each.identity for kind, each in handlers.items() if each.identity is not None}
+    for each in handlers.values():
+        each.identities = identities
     return handlers
 
 

@@ -17,9 +17,17 @@ from datetime import timedelta
 
 import msgspec
 
-from longshore.errors import Failure, LongshoreError, ProcessingError, SnoozeError, ValidationError, WorkerError
+from longshore.errors import (
+    Failure,
+    LongshoreError,
+    ProcessingError,
+    SnoozeError,
+    UsageError,
+    ValidationError,
+    WorkerError,
+)
 from longshore.handlers.handler import Handler
-from longshore.job import Job, NewJob
+from longshore.job import Job, NewJob, derived_key
 from longshore.masking import mask_text
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
 from longshore.stored import has_nan
@@ -114,6 +122,8 @@ def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
     jobs = tuple(result.jobs)
     for follow_on in jobs:
         _check_follow_on(follow_on)
+    if handler.identities:
+        jobs = tuple(_identified(handler, follow_on) for follow_on in jobs)
     if result.message:
         data = {"success": True, "data": data, "message": result.message}
     return Completed(_json(data), jobs)
@@ -163,6 +173,18 @@ def _check_follow_on(job: object) -> None:
         )
     # Otherwise a payload that cannot be stored would be found only in the queue, and fail the whole batch there.
     _encoded(job.payload, msgspec.json.encode, f"The payload of a follow-on '{job.kind}'")
+
+
+def _identified(handler: Handler, job: NewJob) -> NewJob:
+    """Return a follow-on job with the key that the handler of its kind declares, unless it has a key of its own."""
+    identity = handler.identities.get(job.kind)
+    if identity is None or not job.default_key:
+        return job
+    try:
+        key = derived_key(job.payload, identity)
+    except UsageError as error:
+        raise ProcessingError(f"A follow-on '{job.kind}': {error}.", retryable=False) from error
+    return msgspec.structs.replace(job, key=key, default_key=False)
 
 
 def _plain(value: object) -> object:

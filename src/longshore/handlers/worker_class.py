@@ -26,7 +26,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import FrameType
@@ -117,6 +117,8 @@ class Worker:
     backoff: ClassVar[float] = DEFAULT_BACKOFF
     params: ClassVar[type[BaseModel] | None] = None
     """A pydantic model the payload must satisfy; `task.params` is then such a model."""
+    identity: ClassVar[Sequence[str] | None] = None
+    """The payload fields that make two jobs different, for each of its kinds; None for the URL alone."""
 
     def __init__(self, api_url: str, worker_id: str | None = None, config: Mapping[str, object] | None = None) -> None:
         """`api_url` is the URL of any queue; nothing is opened yet.
@@ -423,12 +425,16 @@ def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) ->
     else:
         function = process_bare if worker.params is None else process
     function.__qualname__ = f"{worker.__qualname__}.process_task"
-    return Handler(
+    handler = Handler(
         kind,
         function,
         limits=AttemptLimits(worker.timeout, worker.retries, worker.backoff),
         params=worker.params,
+        identity=worker.identity,
     )
+    if handler.identity is not None:
+        handler.identities = dict.fromkeys({kind, *_kinds(worker)}, handler.identity)
+    return handler
 
 
 def _kinds(worker: Worker | type[Worker]) -> frozenset[str]:

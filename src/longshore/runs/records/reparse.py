@@ -253,5 +253,6 @@ async def _refused(sink: RecordSink) -> Mapping[AttemptName, Exception]:
 
 def _follow_on(new: NewJob, parent: Job, now: float) -> Job:
     fields = {**msgspec.structs.asdict(new), "run": parent.run}
+    del fields["default_key"]
     name = JobName(parent.kind, parent.key)
     return Job(id="", parent=name, depth=parent.depth + 1, submitted_at=now, **fields)

@@ -67,7 +67,7 @@ def _entry(item: object) -> InputEntry:
         case NewJob():
             return InputEntry(
                 payload=item.payload,
-                key=item.key,
+                key=None if item.default_key else item.key,
                 # A default value of `new_job` does not override the plan.
                 priority=item.priority or None,
                 partition=item.partition or None,
