@@ -20,7 +20,7 @@ from longshore.stored import (
     check_whole,
     refusal,
 )
-from longshore.url import canonical_url, host_of, url_key
+from longshore.url import canonical_url, host_of, key_and_host, url_key
 
 DEFAULT_MAX_ATTEMPTS = 4
 """Three retries after the first attempt."""
@@ -204,6 +204,8 @@ def new_job(
     if isinstance(url, str):
         check_texts((url,), "A job's url")
     default_key = key is None and identity is None
+    if default_key and host is None and isinstance(url, str):
+        key, host = key_and_host(url)
     if key is None:
         key = derived_key(payload, identity if identity is None else checked_identity(identity))
     if host is None:

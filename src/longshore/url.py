@@ -159,6 +159,14 @@ def host_of(url: str) -> str:
     return name if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f"{name}:{port}"
 
 
+def key_and_host(url: str) -> tuple[str, str]:
+    """Return what `url_key` and `host_of` return. Most URLs of a large file are recognized as canonical only once."""
+    plain = _ALREADY_CANONICAL.match(url)
+    if plain and not _TRACKING.match(plain["parameter"] or ""):
+        return hashlib.sha256(url.encode()).hexdigest(), plain["host"]
+    return url_key(url), host_of(url)
+
+
 def mask_url(url: str) -> str:
     """Return the URL with its secrets replaced by `***`, for logs, errors and screens.
 

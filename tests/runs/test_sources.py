@@ -30,6 +30,7 @@ from longshore.runs.sources import (
 )
 from longshore.runs.submit.input_files import InputEntry
 from longshore.runs.submit.submission import Submission, SubmissionPlan, check_file, submit_file
+from longshore.wrappers.differing_duplicates import DifferingDuplicates, DifferingKind
 
 
 def csv_of(tmp_path: Path, text: str | bytes, shape: Shape | None = None) -> CsvFile:
@@ -132,9 +133,10 @@ class TestCsv:
     async def test_submitting_it_again_is_harmless(self, tmp_path: Path) -> None:
         queue, plan = MemoryQueue(), SubmissionPlan(run="r", kind="page")
         source = csv_of(tmp_path, "n,city\n1,a\n2,b\n3,a\n", Shape(url="https://a.org/{city}"))
-        # The third has the URL of the first: it is the same page.
-        assert await submit_file(queue, source, plan) == Submission("r", 2, 1)
-        assert await submit_file(queue, source, plan) == Submission("r", 0, 3)
+        # The third has the URL of the first: it is the same page, although its number is another one.
+        differing = DifferingDuplicates(kinds={"page": DifferingKind(jobs=1, fields={"n": 1})})
+        assert await submit_file(queue, source, plan) == Submission("r", 2, 1, differing)
+        assert await submit_file(queue, source, plan) == Submission("r", 0, 3, differing)
 
     def test_memory_stays_bounded_however_long_it_is(self, tmp_path: Path) -> None:
         path = tmp_path / "long.csv"

@@ -23,6 +23,7 @@ from longshore.extensions.transfer import TakesOver
 from longshore.media.memory import MemoryQueue
 from longshore.queue import Queue, Traits
 from longshore.wrappers.call_timer import TimedQueue
+from longshore.wrappers.differing_duplicates import DuplicateComparingQueue
 from longshore.wrappers.growth_limits import GrowthLimitedQueue
 from longshore.wrappers.paused import PausableQueue
 from longshore.wrappers.queue_wrapper import QueueWrapper
@@ -31,6 +32,7 @@ from longshore.wrappers.worker_queue import WorkerQueue
 WRAPPERS: dict[str, Callable[[Any], Queue]] = {
     "queue wrapper": QueueWrapper,
     "call timer": lambda queue: TimedQueue(queue, ManualClock()),
+    "duplicates": lambda queue: DuplicateComparingQueue(queue, ManualClock()),
     "growth limits": lambda queue: GrowthLimitedQueue(queue, ManualClock()),
     "pause": lambda queue: PausableQueue(queue, ManualClock()),
     "worker queue": lambda queue: WorkerQueue(queue, ManualClock()),
@@ -125,7 +127,7 @@ def test_a_wrapper_has_the_traits_of_its_medium_and_can_be_unwrapped(wrap: Calla
     depth = 0
     while layer is not medium:
         layer, depth = layer.unwrap(), depth + 1
-    assert 1 <= depth <= 3
+    assert 1 <= depth <= 4
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())

@@ -97,6 +97,16 @@ def listed(text: str | None) -> frozenset[str] | None:
     return names
 
 
+def identities(kind: str, text: str | None) -> dict[str, tuple[str, ...]]:
+    """Return the payload fields that `--identity` names, for jobs of this kind; empty if it was not given."""
+    if text is None:
+        return {}
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if "" in names:
+        raise UsageError(f"--identity cannot be '{text}': it takes names of payload fields, as in url,page.")
+    return {kind: names}
+
+
 def age(text: str | None, option: str = "--older-than") -> timedelta | None:
     """Return the duration that the value of an option means, such as `30m`."""
     if text is None:

@@ -126,8 +126,11 @@ def carried(draw: st.DrawFn) -> Carried:
     failed = draw(st.lists(failures, max_size=2))
     epoch = len(failed) + draw(st.integers(0, 2)) + (state in {State.CLAIMED, State.COMPLETED})
     ended: dict[str, Any] = {"settled_at": 2.0, "worker": "carl", "seconds": 0.25} if state in FINISHED else {}
+    fields = msgspec.structs.asdict(new)
+    # Only a new job has it.
+    del fields["default_key"]
     job = Job(
-        **msgspec.structs.asdict(new) | {"not_before": new.not_before if state is State.PENDING else None},
+        **fields | {"not_before": new.not_before if state is State.PENDING else None},
         id="theirs",
         parent=draw(_rarely(st.just(JobName("list", "z")))),
         depth=draw(st.integers(0, 2)),

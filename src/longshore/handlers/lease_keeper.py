@@ -88,7 +88,7 @@ class LeaseKeeper:
             self._thread.close()
 
     async def _begin(self) -> list[asyncio.Task[None]]:
-        return [asyncio.create_task(self._keep()), asyncio.create_task(self._queue.limits.keep())]
+        return [asyncio.create_task(self._keep()), asyncio.create_task(self._queue.keep())]
 
     async def _claim(self) -> Lease | None:
         self._claiming = True
@@ -160,7 +160,7 @@ class LeaseKeeper:
         try:
             if self._held:
                 await self._queue.settle([Settlement(lease, Released()) for lease in self._held.values()])
-            await self._queue.limits.tell()
+            await self._queue.tell()
         except QueueError as error:
             self._log.warning(
                 "The held jobs could not be given back; they come back when their lease expires", error=str(error)

@@ -1,4 +1,4 @@
-"""Notices about a run, a line each: pauses, growth limits, closed hosts."""
+"""Notices about a run, a line each: pauses, growth limits, duplicates that differ, closed hosts."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     from longshore.runs.control.pause import EVERYTHING
     from longshore.system.printable import printable
     from longshore.ui.words import counted, duration, moment
+    from longshore.wrappers.differing_duplicates import advice
 
     lines = {}
     for name, since in held.paused.items():
@@ -29,6 +30,11 @@ def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
         why = ", ".join(f"{number:,} {word}" for word, number in kept if number)
         jobs = counted(held.left_out.too_deep + held.left_out.too_many, "follow-on job")
         lines["left out"] = f"left out: {jobs} ({why}), by --max-depth and --max-jobs of the run"
+    for run, differing in list(held.differing.items())[:_NAMED]:
+        jobs = counted(differing.jobs, "job")
+        lines[f"differing {run}"] = printable(
+            f"left out as duplicates of run {run}: {jobs} with other payloads. {advice(differing)}"
+        )
     if closed := sorted((load for load in hosts if load.closed_for > 0), key=lambda load: -load.closed_for):
         named = [f"{load.host} for {duration(load.closed_for)}" for load in closed[:_NAMED]]
         more = f" and {counted(len(closed) - _NAMED, 'more host')}" if len(closed) > _NAMED else ""
@@ -41,4 +47,6 @@ def notices_json(held: Blockers) -> dict[str, Any]:
     import msgspec
 
     paused = {"paused": held.paused} if held.paused else {}
-    return {**paused, **({"left_out": msgspec.to_builtins(held.left_out)} if held.left_out else {})}
+    left_out = {"left_out": msgspec.to_builtins(held.left_out)} if held.left_out else {}
+    differing = {run: msgspec.to_builtins(each.kinds) for run, each in held.differing.items()}
+    return {**paused, **left_out, **({"differing_duplicates": differing} if differing else {})}

@@ -1,6 +1,6 @@
-"""The queue that everything working on jobs must use: timed, within the growth limits, without paused runs.
+"""The queue that everything working on jobs must use: timed, counted, within the growth limits, without paused runs.
 
-    medium ◀── call timer ◀── growth limits ◀── pause ◀── claim, settle
+    medium ◀── call timer ◀── duplicates ◀── growth limits ◀── pause ◀── claim, settle
 
 Code that claims or settles asks for a `WorkerQueue`, so that mypy refuses a bare queue there: on a bare queue it would
 take jobs of a paused run, and let a run grow beyond `--max-jobs` and `--max-depth`.
@@ -8,9 +8,12 @@ take jobs of a paused run, and let a run grow beyond `--max-jobs` and `--max-dep
 
 from __future__ import annotations
 
+import asyncio
+
 from longshore.clock import Clock
 from longshore.queue import Queue
 from longshore.wrappers.call_timer import TimedQueue
+from longshore.wrappers.differing_duplicates import DuplicateComparingQueue
 from longshore.wrappers.growth_limits import GrowthLimitedQueue
 from longshore.wrappers.paused import PausableQueue
 
@@ -23,6 +26,16 @@ class WorkerQueue(PausableQueue):
         self.timer = TimedQueue(queue, clock)
         """Knows which calls have no answer yet."""
         holder = None if same_worker is None else same_worker.limits.holder
-        self.limits: GrowthLimitedQueue = GrowthLimitedQueue(self.timer, clock, holder=holder)
-        """Drops follow-on jobs beyond the limits of their run. Call `tell` before the queue is closed."""
+        self._duplicates = DuplicateComparingQueue(self.timer, clock)
+        self.limits: GrowthLimitedQueue = GrowthLimitedQueue(self._duplicates, clock, holder=holder)
+        """Drops follow-on jobs beyond the limits of their run."""
         super().__init__(self.limits, clock)
+
+    async def keep(self) -> None:
+        """Log and count the follow-on jobs that were left out, every few seconds, until cancelled."""
+        await asyncio.gather(self.limits.keep(), self._duplicates.keep())
+
+    async def tell(self) -> None:
+        """Log and count the follow-on jobs that were left out since the last call. Call it before `close`."""
+        await self.limits.tell()
+        await self._duplicates.tell()

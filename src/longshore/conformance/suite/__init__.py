@@ -12,13 +12,12 @@ from longshore.conformance.suite.inspecting import InspectingTests
 from longshore.conformance.suite.killing import KillingTests
 from longshore.conformance.suite.leases import LeaseTests
 from longshore.conformance.suite.operating import OperatingTests
-from longshore.conformance.suite.payloads import PayloadTests
 from longshore.conformance.suite.presence import RollTests
 from longshore.conformance.suite.refusing import RefusingTests
 from longshore.conformance.suite.selecting import SelectingTests
 from longshore.conformance.suite.settling import SettlingTests
 from longshore.conformance.suite.shared_state import NotingTests
-from longshore.conformance.suite.submitting import SubmittingTests
+from longshore.conformance.suite.submitting import PayloadTests, SubmittingTests
 from longshore.conformance.suite.transferring import TransferringTests
 from longshore.conformance.suite.values import ValueTests
 from longshore.conformance.suite.waiting import WaitingTests

@@ -23,6 +23,8 @@ _SQL = statements("select")
 _OPERATE = statements("operate")
 _NEAR = 10
 """A page of pending jobs is first searched in the next `_NEAR` pages of jobs, and only then among all pending jobs."""
+_LOOKED_UP = 100
+"""Payloads that one statement looks up."""
 _WAITING = {READY: "ready", DELAYED: "delayed"}
 _decode = msgspec.json.Decoder().decode
 _decode_failure = msgspec.json.Decoder(Failure).decode
@@ -43,8 +45,13 @@ def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, l
 
 def payloads(db: sqlite3.Connection, identities: Sequence[bytes]) -> list[JsonObject | None]:
     """Return the payload of the job with each identity; None if there is none."""
-    rows = (db.execute(_SQL["payload"], (identity,)).fetchone() for identity in identities)
-    return [None if row is None else _decode(row[0]) for row in rows]
+    found: dict[bytes, JsonObject] = {}
+    for first in range(0, len(identities), _LOOKED_UP):
+        several = identities[first : first + _LOOKED_UP]
+        marks = ", ".join("?" * len(several))
+        rows = db.execute(_SQL["payloads"].replace("?", marks), several)
+        found.update((identity, _decode(payload)) for identity, payload in rows)
+    return [found.get(identity) for identity in identities]
 
 
 def history(db: sqlite3.Connection, job_id: str) -> list[Attempt]:

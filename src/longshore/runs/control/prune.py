@@ -5,11 +5,12 @@ from __future__ import annotations
 from longshore.extensions.find import find
 from longshore.extensions.shared_state import SharedState, StateEntry
 from longshore.queue import Queue, Selection
+from longshore.wrappers.differing_duplicates import DIFFERING
 from longshore.wrappers.growth_limits import LEFT_OUT, LIMITS
 from longshore.wrappers.job_quota import QUOTA
 from longshore.wrappers.paused import PAUSED
 
-_OF_RUNS = (PAUSED, LIMITS, LEFT_OUT, QUOTA)
+_OF_RUNS = (PAUSED, LIMITS, LEFT_OUT, QUOTA, DIFFERING)
 
 
 async def prune(queue: Queue, selection: Selection) -> int:

@@ -116,7 +116,7 @@ class _Pass:
             # Completed jobs first: repaired jobs become completed too, and must not be parsed again.
             await self._refresh()
             await self._repair()
-        await self._queue.limits.tell()
+        await self._queue.tell()
         self._done.reasons = dict(self._reasons.most_common(_KEPT_REASONS))
         return self._done
 

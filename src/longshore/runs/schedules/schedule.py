@@ -122,6 +122,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: int = 0
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     limits: GrowthLimits = GrowthLimits()
+    identities: dict[str, tuple[str, ...]] = {}
+    """The payload fields that make jobs different, by kind."""
     made: float = 0.0
     """Times before this are ignored."""
     last: float | None = None
@@ -152,7 +154,12 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def plan(self, run: str, partitions: frozenset[str] | None) -> SubmissionPlan:
         """Return the plan by which its entries become jobs of `run`."""
         return SubmissionPlan(
-            run=run, kind=self.kind, priority=self.priority, partitions=partitions, max_attempts=self.max_attempts
+            run=run,
+            kind=self.kind,
+            priority=self.priority,
+            partitions=partitions,
+            max_attempts=self.max_attempts,
+            identities=self.identities,
         )
 
 

@@ -40,6 +40,7 @@ from longshore.runs.schedules.schedule import (
 from longshore.runs.sources.source import Source
 from longshore.runs.submit.batches import submit_batches
 from longshore.runs.submit.submission import Submission, SubmissionPlan
+from longshore.wrappers.differing_duplicates import advice
 
 _HEARTBEAT_SECONDS = 15.0
 _QUICK_POLL, _SLOW_POLL = 10.0, 60.0
@@ -202,8 +203,14 @@ class ScheduleTrigger:
             nonlocal done
             done = Submission(plan.run, done.submitted + answer.new, done.duplicates + answer.duplicates)
 
-        await submit_batches(self._queue, plan.run, _jobs(source, plan), self._clock, answered)
-        return done
+        differing = await submit_batches(self._queue, plan.run, _jobs(source, plan), self._clock, answered)
+        if differing:
+            log.warning(
+                f"Jobs are left out as duplicates although their payloads differ. {advice(differing)}",
+                run=plan.run,
+                jobs=differing.jobs,
+            )
+        return msgspec.structs.replace(done, differing=differing)
 
     async def _heartbeat(self, name: str, mine: Begun, submitting: asyncio.Future[Submission]) -> None:
         """Write heartbeats. Cancel `submitting` if another worker has taken over or the schedule was removed."""

@@ -24,6 +24,7 @@ from longshore.runs.scrapers.registry import Scraper
 from longshore.runs.scrapers.resume import ResumeState, ScraperCheckpoints
 from longshore.runs.sources import Source, source_in
 from longshore.runs.submit.input_files import InputFile
+from longshore.runs.submit.shared_urls import by_handler
 from longshore.runs.submit.submission import Submission, SubmissionPlan, check_file, new_run_id, submit_file
 from longshore.settings import TABLE, Settings, resolve, show
 from longshore.url import mask_url
@@ -156,7 +157,7 @@ def prepare(start: Start) -> Prepared:
     if not start.resume:
         before = start.checkpoints.load()
         left = before is not None and before.run != start.run and not (scraper.distributed and before.submitted)
-        source = _checked(start.source or scraper.jobs, scraper)
+        source = _checked(start.source or scraper.jobs, start)
         return Prepared(start, None, source, before.run if before is not None and left else None)
     resumed = start.checkpoints.load(start.run)
     if resumed is None and start.run is not None:
@@ -167,11 +168,11 @@ def prepare(start: Start) -> Prepared:
             f"{scraper.name} has no run to resume here. Leave --resume out to start a new one, or name one with --run."
         )
     if start.source is not None:
-        return Prepared(start, resumed, _checked(start.source, scraper), None)
+        return Prepared(start, resumed, _checked(start.source, start), None)
     # Resuming a distributed run submits new jobs; resuming a single-mode run works on the jobs already submitted.
     if resumed.submitted and not scraper.distributed:
         return Prepared(start, resumed, None, None)
-    return Prepared(start, resumed, _checked(_source_again(resumed, scraper), scraper), None)
+    return Prepared(start, resumed, _checked(_source_again(resumed, scraper), start), None)
 
 
 def _source_again(resumed: ResumeState, scraper: Scraper) -> Source | None:
@@ -184,13 +185,13 @@ def _source_again(resumed: ResumeState, scraper: Scraper) -> Source | None:
     return source_in(resumed.named)[0]
 
 
-def _checked(source: Source | None, scraper: Scraper) -> Source:
+def _checked(source: Source | None, start: Start) -> Source:
     if source is None:
         raise UsageError(
-            f'{scraper.name} has no source of jobs. Name one with --urls-file, or write urls = "urls.txt" into its '
-            "table."
+            f'{start.scraper.name} has no source of jobs. Name one with --urls-file, or write urls = "urls.txt" into '
+            "its table."
         )
-    check_file(source)
+    check_file(source, start.handler.kind, start.handler.identities, by_handler)
     return source
 
 
@@ -225,6 +226,7 @@ async def submit_start(
         kind=start.handler.kind,
         partitions=frozenset(start.scraper.partitions) or None,
         max_attempts=DEFAULT_MAX_ATTEMPTS if retries is None else retries + 1,
+        identities=start.handler.identities,
     )
     try:
         submission = await submit_file(queue, prepared.source, plan, progress=progress)

@@ -16,6 +16,7 @@ from longshore.job import NewJob
 from longshore.queue import Queue, Submitted
 from longshore.system.daemon_thread import DaemonThread
 from longshore.system.first_of import first_of
+from longshore.wrappers.differing_duplicates import DifferingDuplicates, DuplicateComparison
 
 BATCH = 5000
 """Jobs per call; a larger batch is not faster."""
@@ -29,10 +30,11 @@ async def submit_batches(
     jobs: Generator[NewJob, None, None],
     clock: Clock,
     answered: Callable[[Submitted], None],
-) -> None:
+) -> DifferingDuplicates:
     """Submit all jobs to `run`; call `answered` with the answer to each batch. Raise what reading or submitting raises.
 
-    A batch with a job that cannot be read is not submitted; the batches before it are.
+    Return the jobs that were left out as duplicates although their payloads differ; they are counted with the run. A
+    batch with a job that cannot be read is not submitted; the batches before it are.
     """
     thread = DaemonThread("submission")
 
@@ -40,6 +42,7 @@ async def submit_batches(
         return asyncio.create_task(thread.call(lambda: list(itertools.islice(jobs, BATCH))))
 
     reading = read()
+    comparison, differing = DuplicateComparison(queue), DifferingDuplicates()
     try:
         async with SubmissionNotice(queue, run, clock) as notice:
             if await first_of(asyncio.shield(reading), clock.sleep(_PATIENCE)) is None:
@@ -48,8 +51,14 @@ async def submit_batches(
                 reading = read()
                 if len(batch) == BATCH:
                     await notice.begin()
-                answered(await queue.submit(batch))
+                answer = await queue.submit(batch)
+                answered(answer)
+                if answer.duplicates:
+                    comparison.note(run, batch)
+                    differing += (await comparison.compare()).get(run, DifferingDuplicates())
+            await comparison.store()
     finally:
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         thread.close(jobs.close)
+    return differing

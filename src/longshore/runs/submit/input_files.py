@@ -180,8 +180,10 @@ def _job_entry(line: str) -> InputEntry | None:
         raise ValueError("the JSON is nested too deep.") from error
     if not isinstance(value, dict):
         raise ValueError(f"a job is a JSON object, {{…}}. {_quoted(line)}")  # noqa: TRY004
+    if "payload" not in value:
+        return InputEntry(payload=value)
     unknown = [name for name in value if name != "payload" and name not in _BESIDE_PAYLOAD]
-    if "payload" not in value or (unknown and not _wraps(value)):
+    if unknown and not _wraps(value):
         return InputEntry(payload=value)
     if unknown:
         near = difflib.get_close_matches(unknown[0], _BESIDE_PAYLOAD, n=1)

@@ -21,6 +21,8 @@ from longshore.queue import Queue, Submitted
 from longshore.runs.sources import Source
 from longshore.runs.submit.batches import submit_batches
 from longshore.runs.submit.input_files import InputEntry
+from longshore.runs.submit.shared_urls import NOT_DECLARED, Fix, Identities, SharedUrls, by_option
+from longshore.wrappers.differing_duplicates import DifferingDuplicates
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _NAMESPACE = "run_ids"
@@ -39,6 +41,8 @@ class SubmissionPlan(msgspec.Struct, frozen=True, kw_only=True):
     partitions: frozenset[str] | None = None
     """The allowed partitions; None allows any."""
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    identities: Identities = NOT_DECLARED
+    """The payload fields that make jobs different, by kind; a kind without them is known by its URL."""
 
     def job(self, entry: InputEntry) -> NewJob:
         """Return the job for an entry. Raise `InputFileError` if its partition is not allowed."""
@@ -48,11 +52,13 @@ class SubmissionPlan(msgspec.Struct, frozen=True, kw_only=True):
                 f"A job has partition '{partition}', which is not one of the scraper's: "
                 f"{', '.join(sorted(self.partitions))}. Add it there, or correct the source."
             )
+        kind = self.kind if entry.kind is None else entry.kind
         return new_job(
-            self.kind if entry.kind is None else entry.kind,
+            kind,
             entry.payload,
             run=self.run,
             key=entry.key,
+            identity=self.identities.get(kind),
             priority=self.priority if entry.priority is None else entry.priority,
             partition=partition,
             host=entry.host,
@@ -67,17 +73,23 @@ class Submission(msgspec.Struct, frozen=True):
     run_id: str
     submitted: int = 0
     duplicates: int = 0
+    differing: DifferingDuplicates = DifferingDuplicates()
+    """Those of the duplicates whose payloads differ from the job that the run has."""
 
 
-def check_file(source: Source) -> None:
+def check_file(source: Source, kind: str = "", identities: Identities = NOT_DECLARED, fix: Fix = by_option) -> None:
     """Read a source before anything is submitted. Raise `InputFileError` for a malformed line or an empty source.
 
-    A source that cannot be read twice, such as a pipe, is not read.
+    The same for jobs that share a URL and differ in the rest, unless `identities` says what counts for their kind;
+    `kind` is that of jobs that name none, and `fix` tells how to say it. A source that cannot be read twice, such as a
+    pipe, is not read.
     """
     if source.rereadable:
         try:
-            if not sum(1 for _ in source.entries()):
+            urls = SharedUrls(source, kind, identities)
+            if not urls.read():
                 source.refuse_empty()
+            urls.refuse(fix)
         except InputFileError as error:
             raise InputFileError(f"{error} Nothing was submitted.") from error
 
@@ -105,7 +117,7 @@ async def submit_file(
 
     try:
         try:
-            await submit_batches(queue, plan.run, _jobs(source, plan), clock or SystemClock(), answered)
+            differing = await submit_batches(queue, plan.run, _jobs(source, plan), clock or SystemClock(), answered)
         except InputFileError:
             raise
         except UsageError as error:
@@ -122,7 +134,7 @@ async def submit_file(
             f"{error} Before that, {sent:,} {'job was' if sent == 1 else 'jobs were'} submitted to run {plan.run}; "
             f"with --run {plan.run}, the same command submits the rest."
         ) from error
-    return done
+    return msgspec.structs.replace(done, differing=differing)
 
 
 def _jobs(source: Source, plan: SubmissionPlan) -> Generator[NewJob, None, None]:

@@ -82,7 +82,7 @@ async def merge(
         await _refuse_other_source(source, file)
     async with Admission(source, clock) as admission:
         done = await _Merging(checkout, source, file, clock, contents, admission).carry_out(progress)
-    await source.limits.tell()
+    await source.tell()
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from rich.text import Text
 from textual.widget import Widget
 
@@ -14,9 +15,11 @@ from longshore.ui.estimate_words import binding_words, time_left
 from longshore.ui.notices import notices
 from longshore.ui.words import left_words, one_line, rate
 
+_NOTICES = 2
+
 
 class HeaderBar(Widget):
-    """Three lines: the title, the bar, the counts."""
+    """Three lines, the title, the bar and the counts, and a line for each of the first notices."""
 
     def __init__(self, where: str, run: str | None) -> None:
         super().__init__(id="head")
@@ -27,7 +30,7 @@ class HeaderBar(Widget):
     def show(self, board: QueueFigures) -> None:
         """Show these figures."""
         self._board = board
-        self.refresh()
+        self.refresh(layout=True)
 
     def render(self) -> Text:
         """Return the lines, as wide as the screen."""
@@ -40,6 +43,10 @@ class HeaderBar(Widget):
             lines.append(Text("There are no jobs yet. `longshore submit` puts some in.", style="dim"))
         else:
             lines += [_bar(self._board, width), _spread(_counts(self._board.count), _hint(self._board), width)]
+            # The hint tells of a pause.
+            others = msgspec.structs.replace(self._board.blockers, paused={})
+            told = list(notices(others).values())[:_NOTICES]
+            lines += [Text(one_line(line, width), style="yellow") for line in told]
         for line in lines:
             line.no_wrap = True
         return Text("\n").join(lines)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 
@@ -17,10 +18,12 @@ from longshore.runs.export.results import DEFAULT_OUT, Delivered
 from longshore.runs.local.campaign import Campaign, Conducted
 from longshore.runs.records.run_records import run_records
 from longshore.runs.submit.submission import Submission
+from longshore.runs.watch.blockers import blockers_of
 from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
 from longshore.runs.watch.rejections import rejections_of
 from longshore.scrape.capture.failure_bundles import bundles_of
 from longshore.settings import Settings
+from longshore.ui.notices import notices
 from longshore.ui.program import program
 from longshore.ui.proxy_words import resting_proxies
 from longshore.ui.words import counted, duration, one_line, rate, reason_counts, set_aside
@@ -107,6 +110,7 @@ class Summary:
             lines.append(f"  logs     {escape(str(self.campaign.logs))}")
         if rest := resting_proxies(self.campaign.settings):
             lines.append(f"  proxies  {rest} ([cyan]{program()} proxies[/cyan] shows where and why)")
+        lines += await self._left_out(queue)
         if count.failed:
             groups = await failure_groups(queue, self.campaign.run)
             lines += ["", *failures(groups, width)]
@@ -119,6 +123,11 @@ class Summary:
                 f"              then {self._with_run()}",
             ]
         return lines
+
+    async def _left_out(self, queue: Queue) -> list[str]:
+        """Return how many jobs the limits of the run, or duplicates whose payloads differ, kept out of it."""
+        held = msgspec.structs.replace(await blockers_of(queue, self.campaign.run), paused={})
+        return [f"[yellow]![/yellow] {escape(line)}" for line in notices(held).values()]
 
     async def _records(self, queue: Queue) -> list[str]:
         """Return how many records there are. A very large number is not counted while a person waits."""

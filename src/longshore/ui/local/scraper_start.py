@@ -47,7 +47,9 @@ from longshore.ui.local.run_summary import queue_flag
 from longshore.ui.output import note
 from longshore.ui.program import program
 from longshore.ui.progress import submitting
+from longshore.ui.words import counted
 from longshore.worker.kit.proxy_setup import check_tools
+from longshore.wrappers.differing_duplicates import advice
 
 
 async def start_scraper(
@@ -88,6 +90,8 @@ async def start_scraper(
 async def _distributed(start: Start, settings: Settings) -> Queued:
     async with _entered(start, settings) as (_, entered):
         done = entered.submission
+        if done.differing:
+            note(f"{counted(done.differing.jobs, 'job')} left out as duplicates. {advice(done.differing)}.")
         return Queued(
             run_id=done.run_id,
             enqueued=done.submitted,

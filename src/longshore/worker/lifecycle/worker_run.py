@@ -88,7 +88,7 @@ class WorkerRun:
         claiming = start(parts.claimer.run())
         start(parts.reaper.run())
         start(parts.limiter.keep())
-        start(self._context.queue.limits.keep())
+        start(self._context.queue.keep())
         start(parts.schedule_poller.run())
         start(parts.tools.post_proxies())
         start(parts.gatekeeper.run())
@@ -159,7 +159,7 @@ class WorkerRun:
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self._parts.scope.close()
-                await self._context.queue.limits.tell()
+                await self._context.queue.tell()
         except (QueueError, TimeoutError) as error:
             log.warning("The other workers could not be told that this one leaves; they notice it", error=str(error))
 

@@ -92,7 +92,7 @@ class SettlementWriter:
         # The time is short, so the lightest come first.
         written.sort(key=weight)
         accepted = [ok for part in batches(written) for ok in await self._settle_each(part)]
-        await self.queue.limits.tell()
+        await self.queue.tell()
         if records is not None:
             records.settled(written, accepted)
             try:

@@ -72,6 +72,7 @@ def run(
     from longshore.runs.local.growth import growth_limits
     from longshore.runs.open_queue import check_shared
     from longshore.runs.scrapers.resume import CommandCheckpoint
+    from longshore.runs.submit.shared_urls import by_handler
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.progress import submitting
@@ -96,7 +97,7 @@ def run(
     export_dotenv()
     handler = choose_handler(load_handlers(file), kind, file)
     with submitting(source):
-        check_file(source)
+        check_file(source, handler.kind, handler.identities, by_handler)
     checkpoint = CommandCheckpoint(
         folder=HOME / "runs",
         queue=settings.queue,
@@ -140,7 +141,7 @@ async def _run(
 
             await set_limits(queue, run, limits)
         attempts = DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
-        plan = SubmissionPlan(run=run, kind=handler.kind, max_attempts=attempts)
+        plan = SubmissionPlan(run=run, kind=handler.kind, max_attempts=attempts, identities=handler.identities)
         try:
             with submitting(source) as progress:
                 submission = await submit_file(queue, source, plan, progress=progress)

@@ -12,7 +12,9 @@ from longshore.cli import options
 from longshore.errors import UsageError
 
 if TYPE_CHECKING:
+    from longshore.handlers.handler import Handler
     from longshore.runs.schedules.schedule import FromList, Schedule
+    from longshore.runs.submit.shared_urls import Identities
     from longshore.settings import Settings
 
 
@@ -53,6 +55,14 @@ def schedule(
         str | None,
         typer.Option(metavar="KIND", help="With a file: which handler the jobs are for.", show_default=False),
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F,…",
+            help="With a file: the payload fields that make jobs different. Left out, the URL.",
+            show_default=False,
+        ),
+    ] = None,
     max_depth: options.MaxDepth = None,
     max_jobs: options.MaxJobs = None,
     now: Annotated[bool, typer.Option("--now", metavar="", help="Start a run of it at once.")] = False,
@@ -81,10 +91,9 @@ def schedule(
         raise UsageError("Name the schedule: longshore schedule NAME --cron '0 2 * * *'")
     made = None
     if name is not None and cron is not None:
-        made = _made(
-            name, cron, zone, scraper, urls_file, jobs_file, kind, GrowthLimits(max_depth=max_depth, max_jobs=max_jobs)
-        )
-    elif any(each is not None for each in (scraper, urls_file, jobs_file, kind, max_depth, max_jobs)):
+        limits = GrowthLimits(max_depth=max_depth, max_jobs=max_jobs)
+        made = _made(name, cron, zone, scraper, urls_file, jobs_file, kind, identity, limits)
+    elif any(each is not None for each in (scraper, urls_file, jobs_file, kind, identity, max_depth, max_jobs)):
         raise UsageError("Say when, with --cron '0 2 * * *': minute, hour, day, month and weekday.")
     asyncio.run(_carry_out(settings, name, made, now=now, json=json))
 
@@ -97,10 +106,12 @@ def _made(
     urls_file: str | None,
     jobs_file: str | None,
     kind: str | None,
+    identity: str | None,
     limits: Any,
 ) -> Schedule:
     """Return the schedule that the options describe, after every check that is possible here."""
     from longshore.cli.input_file import input_file
+    from longshore.job import DEFAULT_MAX_ATTEMPTS
     from longshore.runs.schedules.schedule import FromScraper, Schedule, check_name
     from longshore.runs.schedules.timetable import Timetable
 
@@ -109,22 +120,35 @@ def _made(
     if urls_file is None and jobs_file is None:
         if kind is not None:
             raise UsageError("--kind goes with --urls-file or --jobs-file; a scraper says its own.")
-        own, attempts = _of_scraper(scraper or name, named=scraper is not None)
-        return Schedule(when=when, what=FromScraper(scraper or name), kind=own, max_attempts=attempts, limits=limits)
+        if identity is not None:
+            raise UsageError(
+                "--identity goes with --urls-file or --jobs-file; the handler of a scraper declares its own."
+            )
+        handler = _of_scraper(scraper or name, named=scraper is not None)
+        return Schedule(
+            when=when,
+            what=FromScraper(scraper or name),
+            kind=handler.kind,
+            max_attempts=DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1,
+            limits=limits,
+            identities=dict(handler.identities),
+        )
     if scraper is not None:
         raise UsageError("Give --scraper or a file with jobs, not both.")
     if kind is None or not kind.strip():
         raise UsageError("Say which handler the jobs are for: --kind KIND.")
-    return Schedule(when=when, what=_of_file(input_file(urls_file, jobs_file)), kind=kind, limits=limits)
+    identities = options.identities(kind, identity)
+    what = _of_file(input_file(urls_file, jobs_file), kind, identities)
+    return Schedule(when=when, what=what, kind=kind, limits=limits, identities=identities)
 
 
-def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
-    """Return the kind and the attempts of its jobs: the worker that starts a run may not have the handler file."""
+def _of_scraper(name: str, *, named: bool) -> Handler:
+    """Return the handler of its jobs: the worker that starts a run may not have the handler file."""
     from longshore.errors import NotFoundError
     from longshore.handlers.load import load_handlers
-    from longshore.job import DEFAULT_MAX_ATTEMPTS
     from longshore.runs.local.choose_handler import choose_handler
     from longshore.runs.scrapers.registry import find_scraper
+    from longshore.runs.submit.shared_urls import by_handler
     from longshore.runs.submit.submission import check_file
     from longshore.settings import export_dotenv
 
@@ -141,19 +165,20 @@ def _of_scraper(name: str, *, named: bool) -> tuple[str, int]:
         )
     if scraper.jobs is None:
         raise UsageError(f'{name} has no source of jobs. Write one into its table, such as urls = "urls.txt".')
-    check_file(scraper.jobs)
     export_dotenv()
     file = Path(scraper.handler)
     handler = choose_handler(load_handlers(file), scraper.kind, file)
-    return handler.kind, DEFAULT_MAX_ATTEMPTS if handler.retries is None else handler.retries + 1
+    check_file(scraper.jobs, handler.kind, handler.identities, by_handler)
+    return handler
 
 
-def _of_file(source: Any) -> FromList:
+def _of_file(source: Any, kind: str, identities: Identities) -> FromList:
     from longshore.runs.schedules.schedule import kept
+    from longshore.runs.submit.shared_urls import by_option
     from longshore.runs.submit.submission import check_file
 
     if source.rereadable:
-        check_file(source)
+        check_file(source, kind, identities, by_option)
     return kept(source)
 
 

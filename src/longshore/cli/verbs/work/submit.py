@@ -15,6 +15,7 @@ from longshore.errors import UsageError
 
 if TYPE_CHECKING:
     from longshore.runs.sources import Source
+    from longshore.runs.submit.shared_urls import Identities
     from longshore.runs.submit.submission import Submission
     from longshore.settings import Settings
     from longshore.wrappers.growth_limits import GrowthLimits
@@ -84,6 +85,14 @@ def submit(
             show_default=False,
         ),
     ] = "",
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F,…",
+            help="The payload fields that make jobs different. Left out, the URL, or all fields of a job without one.",
+            show_default=False,
+        ),
+    ] = None,
     max_depth: options.MaxDepth = None,
     max_jobs: options.MaxJobs = None,
     wait: Annotated[
@@ -95,15 +104,18 @@ def submit(
 ) -> int:
     """Put jobs into the queue, and print JSON: run_id, submitted, duplicates.
 
-    Submitting again is harmless: jobs that the run has already are counted as duplicates. In a JSONL file a line is the
+    Submitting again is harmless: jobs that the run has already are counted as duplicates. A file whose jobs share a URL
+    and differ in the rest is refused unless --identity says which fields count. In a JSONL file a line is the
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
     exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
     from longshore.runs.local.growth import growth_limits
+    from longshore.runs.submit.shared_urls import by_option
     from longshore.runs.submit.submission import check_file, check_run_id
     from longshore.settings import resolve
     from longshore.ui.output import write_json
     from longshore.ui.progress import submitting
+    from longshore.ui.submission_words import note_differing, submission_json
 
     limits = growth_limits(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
@@ -115,10 +127,12 @@ def submit(
     options.priority(priority)
     if run is not None:
         check_run_id(run)
+    identities = options.identities(kind, identity)
     with submitting(source):
-        check_file(source)
-    done = asyncio.run(_submit(settings, source, kind, run, priority, partition, limits))
-    write_json(done)
+        check_file(source, kind, identities, by_option)
+    done = asyncio.run(_submit(settings, source, run, limits, kind, priority, partition, identities))
+    write_json(submission_json(done))
+    note_differing(done)
     if not wait:
         return 0
     from longshore.cli.verbs.work.wait import waited
@@ -131,11 +145,12 @@ def submit(
 async def _submit(
     settings: Settings,
     source: Source,
-    kind: str,
     run: str | None,
+    limits: GrowthLimits | None,
+    kind: str,
     priority: int,
     partition: str,
-    limits: GrowthLimits | None,
+    identities: Identities,
 ) -> Submission:
     from longshore.clock import SystemClock
     from longshore.runs.open_queue import open_or_create
@@ -149,7 +164,7 @@ async def _submit(
             from longshore.runs.control.growth_limits import set_limits
 
             await set_limits(queue, run_id, limits)
-        plan = SubmissionPlan(run=run_id, kind=kind, priority=priority, partition=partition)
+        plan = SubmissionPlan(run=run_id, kind=kind, priority=priority, partition=partition, identities=identities)
         with submitting(source) as progress:
             return await submit_file(queue, source, plan, progress=progress)
 

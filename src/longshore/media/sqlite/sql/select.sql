@@ -31,8 +31,11 @@ LEFT JOIN worker ON worker.id = job.holder
 WHERE {which} AND {condition}
 ORDER BY job.id LIMIT :limit
 
--- name: payload
-SELECT content.payload FROM job CROSS JOIN content ON content.job = job.id WHERE job.identity = ?
+-- name: payloads
+-- The mark is replaced by one for each identity.
+SELECT job.identity, content.payload
+FROM job CROSS JOIN content ON content.job = job.id
+WHERE job.identity IN (?)
 
 -- name: extent
 -- The first job number of the selected lanes, and their number of jobs in each state.
