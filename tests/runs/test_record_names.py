@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -21,12 +22,14 @@ from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue, open_records
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
+from longshore.runs.records.prune_records import prune_with_records
 from longshore.runs.records.run_records import InDatabase, InFolder, RunRecords
 from longshore.runs.transfer.copy_jobs import copy
 from longshore.runs.transfer.move_jobs import Move
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, check_out, prepare_checkout
 from longshore.runs.transfer.offline_merge import merge
-from longshore.scrape.records import Emission, RecordSink, RecordWriter, SegmentSink
+from longshore.scrape.records import Emission, Emitted, RecordReader, RecordSink, RecordWriter, SegmentSink
+from longshore.settings import Settings, resolve
 from longshore.wrappers.worker_queue import WorkerQueue
 
 RUN = "r"
@@ -55,13 +58,13 @@ class Folder:
 
 class Database:
     def __init__(self, url: str) -> None:
-        self._url = url
+        self.url = url
 
     async def sink(self) -> RecordStore:
-        return await open_records(self._url)
+        return await open_records(self.url)
 
     def of(self, queue: Queue) -> RunRecords:
-        return InDatabase(queue, RUN, self._url)
+        return InDatabase(queue, RUN, self.url)
 
 
 class Site:
@@ -256,3 +259,67 @@ async def test_records_of_an_earlier_version_are_still_read(site: Site, mark: bo
     await site.write(forget_queue(refused), "refused")
     await copy(source, copied, RUN, progress=quiet)
     assert await site.records(source) == await site.records(copied) == {completed.job.key: "source"}
+
+
+def settings_of(site: Site) -> Settings:
+    named: dict[str, object] = {"data_folder": str(site.folder)}
+    if isinstance(site.place, Database):
+        named["records_database"] = site.place.url
+    return resolve(named)
+
+
+async def stored_jobs(site: Site) -> set[tuple[str, str]]:
+    """Return the queue and key of every attempt whose records are stored, whether they count or not."""
+    if isinstance(site.place, Database):
+        store = await open_records(site.place.url)
+        found = {(attempt.queue, attempt.key) async for attempt in store.attempts(RUN)}
+        await store.close()
+        return found
+    return {(head.queue, head.key) for head in RecordReader(site.folder / "records").attempts()}
+
+
+async def test_a_prune_removes_the_records_of_what_it_removes_and_no_others(site: Site) -> None:
+    queue, other = await site.queue("queue"), await site.queue("other")
+    await site.submit(queue, "a", "b", "c")
+    for lease in await site.claim(queue):
+        if lease.job.key == "c":
+            await site.write(lease, "refused")
+        else:
+            # An earlier version wrote those of `a`, in a segment that it has left long ago.
+            await site.write(forget_queue(lease) if lease.job.key == "a" else lease, "queue", settle=queue)
+    for segment in (site.folder / "records").glob("*"):
+        os.utime(segment, (0, 0))
+    await copy(queue, other, RUN, progress=quiet)
+    await site.work(other, "other")
+    uuid = (await queue.jobs(Selection()))[0].queue
+    (b,) = [job.id for job in await queue.jobs(Selection()) if job.key == "b"]
+    assert await prune_with_records(settings_of(site), queue, Selection(ids=frozenset({b}))) == 1
+    assert await site.records(queue) == {"a": "queue"}
+    assert (uuid, "b") not in await stored_jobs(site)
+    assert {("", "a"), (uuid, "c")} <= await stored_jobs(site)
+    await queue.cancel(Selection())
+    assert await prune_with_records(settings_of(site), queue, Selection()) == 2
+    assert {name for name, _ in await stored_jobs(site)}.isdisjoint({uuid, ""})
+    assert await site.records(other) == {"c": "other"}
+
+
+async def test_a_prune_leaves_the_segment_of_a_live_worker_to_the_next_one(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        site = Site(tmp_path, "sqlite", Folder(tmp_path / "records"), stack)
+        queue = await site.queue("queue")
+        await site.submit(queue, "a", "b")
+        writer = RecordWriter(tmp_path / "records", "w/1")
+        first, second = await site.claim(queue)
+        emitted = Emitted(msgspec.Raw(b'[["record",{"by":"w"}]]'))
+        writer.put(first.job, emitted)
+        writer.flush()
+        await queue.settle([Settlement(first, Completed())])
+        await prune_with_records(settings_of(site), queue, Selection())
+        writer.put(second.job, emitted)
+        writer.flush()
+        await queue.settle([Settlement(second, Completed())])
+        assert await site.records(queue) == {second.job.key: "w"}, "what the worker wrote later is not lost"
+        assert len(await stored_jobs(site)) == 2
+        writer.close()
+        await prune_with_records(settings_of(site), queue, Selection())
+        assert await stored_jobs(site) == {(first.job.queue, first.job.key)}

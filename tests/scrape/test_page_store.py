@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longshore.errors import InputFileError
-from longshore.job import Job
+from longshore.job import CameFrom, Job
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.page_store import KEPT_ATTEMPTS, PageStore
 from longshore.scrape.capture.trail import MOST_BYTES, MOST_EXCHANGES, Trail
@@ -268,3 +269,40 @@ def test_a_trail_passes_every_page_on_to_the_store(store: PageStore) -> None:
         trail.watch(answered(str(number).encode(), f"https://a.org/{number}"))
     trail.close()
     assert len(store.exchanges(job())) == MOST_EXCHANGES + 5
+
+
+def bodies(store: PageStore, asked: Job) -> list[bytes]:
+    return [exchange.body for exchange in store.exchanges(asked)]
+
+
+def test_a_job_that_was_submitted_again_has_no_page_of_its_former_life(store: PageStore) -> None:
+    former = msgspec.structs.replace(job(epoch=3), queue="q", id="1")
+    again = msgspec.structs.replace(job(epoch=1), queue="q", id="2")
+    keep(store, former, answered(b"former"))
+    assert bodies(store, again) == []
+    keep(store, again, answered(b"again"))
+    assert bodies(store, again) == [b"again"]
+
+
+def test_a_copy_has_the_pages_from_before_it_and_each_queue_its_own_from_then_on(store: PageStore) -> None:
+    source = msgspec.structs.replace(job(epoch=1), queue="source", id="1")
+    keep(store, source, answered(b"before"))
+    trial = msgspec.structs.replace(source, queue="trial", id="7", came_from=(CameFrom("source", "1", 1, 1),))
+    assert bodies(store, trial) == [b"before"]
+    keep(store, msgspec.structs.replace(trial, epoch=2), answered(b"trial"))
+    assert bodies(store, source) == [b"before"]
+    keep(store, msgspec.structs.replace(source, epoch=2), answered(b"source"))
+    assert bodies(store, trial) == [b"trial"]
+    assert bodies(store, source) == [b"source"]
+
+
+def test_many_other_jobs_of_the_same_name_take_no_page_of_this_one(store: PageStore) -> None:
+    first = msgspec.structs.replace(job(epoch=1), queue="first", id="1")
+    keep(store, first, answered(b"first"))
+    for number in range(30):
+        keep(store, msgspec.structs.replace(first, queue=f"q{number}"), answered(b"other"))
+        keep(store, first, answered(b"first"))
+    assert bodies(store, first) == [b"first"]
+    pages = store.pages(first)
+    assert pages is not None
+    assert len(pages.attempts) <= 20

@@ -28,7 +28,7 @@ class JobAction:
     """The states it can change."""
     default: frozenset[State]
     """The states it changes if neither a state nor a job is named."""
-    change: Callable[[Queue, Selection], Awaitable[int]]
+    change: Callable[[Settings, Queue, Selection], Awaitable[int]]
 
 
 def command(change: JobAction, meaning: str) -> Callable[..., None]:
@@ -71,5 +71,5 @@ async def _carry_out(change: JobAction, settings: Settings, chosen: Selection, *
         if not number:
             write(await nothing_to(queue, chosen, change.verb))
         elif agreed(number, chosen, change.verb, yes=yes):
-            changed = await change.change(queue, chosen)
+            changed = await change.change(settings, queue, chosen)
             write(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} {change.made}.")

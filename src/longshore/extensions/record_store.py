@@ -84,6 +84,9 @@ class NewRecords(Protocol):
     def rejected(self) -> Sequence[Any]: ...
 
 
+JobInQueue = tuple[str, str, str, str, str]
+"""The run, kind and key of a job, the uuid of its queue, and its id there."""
+
 Counts = Callable[[StoredAttempt], bool]
 """Returns whether the records of a stored attempt count."""
 
@@ -113,8 +116,8 @@ class RecordStore(Protocol):
     def mark(self, attempt: StoredAttempt) -> None:
         """Mark a stored attempt as settled in its queue; `flush` writes the mark."""
 
-    async def remove(self, jobs: Sequence[Job]) -> int:
-        """Remove the records of these jobs, of all their attempts in the queue of the jobs. Return of how many jobs."""
+    async def remove(self, jobs: Sequence[JobInQueue]) -> int:
+        """Remove the records of all attempts at these jobs in their queues. Return of how many jobs."""
 
     async def revising(self) -> RecordStore:
         """Return the same store for records of a later parse, which replace the existing ones."""

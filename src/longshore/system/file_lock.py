@@ -41,6 +41,20 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
+def hold_open_file(file: int, *, wait: bool) -> bool:
+    """Lock an open file until it is closed; without `wait`, return False if another process holds it.
+
+    Windows has no lock that leaves readers alone: there it locks nothing, and returns `wait`.
+    """
+    if sys.platform == "win32":
+        return wait
+    else:
+        if not wait:
+            return _try(file)
+        _wait(file)
+        return True
+
+
 def _try(file: int, *, shared: bool = False) -> bool:
     try:
         _lock(file, shared=shared)

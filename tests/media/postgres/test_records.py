@@ -218,3 +218,31 @@ async def test_a_worker_whose_event_loop_is_blocked_keeps_the_records_of_what_it
     await records.close()
     await queue.close()
     assert {key for key, *_ in await seen(url)} == completed
+
+
+async def test_a_table_of_an_earlier_version_is_upgraded_and_its_records_stay(url: str) -> None:
+    location = locate(url)
+    connection = await asyncpg.connect(location.dsn)
+    await connection.execute(
+        f"""create schema {location.quoted_schema}; set search_path = {location.quoted_schema};
+        create table emitted (
+            run text not null, kind text not null, key text not null, job text not null, epoch bigint not null,
+            revision int not null, settled boolean not null default false, kinds text[] not null, data json[] not null,
+            rejected json not null, written_at timestamptz not null default clock_timestamp(),
+            primary key (run, kind, key, job));
+        create view record as select e.run, e.kind as job_kind, e.key, e.epoch, (r.n - 1)::int as n, r.kind, r.data
+            from emitted e, unnest(e.kinds, e.data) with ordinality as r (kind, data, n) where e.settled;
+        insert into emitted values
+            ('r', 'page', 'k1', '1', 1, 0, true, '{{item}}', array['{{"title": "old"}}'::json], '[]')
+        """
+    )
+    await connection.close()
+    for _ in range(2):
+        store = await PostgresRecords.open(url)
+        store.put(msgspec.structs.replace(job(1), queue="q"), emitted("new"))
+        store.settled("1", 1)
+        await store.close()
+    store = await PostgresRecords.open(url)
+    assert {(each.queue, each.marked) async for each in store.attempts("r")} == {("", True), ("q", True)}
+    await store.close()
+    assert sorted(title for *_, title in await seen(url)) == ["new", "old"]

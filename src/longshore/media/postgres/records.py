@@ -18,6 +18,7 @@ from longshore.errors import UsageError
 from longshore.extensions.record_store import (
     AttemptName,
     Counts,
+    JobInQueue,
     NewRecords,
     Record,
     RecordCounts,
@@ -144,7 +145,7 @@ class PostgresRecords:
         """See `RecordStore`."""
         self._marks.append((attempt.queue, attempt.job, attempt.epoch))
 
-    async def remove(self, jobs: Sequence[Job]) -> int:
+    async def remove(self, jobs: Sequence[JobInQueue]) -> int:
         """See `RecordStore`."""
         statement = (
             f"with gone as (delete from {self._location.quoted_schema}.emitted e "  # noqa: S608 - it is quoted
@@ -152,9 +153,8 @@ class PostgresRecords:
             "where e.run = j.run and e.kind = j.kind and e.key = j.key and e.queue in (j.queue, '') and e.job = j.job "
             "returning 1) select count(*) from gone"
         )
-        names = [(job.run, job.kind, job.key, job.queue, job.id) for job in jobs]
         # A name with NUL cannot be in the table, and PostgreSQL would refuse the call.
-        storable = [name for name in names if not any("\0" in text for text in name)]
+        storable = [job for job in jobs if not any("\0" in text for text in job)]
         columns = _to_columns(storable, ("text[]",) * 5)
         return int((await self._connections.fetch(statement, *columns, repeatable=True))[0][0])
 

@@ -23,6 +23,8 @@ from longshore.system.private_files import make_private
 
 KEPT_ATTEMPTS = 5
 """Attempts kept per job, the latest ones."""
+KEPT_OTHERS = 15
+"""Attempts kept of other jobs with the same name: in another queue, or before a prune."""
 _LEVEL = 3
 
 
@@ -48,10 +50,24 @@ class AttemptPages(msgspec.Struct, frozen=True):
 
     epoch: int
     pages: tuple[StoredPage, ...]
+    queue: str = ""
+    """The uuid of the queue in which the attempt was made; empty if an earlier version stored it."""
+    job: str = ""
+    """The id of the job there."""
+
+    def is_of(self, job: Job) -> bool:
+        """Return whether the attempt was made at this job: here, or in a queue through which it came here."""
+        if not self.queue or (self.queue, self.job) == (job.queue, job.id):
+            return True
+        came = (each for each in job.came_from if (each.queue, each.job) == (self.queue, self.job))
+        return any(self.epoch <= each.epoch for each in came)
 
 
 class JobPages(msgspec.Struct, frozen=True, kw_only=True):
-    """The pages of one job by attempt, the latest last."""
+    """The pages of the jobs with one name, by attempt, the latest of each job last.
+
+    There may be several: a copy in another queue, or a job that was pruned and submitted again.
+    """
 
     run: str
     kind: str
@@ -89,8 +105,11 @@ class PageStore:
         damaged.
         """
         known = self.pages(job)
+        own = [attempt for attempt in known.attempts if attempt.is_of(job)] if known is not None else []
+        # An attempt that an earlier version stored may be of a former life of the job, with any epoch.
+        own.sort(key=lambda attempt: (attempt.queue != "", attempt.epoch))
         chosen: dict[tuple[str, str, str], tuple[bool, list[StoredPage]]] = {}
-        for attempt in known.attempts if known is not None else ():
+        for attempt in own:
             latest: dict[tuple[str, str, str], list[StoredPage]] = {}
             for page in attempt.pages:
                 latest.setdefault((page.method, page.url, page.request_body), []).append(page)
@@ -132,9 +151,18 @@ class PageStore:
         except InputFileError:
             # The damaged list is useless; the new one replaces it.
             known = None
-        others = [] if known is None else [attempt for attempt in known.attempts if attempt.epoch != job.epoch]
-        attempts = sorted([*others, AttemptPages(job.epoch, pages)], key=lambda attempt: attempt.epoch)
-        kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=tuple(attempts[-KEPT_ATTEMPTS:]))
+        new = AttemptPages(job.epoch, pages, job.queue, job.id if job.queue else "")
+        others: list[AttemptPages] = []
+        own = [new]
+        for attempt in () if known is None else known.attempts:
+            if (attempt.queue, attempt.job) != (new.queue, new.job):
+                others.append(attempt)
+            elif attempt.epoch != new.epoch:
+                own.append(attempt)
+        own.sort(key=lambda attempt: attempt.epoch)
+        # Those of this job last, so that of all others with its name the ones without new pages are dropped first.
+        attempts = (*others[-KEPT_OTHERS:], *own[-KEPT_ATTEMPTS:])
+        kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=attempts)
         _write(self._job_path(job), msgspec.json.encode(kept))
 
     def _exchange(self, page: StoredPage) -> Exchange | None:

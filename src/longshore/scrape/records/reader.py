@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 _CHUNK = 1 << 20
 
-_heads = msgspec.json.Decoder(AttemptHead | SettledLine)
+HEADS = msgspec.json.Decoder(AttemptHead | SettledLine)
 _lines = msgspec.json.Decoder(AttemptLine | SettledLine)
 _value = msgspec.json.Decoder()
 
@@ -107,14 +107,22 @@ class RecordReader:
                 rejected.setdefault(entry.kind, Counter())[entry.reason] += entry.count
         return RecordCounts(dict(kept), {kind: dict(reasons) for kind, reasons in rejected.items()})
 
+    def attempts(self) -> Iterator[AttemptHead]:
+        """Yield every attempt in the segments, whether its records count or not."""
+        for segment in self.segments:
+            for text in segment_lines(segment, {}):
+                line = read_line(HEADS, segment, text)
+                if isinstance(line, AttemptHead) and self._run in (None, line.run):
+                    yield line
+
     def _counted_lines(self) -> Iterator[AttemptLine]:
         for packed in self._marked.values():
             self._count(_Marked(*_PACKED.unpack(packed)).place)
         for segment, flags in zip(self.segments, self._counted, strict=True):
             # `flags` comes first, so that no line after the last counted one is read.
-            for flag, text in zip(flags, _segment_lines(segment, {}), strict=False):
+            for flag, text in zip(flags, segment_lines(segment, {}), strict=False):
                 if flag:
-                    line = _read(_lines, segment, text)
+                    line = read_line(_lines, segment, text)
                     if isinstance(line, AttemptLine):
                         yield line
 
@@ -127,8 +135,8 @@ class RecordReader:
         for number, segment in enumerate(self.segments):
             # Marks name no queue: a writer has one, and its marks apply to its own attempts.
             writer = segment.name.removesuffix(SUFFIX).rpartition(".")[0]
-            for place, text in enumerate(_segment_lines(segment, self.torn), start=number << _IN_SEGMENT):
-                line = _read(_heads, segment, text)
+            for place, text in enumerate(segment_lines(segment, self.torn), start=number << _IN_SEGMENT):
+                line = read_line(HEADS, segment, text)
                 if isinstance(line, SettledLine):
                     self._mark(writer, line)
                 elif self._run is None or line.run == self._run:
@@ -175,7 +183,8 @@ def _stored(head: AttemptHead, *, marked: bool = False) -> StoredAttempt:
     )
 
 
-def _read(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:
+def read_line(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:
+    """Return the line in `text`. Raise `InputFileError` if this version does not know it."""
     try:
         return decoder.decode(text)
     except msgspec.MsgspecError as error:
@@ -184,7 +193,7 @@ def _read(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:
         ) from error
 
 
-def _segment_lines(segment: Path, torn: dict[Path, int]) -> Iterator[bytes]:
+def segment_lines(segment: Path, torn: dict[Path, int]) -> Iterator[bytes]:
     """Yield the lines of a segment. Skip a torn end, and record its size in `torn`."""
     decompressor = zstandard.ZstdDecompressor()
     read = 0

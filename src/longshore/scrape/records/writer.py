@@ -25,6 +25,7 @@ from longshore.job import Job
 from longshore.scrape.records.emission import Emitted
 from longshore.scrape.records.segment_lines import SUFFIX, NewAttemptLine, SettledLine
 from longshore.system.descriptors import open_binary, sync_folder
+from longshore.system.file_lock import hold_open_file
 from longshore.system.private_files import make_private
 
 SEGMENT_BYTES = 64 * 1024 * 1024
@@ -150,6 +151,8 @@ class RecordWriter:
         self._number += 1
         self._file = open_binary(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._size, self._opened = 0, time.monotonic()
+        # A prune leaves an open segment alone; see `removal`.
+        hold_open_file(self._file, wait=True)
         # The name of a new file must be as durable as its contents.
         sync_folder(self._folder)
         return self._file

@@ -13,7 +13,7 @@ cancel = command(
         made="cancelled",
         possible=_OPEN,
         default=_OPEN,
-        change=lambda queue, chosen: queue.cancel(chosen),
+        change=lambda _, queue, chosen: queue.cancel(chosen),
     ),
     "Cancel jobs that are not finished. A worker that holds one learns of it within a third of its lease.",
 )

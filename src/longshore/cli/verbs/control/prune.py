@@ -9,12 +9,13 @@ from longshore.job import FINISHED
 
 if TYPE_CHECKING:
     from longshore.queue import Queue, Selection
+    from longshore.settings import Settings
 
 
-async def _prune(queue: Queue, chosen: Selection) -> int:
-    from longshore.runs.control import prune
+async def _prune(settings: Settings, queue: Queue, chosen: Selection) -> int:
+    from longshore.runs.records.prune_records import prune_with_records
 
-    return await prune.prune(queue, chosen)
+    return await prune_with_records(settings, queue, chosen)
 
 
 prune = command(
@@ -25,6 +26,7 @@ prune = command(
         default=FINISHED,
         change=_prune,
     ),
-    "Remove finished jobs with their results and history, archived ones too. Pending and claimed jobs always stay."
+    "Remove finished jobs with their results, records and history, archived ones too. Pending and claimed jobs always"
+    " stay."
     " A removed job may be submitted again.",
 )

@@ -9,11 +9,12 @@ from longshore.job import State
 
 if TYPE_CHECKING:
     from longshore.queue import Queue, Selection
+    from longshore.settings import Settings
 
 _HELD = frozenset({State.CLAIMED})
 
 
-async def _release(queue: Queue, chosen: Selection) -> int:
+async def _release(_: Settings, queue: Queue, chosen: Selection) -> int:
     from longshore.runs.control.release import release as give_back
     from longshore.ui.output import note
     from longshore.ui.words import counted

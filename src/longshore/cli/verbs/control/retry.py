@@ -11,7 +11,7 @@ retry = command(
         made="pending again",
         possible=frozenset({State.FAILED, State.CANCELLED}),
         default=frozenset({State.FAILED}),
-        change=lambda queue, chosen: queue.retry(chosen),
+        change=lambda _, queue, chosen: queue.retry(chosen),
     ),
     "Give failed jobs all their attempts again. Cancelled jobs too, if --state or an id names them.",
 )
