@@ -32,6 +32,9 @@ _OF_MEDIA: Mapping[str, tuple[str, ...]] = {
     "git": ("remote not found",),
 }
 
+TWIN_STEPS = 60
+"""The fewest steps of a trial that must find a twin."""
+
 Steps = Mapping[Callable[[Trial], None], float]
 
 
@@ -56,5 +59,5 @@ def conduct_twin(folder: Path, twin: str, seed: str, seconds: float, steps: Step
     """Run a trial with the processes of a broken twin, and return its verdict."""
     with Trial(folder, TWINS[twin].medium, seed, twin=twin, patience=15) as trial:
         begin(trial)
-        trial.conduct(seconds, steps)
+        trial.conduct(seconds, steps, least=TWIN_STEPS)
         return trial.verdict()

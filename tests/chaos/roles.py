@@ -194,7 +194,7 @@ def pause(trial: Trial) -> None:
         trial.wide_faults.discard("paused")
         trial.command("operator", "resume", "hold")
 
-    trial.later(trial.chance.uniform(2, 5), resume)
+    trial.later(trial.chance.uniform(4, 8), resume)
 
 
 def operate(trial: Trial) -> None:

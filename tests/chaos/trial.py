@@ -209,10 +209,10 @@ class Trial:
 
     # The course of a trial
 
-    def conduct(self, seconds: float, steps: Mapping[Callable[[Trial], None], float]) -> None:
-        """Draw steps by their weights until the time is over."""
-        until, pause = time.monotonic() + seconds, threading.Event()
-        while time.monotonic() < until:
+    def conduct(self, seconds: float, steps: Mapping[Callable[[Trial], None], float], *, least: int = 0) -> None:
+        """Draw steps by their weights until the time is over and at least so many were taken: a machine may be busy."""
+        until, pause, taken = time.monotonic() + seconds, threading.Event(), itertools.count()
+        while next(taken) < least or time.monotonic() < until:
             self.moments.tick()
             self._act_on_what_is_due()
             self.poll()
