@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import secrets
 import socket
 from datetime import timedelta
@@ -14,6 +16,9 @@ from longshore.job import Job
 from longshore.stored import BIGGEST, check_duration, check_texts, check_whole
 
 DEFAULT_LEASE = timedelta(seconds=300)
+_SECRET_BYTES = 12
+"""The random part of an incarnation that is never shown: over HTTP, who knows it may act as the worker."""
+_INCARNATION = re.compile(rf"/[0-9a-f]{{{8 + 2 * _SECRET_BYTES}}}\Z")
 
 
 class WorkerId(msgspec.Struct, frozen=True):
@@ -34,7 +39,17 @@ class WorkerId(msgspec.Struct, frozen=True):
         digits = secrets.token_hex(4)
         if label is None:
             label = f"{socket.gethostname().partition('.')[0]}_{os.getpid()}_{digits[:6]}"
-        return cls(label, f"{label}/{digits}{secrets.token_hex(4)}")
+        return cls(label, f"{label}/{digits}{secrets.token_hex(_SECRET_BYTES)}")
+
+    @property
+    def public_incarnation(self) -> str:
+        """The part of the incarnation that a server shows to others: enough to tell workers apart, not to act as one.
+
+        It is a prefix of an incarnation made by `new`, so that workers sort in the same order by either.
+        """
+        if _INCARNATION.search(self.incarnation):
+            return self.incarnation[: -2 * _SECRET_BYTES]
+        return hashlib.sha256(self.incarnation.encode()).hexdigest()[:8]
 
     def __str__(self) -> str:
         return self.label

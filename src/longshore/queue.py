@@ -73,6 +73,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """An entry is read or written within milliseconds, so that values which change many times a second can be one."""
     finds_payloads: bool = False
     """It finds the payloads of jobs by their names; see `extensions.payloads`."""
+    keeps_limits: bool = False
+    """It keeps pauses and the limits of runs itself, for every worker; wrappers leave both to it."""
     keeps_rejected: bool = False
     """It moves files in the place of its jobs that are not jobs away, for a person; see `extensions.rejected`."""
 

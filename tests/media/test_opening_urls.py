@@ -70,7 +70,7 @@ def test_a_folder_that_is_called_like_a_file_is_a_folder(here: Path) -> None:
         ("https://github.com/team/queue.git", "https://github.com/team/queue.git"),
         ("https://github.com/team/queue.git/", "https://github.com/team/queue.git/"),
         ("HTTP://host:8080/queue.git", "http://host:8080/queue.git"),
-        ("https://token@host/queue.git", "https://token@host/queue.git"),
+        ("https://token@host/queue.git", "https://host/queue.git"),
         ("ssh://git@host:2222/team/queue", "ssh://git@host:2222/team/queue"),
         ("git@github.com:team/queue.git", "ssh://git@github.com/team/queue.git"),
         ("git@host:/srv/queue.git", "ssh://git@host/srv/queue.git"),
@@ -101,9 +101,20 @@ async def test_a_lone_word_is_told_how_a_folder_is_written() -> None:
         await open_queue("jobs")
 
 
-async def test_a_web_address_that_is_no_repository_is_told_how_one_is_written() -> None:
-    with pytest.raises(UnknownSchemeError, match=r"over HTTP yet.* git\+https://me:\*\*\*@host/api\Z"):
+async def test_a_web_address_that_is_no_server_is_told_how_a_repository_is_written() -> None:
+    with pytest.raises(SettingsError, match=r"ends in /api.* git\+https://host/queue\Z"):
+        await open_queue("https://host/queue")
+
+
+async def test_a_server_takes_no_login_in_its_url() -> None:
+    with pytest.raises(SettingsError, match=r"https://me:\*\*\*@host/api.*LONGSHORE_API_KEY"):
         await open_queue("https://me:hunter2@host/api")
+
+
+async def test_a_server_takes_only_requests_with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LONGSHORE_API_KEY", raising=False)
+    with pytest.raises(SettingsError, match="longshore keys add"):
+        await open_queue("https://host/api")
 
 
 @pytest.mark.parametrize(

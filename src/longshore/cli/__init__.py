@@ -43,8 +43,10 @@ def _end(given: list[str]) -> int:
     import typer
 
     from longshore.cli.app import command
+    from longshore.settings import export_api_key
 
     try:
+        export_api_key()
         root = command(with_values="--help" in given or "-h" in given)
         _warn(given)
         # Not through Typer's `main`, which handles Ctrl-C and a closed pipe in its own way.

@@ -61,6 +61,8 @@ VERBS: Mapping[str, _Listed] = {
     "prune": _Listed("control.prune", _INSPECT, "Remove finished jobs for good."),
     "archive": _Listed("control.archive", _INSPECT, "Move old completed jobs to the archive."),
     "autoscale-target": _Listed("inspect.autoscale_target", _INSPECT, "Print how many workers the pending jobs need."),
+    "serve": _Listed("setup.serve", _SETUP, "Offer the queue over HTTP, to workers with a URL and a key."),
+    "keys": _Listed("setup.keys", _SETUP, "Make, list and revoke the API keys of the server."),
     "migrate": _Listed("setup.migrate", _SETUP, "Create or update the queue's tables."),
     "config": _Listed("setup.config", _SETUP, "Show every setting and its source."),
     "doctor": _Listed("setup.doctor", _SETUP, "Check this machine, and say how to fix what fails."),

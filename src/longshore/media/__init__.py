@@ -28,6 +28,8 @@ _MEDIA = {
     "git+http": "longshore.media.git",
     "git+ssh": "longshore.media.git",
     "git+file": "longshore.media.git",
+    "https": "longshore.media.http",
+    "http": "longshore.media.http",
 }
 
 
@@ -103,11 +105,6 @@ def _medium(url: str) -> _Medium:
 
 def _unknown(url: str) -> str:
     shown = mask_url(url)
-    if scheme_of(url) in {"http", "https"}:
-        return (
-            f"No queue answers to '{shown}': this Longshore has no queues over HTTP yet. If it is a git repository, "
-            f"write git+{shown}"
-        )
     known = ", ".join(f"{name}://" for name in _MEDIA if name != "memory")
     folder = "" if scheme_of(url) else f" If it is a folder, write ./{shown}"
     return (

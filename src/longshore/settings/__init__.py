@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from longshore.settings.files import DOTENV, TOML, check_finished, export_dotenv, read_dotenv
 from longshore.settings.profiles import BUILT_IN
-from longshore.settings.resolution import export_profile, queue_url, resolve, unknown_variables
+from longshore.settings.resolution import export_api_key, export_profile, queue_url, resolve, unknown_variables
 from longshore.settings.table import DEFAULT, DEFAULT_QUEUE, TABLE, Setting, Settings, ValueSource
 from longshore.settings.values import SecondsRange, show
 
@@ -25,6 +25,7 @@ __all__ = [
     "Settings",
     "ValueSource",
     "check_finished",
+    "export_api_key",
     "export_dotenv",
     "export_profile",
     "queue_url",

@@ -107,6 +107,13 @@ def export_profile(settings: Settings) -> None:
         os.environ[TABLE[name].variable] = settings.shown(name)
 
 
+def export_api_key(folder: Path | None = None) -> None:
+    """Put the API key of `.env` into this process's environment, which is where a queue over HTTP looks for it."""
+    variable = TABLE["api_key"].variable
+    if (key := read_dotenv((folder or Path()) / DOTENV).get(variable)) and variable not in os.environ:
+        os.environ[variable] = key
+
+
 def unknown_variables(*, environ: Mapping[str, str] | None = None, folder: Path | None = None) -> list[str]:
     """Return a message for each variable of the environment or `.env` that has our prefix and is not a setting."""
     given = {**read_dotenv((folder or Path()) / DOTENV), **(os.environ if environ is None else environ)}

@@ -15,6 +15,9 @@ PREFIX = "LONGSHORE_"
 RENAMED = {"max_failures": "max_empty_polls"}
 """Old names of settings that users' files may contain, with the current name of each."""
 
+SECRETS = frozenset({"api_key"})
+"""Settings whose value is never shown, and never an argument of another process."""
+
 # Far beyond any real use, and within the limits of every clock, timer and medium.
 _YEARS_IN_HOURS = 10 * 365 * 24
 _YEARS = _YEARS_IN_HOURS * 3600
@@ -76,6 +79,9 @@ class Settings:
         "GITHUB_REPO_URL",
         "QUEUE_DIR",
         "TASKMANAGER_API_URL",
+    )
+    api_key: str | None = _setting(
+        None, "The key for a queue over HTTP. Only from the environment or `.env`, so that no command line shows it."
     )
     lease_seconds: float = _setting(
         300.0,
@@ -302,7 +308,8 @@ class Settings:
 
     def shown(self, name: str) -> str:
         """Return the value of a setting as text that is safe to show."""
-        return show(getattr(self, name))
+        shown = show(getattr(self, name))
+        return "***" if shown and name in SECRETS else shown
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ class GrowthLimitedQueue(QueueWrapper):
         """`holder` is given for a second connection of the same worker: both replace each other's quota of new jobs."""
         super().__init__(queue)
         self._clock = clock
-        self._state = find(queue, SharedState)
+        self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
         self._limits: dict[str, tuple[float, GrowthLimits]] = {}
         self._quota = JobQuota(queue, clock, holder)
         self._one_at_a_time = asyncio.Lock()

@@ -33,7 +33,7 @@ class PausableQueue(QueueWrapper):
     def __init__(self, queue: Queue, clock: Clock) -> None:
         super().__init__(queue)
         self._clock = clock
-        self._state = find(queue, SharedState)
+        self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
         self._every = _QUICK_LOOK if queue.traits.quick_shared_state else _SLOW_LOOK
         self._looked = float("-inf")
         self._paused: frozenset[str] = frozenset()

@@ -25,7 +25,7 @@ from longshore.runs.submit.shared_urls import NOT_DECLARED, Fix, Identities, Sha
 from longshore.wrappers.differing_duplicates import DifferingDuplicates
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
-_NAMESPACE = "run_ids"
+RUN_IDS = "run_ids"
 """Namespace of the shared state in which a new run id is reserved until its run has jobs."""
 _RESERVED = 3600.0
 """Seconds after which a reservation is removed: ids contain the time, and by then the run has jobs or failed."""
@@ -177,11 +177,11 @@ async def _reserve(queue: Queue, run: str) -> bool:
     state = find(queue, SharedState)
     if state is None:
         return True
-    read = await state.read_entries(_NAMESPACE)
+    read = await state.read_entries(RUN_IDS)
     if read.get(run).version != ABSENT:
         return False
     old = [StateEntry(each.name, each.version, None) for each in read.entries if not _is_recent(each.value, read.now)]
-    made, *_ = await state.swap_entries(_NAMESPACE, [StateEntry(run, ABSENT, {"at": read.now}), *old])
+    made, *_ = await state.swap_entries(RUN_IDS, [StateEntry(run, ABSENT, {"at": read.now}), *old])
     return made is not None
 
 

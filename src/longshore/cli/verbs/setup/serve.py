@@ -1,0 +1,70 @@
+"""`longshore serve`: offer a queue over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longshore.cli import options
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Listen on this address; 0.0.0.0 is all networks of the machine.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Listen on this port; 0 is a free one.")
+    ] = 8000,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Serve over TLS with this certificate.", show_default=False)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The private key of the certificate.", show_default=False)
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A host name under which the server is reached; repeatable.", show_default=False
+        ),
+    ] = None,
+    queue: options.Queue = None,
+    debug: options.Debug = None,
+) -> None:
+    """Offer the queue over HTTP: to workers that have a URL and a key, in any language, on any machine.
+
+    The first start makes an admin key. 'longshore keys add' makes a key for each worker or team. Ctrl-C stops the
+    server; no job is lost, and workers go on when it is started again.
+    """
+    from longshore.runs.open_queue import check_shared
+    from longshore.server.needed import check_installed
+    from longshore.settings import resolve
+    from longshore.ui.output import note, write
+    from longshore.url import mask_url
+
+    settings = resolve({"queue": queue, "debug": debug})
+    check_shared(settings)
+    check_installed()
+    from longshore.clock import SystemClock
+    from longshore.server.auth.keys import KeyStore, admin_key_made
+    from longshore.server.process import Listening
+    from longshore.server.process import serve as run_server
+
+    listening = Listening(host, port, tls_certificate, tls_key, tuple(allowed_host or ()))
+    keys = KeyStore.in_folder(Path(settings.data_folder))
+    made = admin_key_made(keys, SystemClock().now())
+
+    def ready(url: str) -> None:
+        write(f"Serving {mask_url(settings.queue)} at {url}/api. Ctrl-C stops.")
+        if made is not None:
+            write(f"An admin key was made. It is in {made}; only you can read that file.")
+        write("A worker needs a key of its own: longshore keys add NAME --scope work. Then, on its machine:")
+        write(f"  LONGSHORE_API_KEY=… longshore work HANDLERS.py --queue {url}/api")
+        if listening.scheme == "http" and not listening.is_local:
+            note("Without TLS everyone on the network can read the keys: give --tls-certificate and --tls-key.")
+        sys.stdout.flush()  # programs that start a server wait for these lines
+
+    asyncio.run(run_server(settings.queue, keys, listening, ready))

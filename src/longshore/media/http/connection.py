@@ -1,0 +1,162 @@
+"""The connection to the HTTP API: pooled requests with the key, and the errors of the server as exceptions.
+
+No request is repeated here. A request without an answer raises `QueueUnavailableError`, and the caller decides: every
+method of the contract says whether it may be called again.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from io import BytesIO
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from longshore import errors
+from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, SettingsError, UsageError
+from longshore.media.http.wire import JSON, Problem
+from longshore.stored import UNFIT, refusal
+from longshore.url import mask_url
+
+T = TypeVar("T")
+
+KEY_VARIABLE = "LONGSHORE_API_KEY"
+VERSION = "/v1"
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 60.0
+"""Longer than any statement of a medium behind the server may take."""
+_CONNECTIONS = 32
+_KEEP_SECONDS = 30.0
+"""Less than the server keeps an idle connection, so that a request never meets one that was just closed."""
+_LARGE = 1 << 20
+"""From this size on, aiohttp wants a body that it can send in parts."""
+_CODES: dict[str, type[LongshoreError]] = {
+    each.__name__: each
+    for each in vars(errors).values()
+    if isinstance(each, type) and issubclass(each, LongshoreError) and not issubclass(each, errors.WorkerError)
+}
+
+
+def _checked(url: str) -> str:
+    """Return the URL without a slash at its end. Raise `SettingsError` if no server has this URL."""
+    shown = mask_url(url)
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise SettingsError(
+            f"'{shown}' has a login, which a server does not take. Set {KEY_VARIABLE} to your key instead."
+        )
+    if not parts.path.rstrip("/").endswith("/api"):
+        raise SettingsError(
+            f"'{shown}' is not the URL of a server, which ends in /api. If it is a git repository, write git+{shown}"
+        )
+    return url.rstrip("/")
+
+
+class ApiConnection:
+    """Requests to one server."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        self.url = _checked(url)
+        self._base = self.url + VERSION
+        self._key = os.environ.get(KEY_VARIABLE, "") if key is None else key
+        self._session: aiohttp.ClientSession | None = None
+        if not self._key:
+            raise SettingsError(
+                f"The server at {mask_url(self.url)} takes only requests with a key. Fix: set {KEY_VARIABLE} to "
+                "the key that the owner of the server made for you with `longshore keys add`."
+            )
+
+    async def get(self, path: str, answer: type[T], *, params: dict[str, str] | None = None) -> T:
+        """Return the answer to a GET."""
+        return await self._send("GET", path, answer, params=params)
+
+    async def post(self, path: str, body: msgspec.Struct, answer: type[T], *, wait_seconds: float = 0.0) -> T:
+        """Return the answer to a POST. The server may wait for `wait_seconds` before it answers."""
+        try:
+            content = msgspec.json.encode(body)
+        except UNFIT as error:
+            raise refusal(error, "A request") from error
+        return await self._send("POST", path, answer, content=content, wait_seconds=wait_seconds)
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        answer: type[T],
+        *,
+        params: dict[str, str] | None = None,
+        content: bytes | None = None,
+        wait_seconds: float = 0.0,
+    ) -> T:
+        session = self._opened()
+        try:
+            async with session.request(
+                method,
+                self._base + path,
+                params=params,
+                data=content if content is None or len(content) < _LARGE else BytesIO(content),
+                headers={"Content-Type": JSON} if content is not None else None,
+                timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, total=_ANSWER_SECONDS + wait_seconds),
+                allow_redirects=False,
+            ) as response:
+                received = await response.read()
+                if response.status >= 300:
+                    raise self._error(response.status, received)
+        except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
+            raise QueueError(f"The certificate of {mask_url(self.url)} is not valid: {error}") from error
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+            raise SettingsError(f"'{mask_url(self.url)}' is not the URL of a server. Write https://host/api") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise QueueUnavailableError(f"{mask_url(self.url)} does not answer: {reason}") from error
+        except UnicodeEncodeError as error:
+            raise refusal(error, "A part of the request") from error
+        try:
+            return msgspec.json.decode(received, type=answer)
+        except UNFIT as error:
+            raise QueueError(
+                f"{mask_url(self.url)} answers, but not as a Longshore server does: {error}. Is the URL right? "
+                "It ends in /api."
+            ) from error
+
+    def _error(self, status: int, received: bytes) -> LongshoreError:
+        try:
+            problem = msgspec.json.decode(received, type=Problem)
+        except UNFIT:
+            problem = Problem(title="", status=status)
+        told = problem.detail or problem.title or f"status {status}"
+        where = mask_url(self.url)
+        match status:
+            case 401:
+                return SettingsError(f"{where} does not accept the key in {KEY_VARIABLE}: {told}")
+            case 403:
+                return QueueError(f"{where} refuses this: {told}")
+            case 502 | 503 | 504:
+                return QueueUnavailableError(f"{where}: {told}")
+            case 429:
+                return QueueUnavailableError(f"{where} asks to wait: {told}")
+        if (kind := _CODES.get(problem.code)) is not None:
+            return kind(told)
+        if status in {404, 405} and not problem.code:
+            return QueueError(f"{where} has no such page. Is it a Longshore server, and does its URL end in /api?")
+        return UsageError(told) if status < 500 else QueueError(f"{where}: {told}")
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEEP_SECONDS)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers={"Authorization": f"Bearer {self._key}", "Accept": JSON},
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=True,
+                trust_env=True,
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()

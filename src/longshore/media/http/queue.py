@@ -1,0 +1,239 @@
+"""The queue behind an HTTP API; `longshore.queue.Queue` documents the methods.
+
+Authority: the server. It holds no lease for this process but what its medium holds, so a server that is killed and
+started again goes on with the same leases.
+
+Lease tokens: a claim returns a token for each job, and only the token settles the job. A lease that was made without a
+claim (for a claim whose answer was lost, or by a process that continues the work of another) has none; its token is
+asked for with the worker's incarnation, which only the worker knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+import msgspec
+
+from longshore.errors import UsageError
+from longshore.extensions.archive import Month
+from longshore.extensions.presence import PresentWorker, WorkerInfo
+from longshore.extensions.rejected import RejectedFiles
+from longshore.extensions.shared_state import Entries, StateEntry
+from longshore.extensions.transfer import Carried
+from longshore.job import Attempt, Job, JobName, NewJob
+from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
+from longshore.media.http import wire
+from longshore.media.http.connection import ApiConnection
+from longshore.outcome import Settlement
+from longshore.queue import Count, Reaped, Selection, Submitted, Traits
+from longshore.stored import BIGGEST, JsonObject, check_texts, check_whole, encode
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_MOST_KNOWN = 10_000
+_known: dict[tuple[str, str], str] = {}
+"""The workers of this process: their incarnations by label and public incarnation, which is all that a server shows."""
+
+
+class TokenLease(Lease, frozen=True):
+    """A lease with the token that settles its job."""
+
+    token: str
+    token_for: tuple[WorkerId, Held]
+    """The lease that the token was given for: a copy with another job or worker has none."""
+
+
+class HttpQueue:
+    """A queue behind a server."""
+
+    def __init__(self, connection: ApiConnection, capabilities: wire.Capabilities) -> None:
+        self._api = connection
+        self._limits = capabilities.limits
+        self.traits: Traits = msgspec.structs.replace(
+            capabilities.traits, name="http", spans_processes=True, spans_machines=True, keeps_limits=True
+        )
+
+    @classmethod
+    async def open(cls, connection: ApiConnection) -> HttpQueue:
+        """Ask the server what its queue can do. Raise at once, without retries, if it does not answer."""
+        try:
+            return cls(connection, await connection.get("/capabilities", wire.Capabilities))
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        if not jobs:
+            return Submitted(0, 0)
+        return await self._api.post(
+            "/jobs", wire.SubmitRequest(jobs=[wire.NewJobBody.of(job) for job in jobs]), Submitted
+        )
+
+    async def claim(self, want: Want) -> list[Lease]:
+        _remember(want.worker)
+        want = msgspec.structs.replace(want, limit=min(want.limit, self._limits.claim))
+        answer = await self._api.post("/claims", wire.ClaimRequest.of(want), wire.ClaimAnswer)
+        return [
+            TokenLease(
+                each.job, want.worker, each.deadline, each.lease, (want.worker, Held(each.job.id, each.job.epoch))
+            )
+            for each in answer.jobs
+        ]
+
+    async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
+        return await self._renew(worker, lease, None)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        if not settlements:
+            return []
+        tokens = await self._tokens([each.lease for each in settlements])
+        bodies = [
+            wire.SettlementBody(
+                lease=token,
+                outcome=wire.outcome_body(each.outcome),
+                seconds=each.seconds,
+                came_from=each.came_from,
+                handler_version=each.handler_version,
+            )
+            for each, token in zip(settlements, tokens, strict=True)
+        ]
+        answer = await self._api.post("/settlements", wire.SettleRequest(settlements=bodies), wire.SettleAnswer)
+        return answer.accepted
+
+    async def reap(self) -> Reaped:
+        return await self._api.post("/reap", wire.NothingRequest(), Reaped)
+
+    async def stats(self, run: str | None = None) -> list[Count]:
+        check_texts((run or "",), "The name of a run")
+        params = None if run is None else {"run": run}
+        return (await self._api.get("/stats", wire.StatsAnswer, params=params)).counts
+
+    async def jobs(self, selection: Selection, *, after: str = "", limit: int = 1000) -> list[Job]:
+        check_whole(limit, 0, BIGGEST, "The size of a page")
+        where = wire.SelectionBody.of(selection)
+        found: list[Job] = []
+        while True:
+            wanted = min(limit - len(found), self._limits.page)
+            request = wire.JobsRequest(where=where, after=after, limit=wanted)
+            page = (await self._api.post("/jobs/search", request, wire.JobsAnswer)).jobs
+            found += page
+            if len(page) < wanted or len(found) >= limit:
+                return found
+            after = page[-1].id
+
+    async def history(self, job_id: str) -> list[Attempt]:
+        if not _ID.fullmatch(job_id):
+            return []  # no job has this id, and it would not be one part of a path
+        return (await self._api.get(f"/jobs/{job_id}/attempts", wire.AttemptsAnswer)).attempts
+
+    async def retry(self, selection: Selection) -> int:
+        return await self._change("retry", selection)
+
+    async def cancel(self, selection: Selection) -> int:
+        return await self._change("cancel", selection)
+
+    async def release(self, selection: Selection) -> int:
+        return await self._change("release", selection)
+
+    async def prune(self, selection: Selection) -> int:
+        return await self._change("prune", selection)
+
+    async def wait(self, want: Want, timeout: timedelta) -> bool:
+        left = timeout.total_seconds()
+        while True:
+            asked = min(left, self._limits.wait_seconds)
+            request = wire.WaitRequest(want=wire.ClaimRequest.of(want), timeout_seconds=asked)
+            answer = await self._api.post("/wait", request, wire.WaitAnswer, wait_seconds=asked)
+            left -= max(answer.waited_seconds, 0.0)
+            if answer.ready or left <= 0:
+                return answer.ready
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    # The extensions
+
+    async def register(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> list[Held]:
+        encode(info, "The information about a worker")
+        return await self._renew(worker, lease, info)
+
+    async def deregister(self, worker: WorkerId) -> None:
+        await self._api.post("/workers/leave", wire.SignOffRequest(worker=wire.WorkerBody.of(worker)), msgspec.Raw)
+
+    async def present_workers(self) -> list[PresentWorker]:
+        found = (await self._api.get("/workers", wire.WorkersAnswer)).workers
+        return [
+            PresentWorker(WorkerId(each.label, _known.get((each.label, each.incarnation), each.incarnation)), each.info)
+            for each in found
+        ]
+
+    async def read_entries(self, namespace: str, names: frozenset[str] | None = None) -> Entries:
+        return await self._api.post("/state/read", wire.ReadRequest(namespace=namespace, names=names), Entries)
+
+    async def swap_entries(self, namespace: str, entries: Sequence[StateEntry]) -> list[str | None]:
+        for entry in entries:
+            encode(entry.value, "The value of a shared entry")
+        if len({entry.name for entry in entries}) < len(entries):
+            raise UsageError("Two entries of one call have the same name")
+        request = wire.SwapRequest(namespace=namespace, entries=list(entries))
+        return (await self._api.post("/state/swap", request, wire.SwapAnswer)).versions
+
+    async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        if not names:
+            return []
+        request = wire.PayloadsRequest(run=run, names=list(names))
+        return (await self._api.post("/jobs/payloads", request, wire.PayloadsAnswer)).payloads
+
+    async def take_over(self, carried: Sequence[Carried]) -> Submitted:
+        for each in carried:
+            encode(each.job.payload, "A job's payload")
+            encode(each.job.result, "A job's result")
+        return await self._api.post("/jobs/take-over", wire.TakeOverRequest(carried=list(carried)), Submitted)
+
+    async def archive(self, selection: Selection) -> int:
+        return await self._change("archive", selection)
+
+    async def archived(self) -> list[Month]:
+        return (await self._api.get("/archive", wire.ArchiveAnswer)).months
+
+    async def forget_history(self) -> None:
+        await self._api.post("/archive/forget-history", wire.NothingRequest(), msgspec.Raw)
+
+    async def rejected(self) -> RejectedFiles:
+        return await self._api.get("/rejected", RejectedFiles)
+
+    async def claim_success_rate(self) -> float:
+        return (await self._api.get("/claim-success-rate", wire.RateAnswer)).rate
+
+    async def _renew(self, worker: WorkerId, lease: timedelta, info: WorkerInfo | None) -> list[Held]:
+        _remember(worker)
+        request = wire.RenewRequest(worker=wire.WorkerBody.of(worker), lease_seconds=lease_seconds(lease), info=info)
+        answer = await self._api.post("/renewals", request, wire.RenewAnswer)
+        return [Held(each.job, each.epoch) for each in answer.held]
+
+    async def _change(self, operation: str, selection: Selection) -> int:
+        request = wire.ChangeRequest(where=wire.SelectionBody.of(selection))
+        return (await self._api.post(f"/jobs/{operation}", request, wire.ChangeAnswer)).changed
+
+    async def _tokens(self, leases: Sequence[Lease]) -> list[str]:
+        """Return the token of each lease; ask the server for those that came without one."""
+        tokens: dict[tuple[WorkerId, Held], str] = {}
+        missing: dict[WorkerId, list[Held]] = {}
+        for lease in leases:
+            if isinstance(lease, TokenLease) and lease.token_for == (lease.worker, lease.held):
+                tokens[lease.token_for] = lease.token
+            else:
+                missing.setdefault(lease.worker, []).append(lease.held)
+        for worker, held in missing.items():
+            bodies = [wire.HeldLease(job=each.job_id, epoch=each.epoch) for each in held]
+            request = wire.LeaseRequest(worker=wire.WorkerBody.of(worker), held=bodies)
+            answer = await self._api.post("/leases", request, wire.LeaseAnswer)
+            tokens |= {(worker, each): token for each, token in zip(held, answer.leases, strict=True)}
+        return [tokens[lease.worker, lease.held] for lease in leases]
+
+
+def _remember(worker: WorkerId) -> None:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[worker.label, worker.public_incarnation] = worker.incarnation

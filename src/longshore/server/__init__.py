@@ -1,0 +1,1 @@
+"""The server: any queue over HTTP, for workers in any language and for people with a browser."""

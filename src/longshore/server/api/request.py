@@ -1,0 +1,45 @@
+"""The request as the routes see it: authenticated, with the reach of its key."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, TypeAlias
+
+import msgspec
+from litestar import Request
+from litestar.datastructures import State
+from litestar.di import NamedDependency
+
+from longshore.server.auth.access import Access
+from longshore.server.auth.keys import ApiKey
+from longshore.server.served import Served
+from longshore.system.first_of import first_of
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+class StrictRequest(Request[Access, ApiKey, State]):
+    """A request whose JSON is decoded into the type of the route, strictly: a text is no number."""
+
+    async def json(self) -> Any:
+        """Return the body. Raise `msgspec.MsgspecError`, or what else a body raises that is not JSON."""
+        field = self.route_handler.parsed_data_field
+        return _decoder(Any if field is None else field.annotation).decode(await self.body())
+
+
+ApiCall: TypeAlias = Request[Access, ApiKey, State]
+ServedQueue: TypeAlias = NamedDependency[Served]
+"""The value that the application hands to every route that has a parameter `served`."""
+
+
+async def gone(request: ApiCall, served: Served) -> None:
+    """Return when the client has left, or when the server begins to stop."""
+    await first_of(_disconnected(request), served.closing.wait())
+
+
+async def _disconnected(request: ApiCall) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

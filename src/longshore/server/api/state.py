@@ -1,0 +1,99 @@
+"""Statistics, workers, shared state, and what only some media have."""
+
+from __future__ import annotations
+
+from litestar import Controller, get, post
+from litestar.exceptions import PermissionDeniedException
+from litestar.params import FromQuery
+from litestar.params import JSONBody as Body
+
+from longshore.extensions.archive import Archives
+from longshore.extensions.claim_stats import ClaimStats
+from longshore.extensions.find import require
+from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.rejected import KeepsRejected, RejectedFiles
+from longshore.extensions.shared_state import Entries, SharedState
+from longshore.media.http import wire
+from longshore.pacing.store_shared import CLOSED, FORGOTTEN, PACE
+from longshore.runs.submit.submission import RUN_IDS
+from longshore.server.api.request import ApiCall, ServedQueue
+from longshore.server.auth.guard import SCOPE
+from longshore.server.auth.keys import Scope
+from longshore.server.auth.leases import shown_incarnation
+from longshore.wrappers.growth_limits import LIMITS
+
+_READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
+_PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
+_WRITERS = {PACE: Scope.WORK, CLOSED: Scope.WORK, FORGOTTEN: Scope.WORK, RUN_IDS: Scope.SUBMIT, LIMITS: Scope.SUBMIT}
+"""The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
+All other namespaces (schedules, pauses, …) are for admins."""
+_NO_STATE = "has no shared state."
+_NO_PRESENCE = "does not know which workers are alive."
+
+
+class StateRoutes(Controller):
+    """The routes of everything that is not a job."""
+
+    tags = ("state",)
+
+    @get("/stats", opt=_READ)
+    async def stats(self, request: ApiCall, served: ServedQueue, run: FromQuery[str | None] = None) -> wire.StatsAnswer:
+        """Return the number of jobs in each state for each run, kind and partition."""
+        counts = await served.queue.stats(run)
+        return wire.StatsAnswer([count for count in counts if request.user.reaches(count)])
+
+    @get("/workers", opt=_READ)
+    async def workers(self, served: ServedQueue) -> wire.WorkersAnswer:
+        """Return the workers that are alive."""
+        present = await require(served.queue, WorkerRegistry, _NO_PRESENCE).present_workers()
+        return wire.WorkersAnswer(
+            [wire.PresentWorkerBody(each.worker.label, shown_incarnation(each.worker), each.info) for each in present]
+        )
+
+    @post("/workers/leave", status_code=200, opt=_PRESENT)
+    async def leave(self, request: ApiCall, data: Body[wire.SignOffRequest], served: ServedQueue) -> dict[str, bool]:
+        """Remove a worker from those that are alive."""
+        worker = served.tokens.holder(data.worker.worker(), request.user.key.id)
+        await require(served.queue, WorkerRegistry, _NO_PRESENCE).deregister(worker)
+        return {"left": True}
+
+    @post("/state/read", status_code=200, opt=_READ)
+    async def read_entries(self, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
+        """Return shared entries."""
+        return await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
+
+    @post("/state/swap", status_code=200, opt=_PRESENT)
+    async def swap_entries(
+        self, request: ApiCall, data: Body[wire.SwapRequest], served: ServedQueue
+    ) -> wire.SwapAnswer:
+        """Write shared entries, each if its version is still the given one."""
+        if not request.user.may(_WRITERS.get(data.namespace, Scope.ADMIN)):
+            raise PermissionDeniedException(f"The key may not change the shared state '{data.namespace}'.")
+        versions = await require(served.queue, SharedState, _NO_STATE).swap_entries(data.namespace, data.entries)
+        return wire.SwapAnswer(versions)
+
+    @get("/archive", opt=_READ)
+    async def archived(self, served: ServedQueue) -> wire.ArchiveAnswer:
+        """Return what is in the archive, month by month."""
+        return wire.ArchiveAnswer(await require(served.queue, Archives, "has no archive.").archived())
+
+    @post("/archive/forget-history", status_code=200, opt=_ADMIN)
+    async def forget_history(self, served: ServedQueue) -> dict[str, bool]:
+        """Delete the history of the storage; jobs and results stay."""
+        await require(served.queue, Archives, "has no archive.").forget_history()
+        return {"forgotten": True}
+
+    @get("/rejected", opt=_READ)
+    async def rejected(self, served: ServedQueue) -> RejectedFiles:
+        """Return how many files of the queue are no jobs, and their folder."""
+        return await require(served.queue, KeepsRejected, "rejects no files.").rejected()
+
+    @get("/claim-success-rate", opt=_READ)
+    async def claim_success_rate(self, served: ServedQueue) -> wire.RateAnswer:
+        """Return the share of claims that were not lost to a faster worker."""
+        return wire.RateAnswer(await require(served.queue, ClaimStats, "loses no claims.").claim_success_rate())
+
+    @get("/capabilities", opt=_READ)
+    async def capabilities(self, served: ServedQueue) -> wire.Capabilities:
+        """Return the version, the limits and the traits of this server."""
+        return served.capabilities

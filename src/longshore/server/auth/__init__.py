@@ -1,0 +1,1 @@
+"""Access: API keys, their scopes, and the leases that they claimed."""

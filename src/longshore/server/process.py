@@ -1,0 +1,111 @@
+"""The server process: opens the queue, listens, and stops gently."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from longshore.clock import SystemClock
+from longshore.errors import SettingsError
+from longshore.media import open_queue
+from longshore.server.app import application
+from longshore.server.auth.keys import KeyStore
+from longshore.server.served import Served
+
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than clients keep an idle connection, so that none sends a request into one that is just being closed."""
+_SHUTDOWN_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Listening:
+    """Where to listen. With a certificate and its key, over TLS."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    certificate: Path | None = None
+    private_key: Path | None = None
+    names: tuple[str, ...] = ()
+    """The host names under which the server is reached, besides addresses and `localhost`."""
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.private_key is None):
+            raise SettingsError("TLS needs both files: --tls-certificate and --tls-key.")
+        for file in (self.certificate, self.private_key):
+            if file is not None and not file.is_file():
+                raise SettingsError(f"There is no file {file}.")
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.certificate is None else "https"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs on this machine can connect."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+class _Server(uvicorn.Server):
+    """A server whose long polls end as soon as it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, closing: asyncio.Event) -> None:
+        super().__init__(config)
+        self._closing = closing
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at Ctrl-C or SIGTERM. The signal is not raised again, as uvicorn would: stopping is a success."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop; a second Ctrl-C stops at once."""
+        self._closing.set()
+        super().handle_exit(sig, frame)
+
+
+async def serve(url: str, keys: KeyStore, listening: Listening, ready: Callable[[str], None]) -> None:
+    """Serve a queue until the process is asked to stop. `ready` is called with the server's own URL."""
+    opened = _listen(listening)
+    clock = SystemClock()
+    served = Served.of(await open_queue(url, clock=clock), keys, clock)
+    config = uvicorn.Config(
+        application(served, listening.names),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        ssl_certfile=listening.certificate,
+        ssl_keyfile=listening.private_key,
+    )
+    host, port = opened.getsockname()[:2]
+    ready(f"{listening.scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    await _Server(config, served.closing).serve(sockets=[opened])
+
+
+def _listen(listening: Listening) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+        return socket.create_server((listening.host, listening.port), family=family, backlog=2048)
+    except OSError as error:
+        raise SettingsError(
+            f"The server cannot listen on {listening.host}, port {listening.port}: {error.strerror}. "
+            "Another server may run there: give another --port."
+        ) from error

@@ -1,0 +1,76 @@
+"""The test server as a process: started once for each test process, asked to open queues and to move their clocks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from longshore.conformance import Harness
+from longshore.media.http.connection import ApiConnection
+from longshore.media.http.queue import HttpQueue
+from longshore.queue import Queue
+from longshore.server.auth.keys import KeyStore, Scope
+
+ROOT = Path(__file__).parents[3]
+
+
+class ServerProcess:
+    """A process that serves any number of queues."""
+
+    def __init__(self, folder: Path) -> None:
+        self._keys = folder / "keys.json"
+        self.key = KeyStore(self._keys).add("tests", [Scope.ADMIN], 0.0)
+        self._process = self._started()
+
+    def _started(self, port: str = "0") -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "tests.media.http.serving", str(self._keys), port]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        self.port = process.stdout.readline().strip()
+        assert self.port, "the server did not start"
+        return process
+
+    def control(self, **order: object) -> str:
+        """Send an order, and return the answer."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/control", json.dumps(order).encode())
+        with urllib.request.urlopen(request) as answer:
+            return str(json.loads(answer.read()))
+
+    def open(self, url: str, *, manual: bool) -> str:
+        """Open a queue in the server, and return its URL over HTTP."""
+        return f"http://127.0.0.1:{self.port}/queues/{self.control(do='open', url=url, manual=manual)}/api"
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+
+class HttpOverSqliteHarness(Harness):
+    """A queue over HTTP whose server keeps it in SQLite."""
+
+    examples = 15
+
+    def __init__(self, server: ServerProcess, file: Path) -> None:
+        self._server = server
+        self._behind = f"sqlite:///{file}"
+        self._url: str | None = None
+
+    async def open(self) -> Queue:
+        if self._url is None:
+            self._url = await asyncio.to_thread(self._server.open, self._behind, manual=True)
+        return await HttpQueue.open(ApiConnection(self._url, self._server.key))
+
+    async def advance(self, seconds: float) -> None:
+        await asyncio.to_thread(self._server.control, do="advance", url=self._behind, seconds=seconds)
+
+    async def set_clock(self, seconds: float) -> bool:
+        await asyncio.to_thread(self._server.control, do="step", url=self._behind, seconds=seconds)
+        return True
+
+    def url_for_processes(self) -> str:
+        return self._server.open(self._behind, manual=False)

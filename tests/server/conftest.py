@@ -1,0 +1,87 @@
+"""A server in this process, on a loopback port, with a queue in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import uvicorn
+
+from longshore.clock import ManualClock
+from longshore.job import NewJob
+from longshore.media.memory import MemoryQueue
+from longshore.server.app import application
+from longshore.server.auth.keys import KeyStore, Scope
+from longshore.server.served import Served
+
+
+class Api:
+    """A client that sends what a test wants, wrong requests included."""
+
+    def __init__(self, url: str, served: Served, session: aiohttp.ClientSession) -> None:
+        self.url, self.served, self._session = url, served, session
+        self.key = self.make(Scope.ADMIN)
+
+    def make(self, *scopes: Scope, **limits: Any) -> str:
+        """Return a new key."""
+        return self.served.keys.add("test", scopes, 0.0, **limits)
+
+    async def send(
+        self, method: str, path: str, body: Any = None, *, key: str | None = None, headers: Any = None, data: Any = None
+    ) -> tuple[int, Any]:
+        """Return the status and the JSON of the answer."""
+        sent = {"Authorization": f"Bearer {self.key if key is None else key}"} | (headers or {})
+        content = {"json": body} if body is not None else {"data": BytesIO(data)} if data is not None else {}
+        async with self._session.request(method, f"{self.url}{path}", headers=sent, **content) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def post(self, path: str, body: Any, **options: Any) -> Any:
+        """Return the answer to a request that succeeds."""
+        status, answer = await self.send("POST", path, body, **options)
+        assert status == 200, answer
+        return answer
+
+    async def submit(self, *keys: str, run: str = "r", kind: str = "page") -> None:
+        """Create jobs."""
+        jobs = [NewJob(run=run, kind=kind, key=key, payload={"n": key}) for key in keys]
+        await self.served.queue.submit(jobs)
+
+    async def claim(self, label: str = "anna", *, limit: int = 1, key: str | None = None) -> list[Any]:
+        """Return the claimed jobs with their lease tokens."""
+        body = {"worker": {"label": label, "incarnation": f"{label}/1"}, "limit": limit}
+        jobs: list[Any] = (await self.post("/claims", body, key=key))["jobs"]
+        return jobs
+
+    async def settle(self, lease: str, result: Any = None, *, key: str | None = None) -> tuple[int, Any]:
+        """Complete a job."""
+        outcome = {"type": "completed", "result": result}
+        return await self.send("POST", "/settlements", {"settlements": [{"lease": lease, "outcome": outcome}]}, key=key)
+
+
+class _Quiet(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    clock = ManualClock()
+    keys = KeyStore(tmp_path / "keys.json")
+    keys.add("first", [Scope.ADMIN], 0.0)
+    served = Served.of(MemoryQueue(clock), keys, clock)
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = _Quiet(uvicorn.Config(application(served), log_level="warning", access_log=False, server_header=False))
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    async with aiohttp.ClientSession() as session:
+        yield Api(f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1", served, session)
+        served.closing.set()
+    server.should_exit = True
+    await running

@@ -1,0 +1,110 @@
+"""A lease over HTTP is a token: who does not have it, or has it with another key, can change nothing."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from tests.server.conftest import Api
+
+from longshore.server.auth.keys import Scope
+
+
+async def test_a_job_is_claimed_settled_and_the_next_claimed_in_one_call(api: Api) -> None:
+    await api.submit("a", "b")
+    (first,) = await api.claim()
+    worker = {"label": "anna", "incarnation": "anna/1"}
+    outcome = {"type": "completed", "result": 1}
+    body = {"settlements": [{"lease": first["lease"], "outcome": outcome}], "claim": {"worker": worker}}
+    answer = await api.post("/settlements", body)
+    assert answer["accepted"] == [True]
+    assert [job["job"]["key"] for job in answer["jobs"]] == ["b"]
+
+
+async def test_a_stale_lease_is_refused_and_nothing_is_written(api: Api) -> None:
+    await api.submit("a")
+    (claimed,) = await api.claim()
+    assert (await api.settle(claimed["lease"], "first"))[1]["accepted"] == [True]
+    assert (await api.settle(claimed["lease"], "second"))[1]["accepted"] == [False]
+    assert (await api.send("GET", f"/jobs/{claimed['job']['id']}"))[1]["result"] == "first"
+
+
+def _forged(token: str) -> list[str]:
+    raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    flipped = bytes([raw[0] ^ 1]) + raw[1:]
+    other_epoch = raw.replace(b",1,", b",2,", 1)
+    made = [flipped, other_epoch, raw[16:], raw[:16], raw + b" ", b""]
+    return [base64.urlsafe_b64encode(each).decode().rstrip("=") for each in made] + ["", "x", "é", "A" * 100_000, "\0"]
+
+
+async def test_a_forged_lease_is_refused(api: Api) -> None:
+    await api.submit("a")
+    (claimed,) = await api.claim()
+    for token in _forged(claimed["lease"]):
+        status, problem = await api.settle(token)
+        assert (status, problem["title"]) == (409, "The lease is lost"), token
+    assert (await api.settle(claimed["lease"]))[1]["accepted"] == [True]
+
+
+async def test_the_lease_of_one_key_is_worth_nothing_with_another(api: Api) -> None:
+    await api.submit("a")
+    (claimed,) = await api.claim(key=api.make(Scope.WORK))
+    assert (await api.settle(claimed["lease"], key=api.make(Scope.WORK)))[0] == 409
+
+
+async def test_a_worker_with_the_same_name_and_another_key_is_another_worker(api: Api) -> None:
+    await api.submit("a")
+    mine, theirs = api.make(Scope.WORK), api.make(Scope.WORK)
+    (claimed,) = await api.claim(key=mine)
+    worker = {"label": "anna", "incarnation": "anna/1"}
+    renewal = {"worker": worker, "lease_seconds": 60}
+    held = [{"job": claimed["job"]["id"], "epoch": 1}]
+    assert await api.post("/renewals", renewal, key=theirs) == {"held": []}
+    assert await api.post("/renewals", renewal, key=mine) == {"held": held}
+    (token,) = (await api.post("/leases", {"worker": worker, "held": held}, key=theirs))["leases"]
+    assert (await api.settle(token, key=theirs))[1]["accepted"] == [False]
+    (token,) = (await api.post("/leases", {"worker": worker, "held": held}, key=mine))["leases"]
+    assert (await api.settle(token, key=mine))[1]["accepted"] == [True]
+
+
+async def test_the_list_of_workers_does_not_tell_how_to_act_as_one(api: Api) -> None:
+    secret = "c0ffee" * 4
+    worker = {"label": "anna", "incarnation": f"anna/12345678{secret}"}
+    await api.post("/renewals", {"worker": worker, "lease_seconds": 60, "info": {"busy": 1}})
+    await api.submit("a")
+    await api.post("/claims", {"worker": worker})
+    listed = (await api.send("GET", "/workers"))[1]["workers"]
+    assert [(each["label"], each["incarnation"]) for each in listed] == [("anna", "anna/12345678")]
+    shown = {"label": listed[0]["label"], "incarnation": listed[0]["incarnation"]}
+    assert await api.post("/renewals", {"worker": shown, "lease_seconds": 60}) == {"held": []}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"worker": None},
+        {"worker": {"label": "a"}},
+        {"worker": {"label": "a", "incarnation": "b"}, "limit": -1},
+        {"worker": {"label": "a", "incarnation": "b"}, "limit": 10**9},
+        {"worker": {"label": "a", "incarnation": "b"}, "limit": "1"},
+        {"worker": {"label": "a", "incarnation": "b"}, "lease_seconds": 0},
+        {"worker": {"label": "a", "incarnation": "b"}, "lease_seconds": -1},
+        {"worker": {"label": "a", "incarnation": "b"}, "lease_seconds": 1e300},
+        {"worker": {"label": "a" * 6000, "incarnation": "b"}},
+        {"worker": {"label": "a", "incarnation": "b"}, "admin": True},
+        [],
+        "x",
+    ],
+)
+async def test_a_claim_that_cannot_be_is_refused(api: Api, body: Any) -> None:
+    status, problem = await api.send("POST", "/claims", body)
+    assert status in {400, 422}
+    assert problem["detail"]
+
+
+async def test_a_lease_may_not_last_longer_than_the_limit(api: Api) -> None:
+    worker = {"label": "a", "incarnation": "b"}
+    body = {"worker": worker, "lease_seconds": 366 * 24 * 3600}
+    assert (await api.send("POST", "/claims", body, key=api.make(Scope.WORK)))[0] == 422
