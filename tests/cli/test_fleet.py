@@ -312,7 +312,14 @@ def test_a_table_says_who_has_what(states: Shell) -> None:
     }
 
 
+def test_with_rotation_every_worker_is_said_to_use_all_proxies(states: Shell) -> None:
+    states.write("proxies.txt", "".join(f"10.0.0.{n}:8080\n" for n in range(1, 6)))
+    said = fleet(states, "--workers", "2", "--dry-run", PROXY_FILE="proxies.txt").stdout
+    assert "5 in proxies.txt, all used by each of the 2 workers" in said
+
+
 def test_proxies_and_the_share_of_each_worker_are_shown(states: Shell) -> None:
+    states.environment["PROXY_ROTATION_ENABLED"] = "false"
     states.write("proxies.txt", "".join(f"10.0.0.{n}:8080\n" for n in range(1, 6)))
     assert (
         "5 in proxies.txt, 2 or 3 each" in fleet(states, "--workers", "2", "--dry-run", PROXY_FILE="proxies.txt").stdout

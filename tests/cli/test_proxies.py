@@ -228,6 +228,19 @@ def test_a_proxy_that_rests_at_every_host_does_not_serve_at_one(here: Path, says
     assert not rows["shop.test", "@10.0.0.2:80"]["everywhere"]
 
 
+def test_a_proxy_that_has_only_failed_is_not_said_to_serve(here: Path, says: Callable[..., str]) -> None:
+    for number in range(2):
+        pool = pool_of("10.0.0.1:80", "10.0.0.2:80")
+        fail(pool, 0, "shop.test", 1)
+        serve(pool, 1, "shop.test")
+        ProxyStatusWriter(here / ".longshore" / "proxies", f"worker-{number}/1", SystemClock()).post(pool)
+    title, _, failing, fine, *_ = says("proxies").splitlines()
+    assert title == "At shop.test: 1 only failed (answered 403 Forbidden), 1 serve"
+    assert failing.split()[:5] == ["http://ann:***@10.0.0.1:80", "only", "failed", "2", "2"]
+    assert fine.split() == ["http://ann:***@10.0.0.2:80", "serves", "2", "0"]
+    assert {row["state"] for row in json.loads(says("proxies", "--json"))["proxies"]} == {"failing", "serving"}
+
+
 def test_several_reasons_to_rest_are_counted(here: Path, says: Callable[..., str]) -> None:
     pool = pool_of("10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80")
     for proxy, status in enumerate((403, 403, 429)):

@@ -383,19 +383,24 @@ async def test_what_a_worker_posts_another_process_reads_and_only_news_are_writt
     assert "geheim" not in (tmp_path / "ann%2F7.json").read_text()
 
 
-async def test_a_worker_that_begins_takes_away_what_ended_ones_have_posted(
+async def test_a_worker_that_begins_takes_away_what_ended_ones_have_posted_an_hour_ago_or_under_its_label(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(1)
     for worker in ("alive/1", "ended/1"):
         ProxyStatusWriter(tmp_path, worker, scene.clock).post(scene.pool)
+    scene.clock.advance(3500)
+    for worker in ("just ended/1", "new/1"):
+        ProxyStatusWriter(tmp_path, worker, scene.clock).post(scene.pool)
     (tmp_path / "older.json").write_text('{"of": "another version"}')
-    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "ended"]
-    ended = tmp_path / "ended%2F1.json"
-    ended.write_text(ended.read_text().replace(f'"pid":{os.getpid()}', '"pid":0'))
+    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "ended", "just ended", "new"]
+    for name in ("ended%2F1", "just%20ended%2F1", "new%2F1"):
+        ended = tmp_path / f"{name}.json"
+        ended.write_text(ended.read_text().replace(f'"pid":{os.getpid()}', '"pid":0'))
+    scene.clock.advance(200)
     monkeypatch.setattr("psutil.pid_exists", lambda pid: pid == os.getpid())
-    ProxyStatusWriter(tmp_path, "new/1", scene.clock).post(scene.pool)
-    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "new"]
+    ProxyStatusWriter(tmp_path, "new/2", scene.clock).post(scene.pool)
+    assert [told.worker for told in read_status_files(tmp_path)] == ["alive", "just ended", "new"]
     assert not (tmp_path / "older.json").exists()
 
 

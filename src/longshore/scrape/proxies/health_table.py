@@ -8,7 +8,7 @@ import msgspec
 
 from longshore.scrape.proxies.counters import HostCounters, ProxyCounters
 
-_WORST_FIRST = ("resting", "probation", "serving")
+_WORST_FIRST = ("resting", "probation", "failing", "serving")
 
 
 class ProxyRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class ProxyRow(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     """Empty for every host: the proxy itself fails."""
     state: str
-    """`resting`, `probation` or `serving`: the worst state at any worker."""
+    """`resting`, `probation` or `serving`: the worst state at any worker. `failing` if it has only failed yet."""
     requests: int
     failed: int
     failures: int
@@ -70,12 +70,15 @@ def unused(workers: Iterable[Sequence[ProxyCounters]]) -> list[str]:
 def _row(proxy: str, host: str, places: Sequence[HostCounters]) -> ProxyRow:
     worst = min(places, key=lambda place: (_WORST_FIRST.index(place.state), -place.failures, -(place.since or 0)))
     rests = [place.until for place in places if place.state == "resting" and place.until is not None]
+    requests, failed = sum(place.requests for place in places), sum(place.failed for place in places)
+    # No worker has seen enough failures to let it rest, but it serves none of them.
+    only_failed = worst.state == "serving" and 0 < requests == failed
     return ProxyRow(
         proxy=proxy,
         host=host,
-        state=worst.state,
-        requests=sum(place.requests for place in places),
-        failed=sum(place.failed for place in places),
+        state="failing" if only_failed else worst.state,
+        requests=requests,
+        failed=failed,
         failures=worst.failures,
         why=worst.why,
         since=worst.since,

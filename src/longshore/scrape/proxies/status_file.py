@@ -1,7 +1,8 @@
 """Status files: each worker writes the counters of its proxies to a file, so that other processes can show them.
 
 Files are written atomically. A worker's file stays after the worker has ended, so that it can be read after the run.
-The next worker in the folder removes the files of processes that have ended.
+The next worker of the same label removes it, and after an hour any worker: not sooner, because of a short run some
+workers start when others have ended.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class ProxyStatusFile(msgspec.Struct, frozen=True, kw_only=True):
         return psutil.pid_exists(self.pid)
 
 
+_KEPT_SECONDS = 3600.0
+"""How long the file of a worker that ended stays, at least."""
 _decode = msgspec.json.Decoder(ProxyStatusFile).decode
 
 
@@ -66,8 +69,11 @@ class ProxyStatusWriter:
         make_private(self._path.parent)
         for path in self._path.parent.glob("*.json"):
             previous = _read(path)
-            if previous is None or not previous.alive:
+            if previous is None or not (previous.alive or self._is_recent(previous)):
                 path.unlink(missing_ok=True)
+
+    def _is_recent(self, previous: ProxyStatusFile) -> bool:
+        return previous.worker != self._worker and self._clock.now() - previous.at < _KEPT_SECONDS
 
 
 def read_status_files(folder: Path) -> list[ProxyStatusFile]:

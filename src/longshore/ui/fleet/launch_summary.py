@@ -75,7 +75,8 @@ def show_launch(launch: Launch) -> None:
         facts.append(("limit", _limit(launch)))
     if settings.proxy_file is not None:
         proxies = len(read_proxies(Path(settings.proxy_file)))
-        facts.append(("proxies", f"{proxies:,} in {settings.proxy_file}, {_each(proxies, len(plan.numbers))}"))
+        each = _each(proxies, len(plan.numbers), rotation=settings.proxy_rotation)
+        facts.append(("proxies", f"{proxies:,} in {settings.proxy_file}, {each}"))
     facts.append(("time", _time(launch)))
     _write_rows([(Text(name, style="bold"), fact) for name, fact in facts], gap=2)
 
@@ -126,8 +127,10 @@ def _limit(launch: Launch) -> str:
     return stops if within == remaining else f"{stops}: at most {within:,} of {remaining:,} will be done"
 
 
-def _each(proxies: int, workers: int) -> str:
-    """Return how many proxies each worker has."""
+def _each(proxies: int, workers: int, *, rotation: bool) -> str:
+    """Return how many proxies each worker has. With rotation, each has them all."""
+    if rotation:
+        return "used by its one worker" if workers == 1 else f"all used by each of the {workers} workers"
     if proxies < workers:
         return f"fewer than the {workers} workers: some share one"
     fewest, more = divmod(proxies, workers)

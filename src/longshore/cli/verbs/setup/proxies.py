@@ -144,14 +144,14 @@ def _reasons(counted: Counter[str]) -> str:
 
 
 _REASONS = 3
-_WORDS = {"resting": "rest", "probation": "on probation", "serving": "serve"}
+_WORDS = {"resting": "rest", "probation": "on probation", "failing": "only failed", "serving": "serve"}
 
 
 def _state(row: ProxyRow, now: float) -> str:
     from longshore.ui.words import about
 
     if row.until is None:
-        return {"probation": "on probation", "serving": "serves"}[row.state]
+        return {"probation": "on probation", "failing": "only failed", "serving": "serves"}[row.state]
     some = "" if row.resting == row.workers else f", for {row.resting} of {row.workers}"
     return f"rests {about(row.until - now)}{some}"
 
