@@ -43,3 +43,19 @@ def test_the_rate_is_known_from_what_was_before_the_first_look() -> None:
     assert seen.per_second == pytest.approx(1.5)
     seen.note(1020.0, 5080)
     assert seen.per_second == pytest.approx(2.5)
+
+
+def test_a_crawl_that_finds_as_many_jobs_as_it_finishes_has_no_end_in_sight() -> None:
+    rate = CurrentRate()
+    rate.note(0, done=0, remaining=100)
+    rate.note(10, done=370, remaining=100)
+    assert rate.seconds_left(100) is None
+    rate.note(20, done=500, remaining=80)
+    assert rate.seconds_left(80) == 80
+
+
+def test_the_time_left_of_a_run_that_does_not_grow_follows_from_its_rate() -> None:
+    rate = CurrentRate()
+    rate.note(0, done=0, remaining=100)
+    rate.note(10, done=50, remaining=50)
+    assert rate.seconds_left(50) == 10

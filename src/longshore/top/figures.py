@@ -188,7 +188,7 @@ class FiguresReader:
         figures = []
         for name, lane in zip(names, lanes, strict=True):
             rate = self._lane_rates[name]
-            rate.note(at, lane.completed + lane.failed)
+            rate.note(at, lane.completed + lane.failed, lane.remaining)
             waits = lane.run in blockers.paused or EVERYTHING in blockers.paused
             left = rate.seconds_left(lane.remaining) if lane.remaining and not waits else None
             figures.append(LaneFigures(count=lane, per_second=rate.per_second, left=left))

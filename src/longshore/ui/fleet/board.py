@@ -80,7 +80,7 @@ class FleetBoard:
     def counted(self, count: Count) -> None:
         """Take the counts of the queue."""
         self.count = count
-        self.pace.note(self.clock.monotonic(), count.total - count.remaining)
+        self.pace.note(self.clock.monotonic(), count.total - count.remaining, count.remaining)
 
     @property
     def restarts(self) -> int:

@@ -45,7 +45,7 @@ class CampaignView:
     async def update(self, count: Count | None) -> None:
         """Show the counts of the run; None if the queue did not answer this time."""
         if count is not None:
-            self._rate.note(self._clock.monotonic(), count.total - count.remaining)
+            self._rate.note(self._clock.monotonic(), count.total - count.remaining, count.remaining)
             # The hosts of the pending jobs are read from the same queue, which may not answer now.
             with suppress(QueueUnavailableError):
                 if (opens := await self._hosts.look(count)) is not None:
