@@ -163,12 +163,12 @@ def set_back(trial: Trial) -> None:
         restore()
         trial.moments.tick()
         trial.notes.write(QueueRewound(queue="main", done=True))
-        # Half of the workers stand still for a moment, so that the others claim the same jobs with the same epochs.
-        workers = trial.of_role("worker")
-        still = trial.chance.sample(workers, len(workers) // 2)
+        # The workers stand still for a moment, so that a new one claims the same jobs with the same epochs.
+        still = trial.of_role("worker")
         for each in still:
             trial.signal(each, signal.SIGSTOP)
-        trial.later(0.5 * trial.main.lease, lambda: go_on(still))
+        trial.start("worker", "work", "pages.py", "--batch-size", "20")
+        trial.later(0.6 * trial.main.lease, lambda: go_on(still))
 
     def go_on(still: list[Live]) -> None:
         for each in still:

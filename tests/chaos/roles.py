@@ -186,8 +186,9 @@ def pause(trial: Trial) -> None:
     trial.notes.write(RunPaused(queue="main", run="hold", on=True))
     trial.wide_faults.add("paused")
     _submit(trial, "hold", 10)
-    # One that asks for this run, or one that may ask for any.
-    trial.start("worker", "work", "pages.py", *trial.chance.choice([(), ("--run", "hold")]))
+    # One that asks for this run, and one that asks for any.
+    trial.start("worker", "work", "pages.py", "--run", "hold")
+    trial.start("worker", "work", "pages.py")
 
     def resume() -> None:
         trial.notes.write(RunPaused(queue="main", run="hold", on=False))
