@@ -104,7 +104,8 @@ def test_the_contract_and_the_extensions_have_methods() -> None:
 
 def test_every_extension_has_a_trait() -> None:
     flags = {name for name, kind in Traits.__annotations__.items() if kind == "bool"}
-    assert flags - set(TRAIT_OF.values()) == {"spans_processes", "spans_machines", "wakes", "quick_shared_state"}
+    plain = {"spans_processes", "spans_machines", "wakes", "quick_shared_state", "keeps_limits"}
+    assert flags - set(TRAIT_OF.values()) == plain
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS.keys())

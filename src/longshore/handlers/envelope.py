@@ -15,7 +15,7 @@ def envelope(job: Job) -> dict[str, Any]:
     """Return the result of a finished job as a dict that always has all keys.
 
     `success data message error error_type retryable traceback`, and `metadata` with `processed_at` (or `failed_at`, an
-    ISO time in UTC), `worker_id`, `processing_time` in seconds and `handler_version`. A result stored as
+    ISO time in UTC), `worker_id`, `processing_time` in seconds and, if known, `handler_version`. A result stored as
     `{"success": true, "data": ...}` is unwrapped. Raises `UsageError` for a job that is not finished.
     """
     if job.state not in FINISHED:
@@ -23,6 +23,7 @@ def envelope(job: Job) -> dict[str, Any]:
     completed = job.state is State.COMPLETED
     data, message = _unwrapped(job.result) if completed else (None, "")
     failure = None if completed else _CANCELLED if job.state is State.CANCELLED else job.failure
+    version = job.handler_version or (failure.handler_version if failure is not None else "")
     ended = None if job.settled_at is None else datetime.fromtimestamp(job.settled_at, UTC).isoformat()
     return {
         "success": completed,
@@ -36,8 +37,8 @@ def envelope(job: Job) -> dict[str, Any]:
             "processed_at" if completed else "failed_at": ended,
             "worker_id": job.worker,
             "processing_time": job.seconds,
-            "handler_version": job.handler_version or (failure and failure.handler_version) or None,
-        },
+        }
+        | ({"handler_version": version} if version else {}),
     }
 
 

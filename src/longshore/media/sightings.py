@@ -53,9 +53,9 @@ class Sightings:
         self._seen: dict[str, Sighting] = {}
         self._floor = self._resumed_at = self._saved_at = float("-inf")
         self._unsaved = False
-        looked_at = self._merge()
-        if looked_at is not None and monotonic() - looked_at > _GAP:
-            self._resumed_at = monotonic()
+        if (found := self._merge()) is not None:
+            # Only for a process that begins: one that was open all the time notices by itself what it misses.
+            self._resumed_at = monotonic() if monotonic() - found.looked_at > _GAP else found.resumed_at
 
     def see(self, name: str, state: str) -> Sighting:
         """Record that a name has this state now, and return since when."""
@@ -95,16 +95,17 @@ class Sightings:
         now = self._monotonic()
         if self._file is None or not (self._unsaved or now - self._saved_at >= _SAVE_EVERY):
             return
-        self._merge()
+        found = self._merge()
+        resumed_at = self._resumed_at if found is None else max(self._resumed_at, found.resumed_at)
         self._saved_at, self._unsaved = now, False
         newest = sorted(self._seen.items(), key=lambda item: item[1].since)[-_MOST:]
-        content = _File(self._boot, now, max(self._resumed_at, -1e300), max(self._floor, -1e300), dict(newest))
+        content = _File(self._boot, now, max(resumed_at, -1e300), max(self._floor, -1e300), dict(newest))
         with suppress(OSError):
             make_private(self._file.parent)
             write_atomically(self._file, msgspec.json.encode(content), private=True)
 
-    def _merge(self) -> float | None:
-        """Add what other processes of this machine have seen since it booted. Return when one looked last."""
+    def _merge(self) -> _File | None:
+        """Add what other processes of this machine have seen since it booted, and return it."""
         try:
             found = msgspec.json.decode(b"" if self._file is None else self._file.read_bytes(), type=_File)
         except (OSError, msgspec.DecodeError):
@@ -113,9 +114,8 @@ class Sightings:
         if found.boot != self._boot or found.looked_at > now:
             return None
         self._floor = max(self._floor, found.floor)
-        self._resumed_at = max(self._resumed_at, found.resumed_at)
         for name, theirs in found.seen.items():
             ours = self._seen.get(name)
             if theirs.since <= now and (ours is None or (ours.state == theirs.state and theirs.since < ours.since)):
                 self._seen[name] = theirs
-        return found.looked_at
+        return found
