@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -17,8 +18,13 @@ from longshore.media.git.location import RepositoryLocation
 from longshore.media.git.sync.git_command import environment
 
 
-def arguments_of_all_processes() -> str:
-    return "\n".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+def arguments_of_started_processes() -> str:
+    """Return the arguments of the processes below this one: other test processes start some with a password."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            found.append(" ".join(process.cmdline()))
+    return "\n".join(found)
 
 
 async def test_no_process_shows_the_password_of_a_queue_in_its_arguments(
@@ -28,7 +34,7 @@ async def test_no_process_shows_the_password_of_a_queue_in_its_arguments(
     answer = GitHttpServer._answer
 
     def look_and_answer(server: GitHttpServer, request: BaseHTTPRequestHandler) -> None:
-        seen.append(arguments_of_all_processes())
+        seen.append(arguments_of_started_processes())
         answer(server, request)
 
     monkeypatch.setattr(GitHttpServer, "_answer", look_and_answer)
