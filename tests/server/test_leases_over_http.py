@@ -108,3 +108,21 @@ async def test_a_lease_may_not_last_longer_than_the_limit(api: Api) -> None:
     worker = {"label": "a", "incarnation": "b"}
     body = {"worker": worker, "lease_seconds": 366 * 24 * 3600}
     assert (await api.send("POST", "/claims", body, key=api.make(Scope.WORK)))[0] == 422
+
+
+async def test_no_worker_gets_a_job_of_a_paused_run(api: Api) -> None:
+    await api.submit("a")
+    pause = {"namespace": "runs-paused", "entries": [{"name": "r", "version": "", "value": {}}]}
+    await api.post("/state/swap", pause)
+    assert await api.claim(key=api.make(Scope.WORK)) == []
+
+
+async def test_a_run_grows_no_deeper_than_its_limit(api: Api) -> None:
+    await api.submit("a")
+    limits = {"namespace": "runs", "entries": [{"name": "r", "version": "", "value": {"max_depth": 0}}]}
+    await api.post("/state/swap", limits)
+    (claimed,) = await api.claim()
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "payload": {"n": 2}}]}
+    body = {"settlements": [{"lease": claimed["lease"], "outcome": outcome}]}
+    assert (await api.post("/settlements", body))["accepted"] == [True]
+    assert [job["key"] for job in (await api.send("GET", "/jobs"))[1]["jobs"]] == ["a"]
