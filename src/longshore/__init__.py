@@ -24,7 +24,10 @@ from longshore.retry import retry
 from longshore.system.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from longshore.api import start, stats
+    from longshore.api.changes import archive, cancel, pause, resume, retry_jobs, submit
+    from longshore.api.local_runs import run, run_async
+    from longshore.api.reading import export, items, jobs, results, show, stats, status, wait
+    from longshore.api.scrapers import start
     from longshore.handlers.handler import handler
     from longshore.handlers.kit import AsyncKit, Kit, SyncKit
     from longshore.handlers.result import Partial, Result, Snooze
@@ -57,15 +60,30 @@ __all__ = [
     "ValidationError",
     "Worker",
     "WorkerError",
+    "archive",
+    "cancel",
+    "export",
     "handler",
+    "items",
+    "jobs",
     "log_context",
     "new_job",
     "open_queue",
+    "pause",
     "product",
+    "results",
+    "resume",
     "retry",
+    "retry_jobs",
+    "run",
+    "run_async",
+    "show",
     "start",
     "stats",
+    "status",
     "stop_condition",
+    "submit",
+    "wait",
 ]
 
 install_renamed_modules()
@@ -85,14 +103,29 @@ if not TYPE_CHECKING:  # type checkers must see each name
             "SyncKit": "handlers.kit",
             "Task": "handlers.worker_class",
             "Worker": "handlers.worker_class",
+            "archive": "api.changes",
+            "cancel": "api.changes",
+            "export": "api.reading",
             "handler": "handlers.handler",
+            "items": "api.reading",
+            "jobs": "api.reading",
             "log_context": "observe.logs",
             "new_job": "job",
             "open_queue": "media",
+            "pause": "api.changes",
             "product": "runs.sources",
-            "start": "api",
-            "stats": "api",
+            "results": "api.reading",
+            "resume": "api.changes",
+            "retry_jobs": "api.changes",
+            "run": "api.local_runs",
+            "run_async": "api.local_runs",
+            "show": "api.reading",
+            "start": "api.scrapers",
+            "stats": "api.reading",
+            "status": "api.reading",
             "stop_condition": "worker.loop.stop_conditions",
+            "submit": "api.changes",
+            "wait": "api.reading",
         },
     )
 

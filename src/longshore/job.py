@@ -161,8 +161,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
         The attempt was made in this queue, or in the one that the job came from since it was last claimed here.
         """
-        others = ((each.queue, each.job, each.epoch) for each in self.came_from if each.here == self.epoch)
-        return ((self.queue, self.id, self.epoch), *others)
+        here = (self.queue, self.id, self.epoch)
+        if not self.came_from:
+            return (here,)
+        return (here, *((each.queue, each.job, each.epoch) for each in self.came_from if each.here == self.epoch))
 
     @property
     def attempt(self) -> int:

@@ -70,8 +70,10 @@ class Settlement(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.seconds is not None:
             check_seconds(self.seconds, "The seconds of an attempt")
-        if self.handler_version:
-            check_texts((self.handler_version,), "The version of a handler file")
+        version = self.handler_version
+        # Every settlement of a worker comes through here, and a fingerprint is plain.
+        if version and not (type(version) is str and version.isascii()):
+            check_texts((version,), "The version of a handler file")
 
     def made_by(self, handler_version: str) -> Settlement:
         """Return this settlement as one of an attempt that this version of the handler file made."""

@@ -35,10 +35,10 @@ media is a trait. Capabilities beyond the contract are extensions (see `extensio
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -77,6 +77,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps pauses and the limits of runs itself, for every worker; wrappers leave both to it."""
     keeps_rejected: bool = False
     """It moves files in the place of its jobs that are not jobs away, for a person; see `extensions.rejected`."""
+    keeps_traces: bool = False
+    """It keeps the records, pages and failure bundles of its workers; see `extensions.traces`."""
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -84,6 +86,18 @@ class Submitted(msgspec.Struct, frozen=True):
 
     new: int
     duplicates: int
+
+
+class SettleAnswers(list[bool]):
+    """The answers of `settle`, from a medium that also knows which follow-on jobs it left out.
+
+    Other media return a plain list.
+    """
+
+    def __init__(self, accepted: Iterable[bool], duplicates: Sequence[NewJob]) -> None:
+        super().__init__(accepted)
+        self.duplicates = duplicates
+        """The follow-on jobs of accepted settlements whose names were taken, each with the run that it was for."""
 
 
 class Reaped(msgspec.Struct, frozen=True):
@@ -135,6 +149,19 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         if self.older_than is not None:
             check_duration(self.older_than, "The age of a selection")
 
+    def matches(self, job: Job, now: float) -> bool:
+        """Return whether the selection has this job at the instant `now` of the medium's clock."""
+        age = timedelta(seconds=now - (job.settled_at or job.submitted_at))
+        return (
+            (self.run is None or job.run == self.run)
+            and (self.ids is None or job.id in self.ids)
+            and (self.kinds is None or job.kind in self.kinds)
+            and (self.partitions is None or job.partition in self.partitions)
+            and (self.states is None or job.state in self.states)
+            and (self.older_than is None or age >= self.older_than)
+            and self.matches_error(job.failure)
+        )
+
     def matches_error(self, failure: Failure | None) -> bool:
         """Return whether `error` selects a job whose last failure is this one."""
         if self.error is None or failure is None:
@@ -184,7 +211,7 @@ class Queue(Protocol):
         the epoch that a lease from before has. An accepted one moves the job (see `outcome`), counts
         the attempt if the outcome counts one, adds a failure to the job's history, and submits the follow-on jobs into
         the run of the job, with the job as their parent: all at once. Settling again is refused, so repeating a call
-        whose answer was lost is safe.
+        whose answer was lost is safe. A medium may return `SettleAnswers`, which spares others a lookup.
         """
 
     async def reap(self) -> Reaped:
@@ -256,11 +283,26 @@ def page_start(after: str, limit: int) -> int:
 
 async def each_job(queue: Queue, selection: Selection, *, page: int = 1000) -> AsyncIterator[Job]:
     """Yield the selected jobs, oldest first, read page by page so that memory stays bounded."""
-    after = ""
-    while found := await queue.jobs(selection, after=after, limit=page):
+    async for found in each_page(queue, selection, page=page):
         for job in found:
             yield job
+
+
+async def each_page(queue: Queue, selection: Selection, *, page: int = 1000) -> AsyncIterator[list[Job]]:
+    """Yield the selected jobs as `each_job` does, in lists of at most `page`."""
+    after = ""
+    while found := await queue.jobs(selection, after=after, limit=page):
+        yield found
         after = found[-1].id
+
+
+def totals_by(counts: Sequence[Count], field: Literal["run", "kind", "partition"]) -> list[Count]:
+    """Return the sums of the counts that share a run, a kind or a partition, in their order."""
+    found = dict.fromkeys(getattr(count, field) for count in counts)
+    return [
+        msgspec.structs.replace(totals([count for count in counts if getattr(count, field) == each]), **{field: each})
+        for each in found
+    ]
 
 
 def totals(counts: Sequence[Count]) -> Count:

@@ -47,6 +47,7 @@ _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_MARKS = bytes(byte for byte in range(256) if byte not in b'[]{}"')
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
+_WITHOUT_NAN = frozenset({str, int, bool, msgspec.Raw})
 _NUMBER = (int, float)  # a constant: a union would be created again by every call
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -95,9 +96,13 @@ def _is_plain(value: dict[Any, Any]) -> bool:
 
 def has_nan(value: object) -> bool:
     """Return whether a value contains a float that JSON does not have. It would be stored as null without a word."""
+    if value is None or type(value) in _WITHOUT_NAN:
+        return False
     rest = [value]
     while rest:
         part = rest.pop()
+        if part is None or type(part) in _WITHOUT_NAN:
+            continue
         if isinstance(part, float):
             if not math.isfinite(part):
                 return True

@@ -5,14 +5,16 @@ from longshore.testing import Completed, run_handler
 def test_the_title_is_found():
     outcome = run_handler(page, {"url": "https://example.org/"}, http={"https://example.org/": "<title>Hi</title>"})
     assert outcome == Completed({"title": "Hi"})
+    assert outcome.requested == ["https://example.org/"]
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import structlog
@@ -20,16 +22,18 @@ from structlog.typing import FilteringBoundLogger
 
 from longshore.clock import Clock, ManualClock, SystemClock
 from longshore.errors import ProcessingError, TimedOutError, UnknownKindError
+from longshore.handlers.class_handler import class_handlers
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import AsyncKit, JustHttp, SyncKit
 from longshore.handlers.result import outcome_of, outcome_of_error
-from longshore.handlers.worker_class import Worker, class_handlers
+from longshore.handlers.worker_class import Worker
 from longshore.job import DEFAULT_MAX_ATTEMPTS, Job, State, new_job
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Failed, Outcome, Snoozed
 from longshore.scrape.http.client import Http, Response, SyncHttp
 from longshore.scrape.http.request import Request
 from longshore.scrape.proxies.proxy_file import Proxy
+from longshore.scrape.records import Emission, Emitted
 from longshore.stored import Json, JsonObject
 from longshore.system.first_of import first_of
 from longshore.url import mask_url
@@ -45,9 +49,85 @@ __all__ = [
     "run_handler",
 ]
 
+_BOUND = ("worker_id", "job_id", "kind")
+"""The values that every line of a kit's log has."""
+
 Page = str | bytes | int | JsonObject | list[Json] | Response | Exception
 """A fake page: text, bytes, a status, a value sent as JSON, a complete `Response`, or an error to raise."""
 Pages = Mapping[str, Page] | Callable[[str], Page]
+
+
+class Traces(msgspec.Struct, frozen=True, kw_only=True):
+    """The traces that an attempt left besides its outcome."""
+
+    emitted: tuple[tuple[str, JsonObject], ...] = ()
+    """The kind and the fields of each record; none if the attempt did not complete, because they would be dropped."""
+    logged: list[JsonObject] = []
+    """The lines of `kit.log`: `level`, `event` and the values that were given."""
+    requested: list[str] = []
+    """The URLs that `kit.http` was asked for, in order."""
+
+
+class _Traced:
+    """The members of an outcome that show its traces. They do not count when outcomes are compared."""
+
+    traces: Traces
+
+    @property
+    def records(self) -> list[JsonObject]:
+        """The records that the handler emitted, of all kinds, as they would be stored."""
+        return [record for _, record in self.traces.emitted]
+
+    def records_of(self, kind: str) -> list[JsonObject]:
+        """Return the emitted records of one kind."""
+        return [record for name, record in self.traces.emitted if name == kind]
+
+    @property
+    def logged(self) -> list[JsonObject]:
+        """The lines of `kit.log`: `level`, `event` and the values that were given."""
+        return self.traces.logged
+
+    @property
+    def requested(self) -> list[str]:
+        """The URLs that `kit.http` was asked for, in order."""
+        return self.traces.requested
+
+
+class TracedCompleted(Completed, _Traced, frozen=True, eq=False, tag="completed"):
+    """A success, with what the attempt emitted, logged and requested. It equals a `Completed` of the same values."""
+
+    traces: Traces = Traces()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Completed) and (self.result, self.jobs) == (other.result, other.jobs)
+
+    __hash__ = None  # type: ignore[assignment]  # a result may be a dict
+
+
+class TracedFailed(Failed, _Traced, frozen=True, eq=False, tag="failed"):
+    """A failure, with what the attempt logged and requested. It equals a `Failed` of the same values."""
+
+    traces: Traces = Traces()
+
+    def __eq__(self, other: object) -> bool:
+        same = ("failure", "retry_in", "max_attempts")
+        return isinstance(other, Failed) and all(getattr(self, name) == getattr(other, name) for name in same)
+
+    __hash__ = None  # type: ignore[assignment]  # as above
+
+
+class TracedSnoozed(Snoozed, _Traced, frozen=True, eq=False, tag="snoozed"):
+    """A postponement, with what the attempt logged and requested. It equals a `Snoozed` of the same delay."""
+
+    traces: Traces = Traces()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Snoozed) and self.delay == other.delay
+
+    __hash__ = None  # type: ignore[assignment]  # as above
+
+
+TracedOutcome = TracedCompleted | TracedFailed | TracedSnoozed
 
 
 class FakeHttp(Http):
@@ -132,8 +212,11 @@ def run_handler(
     attempt: int = 1,
     http: Pages | None = None,
     clock: Clock | None = None,
-) -> Outcome:
+) -> TracedOutcome:
     """Run one attempt and return its outcome, with the result decoded from JSON.
+
+    The outcome also has the `records` that the handler emitted, the lines that it `logged` and the URLs that it
+    `requested`; these do not count when it is compared with `Completed(…)`, `Failed(…)` or `Snoozed(…)`.
 
     Takes plain and async handlers and `Worker` classes, and may be called from plain and async tests. The kit is a real
     one, but `kit.http` answers from `http`. With a `ManualClock`, the attempt times out when that clock passes the
@@ -142,13 +225,10 @@ def run_handler(
     chosen = handler if isinstance(handler, Handler) else _of_class(handler, kind)
     time = clock or SystemClock()
     job = make_job(payload, kind=kind or chosen.kind, attempt=attempt, clock=time)
-    outcome = _without_loop(lambda: _attempt(chosen, job, FakeHttp(http), time))
-    if isinstance(outcome, Completed):
-        return Completed(msgspec.json.decode(msgspec.json.encode(outcome.result)), outcome.jobs)
-    return outcome
+    return _without_loop(lambda: _attempt(chosen, job, FakeHttp(http), time))
 
 
-def _without_loop(function: Callable[[], Outcome]) -> Outcome:
+def _without_loop(function: Callable[[], TracedOutcome]) -> TracedOutcome:
     """Call `function` without a running event loop, as a worker does: here, or for an async test in another thread."""
     try:
         asyncio.get_running_loop()
@@ -159,16 +239,50 @@ def _without_loop(function: Callable[[], Outcome]) -> Outcome:
         return thread.submit(context.run, function).result()
 
 
-def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> Outcome:
-    log = structlog.get_logger().bind(worker_id="test")
+def _attempt(handler: Handler, job: Job, http: FakeHttp, clock: Clock) -> TracedOutcome:
+    emission, logged = Emission(handler.emits, handler.keep), list[JsonObject]()
+    log = _noted_log(logged)
     try:
         if handler.is_async:
-            value = asyncio.run(_in_time(handler, job, AsyncKit(log, JustHttp(http), job), clock))
+            kit = AsyncKit(log, JustHttp(http), job, handler)
+            kit.emission = emission
+            value = asyncio.run(_in_time(handler, job, kit, clock))
         else:
-            value = _plain(handler, job, log, http, clock)
+            value = _plain(handler, job, log, http, clock, emission)
+        outcome = outcome_of(handler, job, value)
     except Exception as error:  # noqa: BLE001 (any error of the handler becomes its outcome)
-        return outcome_of_error(handler, job, error)
-    return outcome_of(handler, job, value)
+        outcome = outcome_of_error(handler, job, error)
+    return _traced(outcome, emission, logged, http.asked)
+
+
+def _traced(outcome: Outcome, emission: Emission, logged: list[JsonObject], requested: list[str]) -> TracedOutcome:
+    traces = Traces(logged=logged, requested=requested)
+    match outcome:
+        case Completed(result=result, jobs=jobs):
+            emitted = emission.emitted() or Emitted()
+            kept = tuple((record.kind, msgspec.json.decode(record.data)) for record in emitted.records)
+            decoded = msgspec.json.decode(msgspec.json.encode(result))
+            return TracedCompleted(decoded, jobs, msgspec.structs.replace(traces, emitted=kept))
+        case Failed(failure=failure, retry_in=retry_in, max_attempts=max_attempts):
+            return TracedFailed(failure, retry_in, max_attempts, traces)
+        case Snoozed(delay=delay):
+            return TracedSnoozed(delay, traces)
+    raise AssertionError(f"a handler cannot end with {outcome}")
+
+
+def _noted_log(logged: list[JsonObject]) -> FilteringBoundLogger:
+    """Return the log of an attempt, which also adds its lines to `logged`."""
+
+    def note(_logger: object, level: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        own = {name: value for name, value in entry.items() if name not in _BOUND}
+        logged.append({"level": level, **own})
+        return entry
+
+    usual = structlog.get_config()
+    bound: FilteringBoundLogger = structlog.wrap_logger(
+        usual["logger_factory"](), processors=[note, *usual["processors"]], wrapper_class=usual["wrapper_class"]
+    )
+    return bound.bind(worker_id="test")
 
 
 async def _in_time(handler: Handler, job: Job, kit: AsyncKit, clock: Clock) -> object:
@@ -182,11 +296,15 @@ async def _in_time(handler: Handler, job: Job, kit: AsyncKit, clock: Clock) -> o
     return work.result()
 
 
-def _plain(handler: Handler, job: Job, log: FilteringBoundLogger, http: FakeHttp, clock: Clock) -> object:
+def _plain(
+    handler: Handler, job: Job, log: FilteringBoundLogger, http: FakeHttp, clock: Clock, emission: Emission
+) -> object:
     fetch = SyncHttp(http)
     started = clock.monotonic()
     try:
-        value = handler.invoke(job, SyncKit(log, JustHttp(fetch), job))
+        kit = SyncKit(log, JustHttp(fetch), job, handler)
+        kit.emission = emission
+        value = handler.invoke(job, kit)
     finally:
         fetch.close()
     # A worker kills the process at the timeout; here the duration can only be checked after the handler returned.
@@ -200,7 +318,7 @@ def _timed_out(handler: Handler) -> TimedOutError:
 
 
 def _of_class(worker: type[Worker], kind: str | None) -> Handler:
-    handlers = class_handlers(worker, worker.for_command_line)
+    handlers = class_handlers(worker)
     if kind is None and len(handlers) == 1:
         return next(iter(handlers.values()))
     if kind is None or kind not in handlers:

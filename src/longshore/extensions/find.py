@@ -21,6 +21,7 @@ from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected
 from longshore.extensions.shared_state import SharedState
+from longshore.extensions.traces import KeepsTraces
 from longshore.extensions.transfer import TakesOver
 from longshore.queue import Queue
 
@@ -28,6 +29,7 @@ TRAIT_OF: Mapping[type, str] = {
     Archives: "archives",
     ClaimStats: "counts_lost_claims",
     KeepsRejected: "keeps_rejected",
+    KeepsTraces: "keeps_traces",
     PayloadLookup: "finds_payloads",
     SharedState: "shares_state",
     TakesOver: "takes_over",
@@ -35,7 +37,9 @@ TRAIT_OF: Mapping[type, str] = {
 }
 """Every extension, and the trait of the media that support it."""
 
-E = TypeVar("E", Archives, ClaimStats, KeepsRejected, PayloadLookup, SharedState, TakesOver, WorkerRegistry)
+E = TypeVar(
+    "E", Archives, ClaimStats, KeepsRejected, KeepsTraces, PayloadLookup, SharedState, TakesOver, WorkerRegistry
+)
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
-"""Payloads by name: what a queue stores for jobs that are known by run, kind and key.
+"""Jobs by name: the payloads and ids of jobs that are known by run, kind and key.
 
 `submit` and `settle` leave out a job whose name is taken, whatever its payload is. This extension tells whether the job
-that has the name is the same one.
+that has the name is the same one, and which id it has.
 """
 
 from __future__ import annotations
@@ -22,3 +22,6 @@ class PayloadLookup(Protocol):
 
         Every process may call it. It must not read the other jobs of the run.
         """
+
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        """Return the id of each of these jobs of a run, as `payloads` returns their payloads."""

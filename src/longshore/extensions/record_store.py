@@ -78,6 +78,9 @@ class NewRecords(Protocol):
     """The records that an attempt emitted, as far as a store needs them."""
 
     @property
+    def encoded(self) -> msgspec.Raw: ...
+
+    @property
     def records(self) -> Sequence[NewRecord]: ...
 
     @property

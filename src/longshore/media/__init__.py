@@ -16,8 +16,9 @@ __all__ = ["full_url", "migrate", "open_queue", "open_records", "scheme_of"]
 
 # scheme -> module with `async def open_queue(url, clock) -> Queue`; imported on use, as a medium may need a library.
 # A medium with tables also has `async def migrate(url)`; see `migrate` below for what it returns. A medium that creates
-# something when it is opened also has `async def exists(url) -> bool`, which creates nothing. A medium that can store
-# records also has `async def open_records(url) -> RecordStore`.
+# something when it is opened also has `async def exists(url) -> bool`, which creates nothing. A medium that needs a key
+# also has `async def open_with_key(url, api_key) -> Queue`. A medium that can store records also has
+# `async def open_records(url) -> RecordStore`.
 _MEDIA = {
     "memory": "longshore.media.memory",
     "sqlite": "longshore.media.sqlite",
@@ -37,6 +38,10 @@ class _Medium(Protocol):
     async def open_queue(self, url: str, clock: Clock) -> Queue: ...
 
 
+class _WithKey(_Medium, Protocol):
+    async def open_with_key(self, url: str, api_key: str) -> Queue: ...
+
+
 class _WithSchema(_Medium, Protocol):
     async def migrate(self, url: str) -> tuple[int, int]: ...
 
@@ -49,15 +54,18 @@ class _WithRecords(_Medium, Protocol):
     async def open_records(self, url: str) -> RecordStore: ...
 
 
-async def open_queue(url: str, *, clock: Clock | None = None) -> Queue:
+async def open_queue(url: str, *, clock: Clock | None = None, api_key: str | None = None) -> Queue:
     """Open the queue that a URL, a plain path or a plain git remote names. A queue that does not exist is created,
-    by some media only with the first write.
+    by some media only with the first write. `api_key` is for a queue over HTTP; by default it is in the environment.
 
     Raises `UnknownSchemeError` if no medium has this scheme, `SettingsError` if the URL is misspelled, and a
     `QueueError` if the queue cannot be opened.
     """
     spelled = full_url(url)
-    return await _medium(spelled).open_queue(spelled, clock or SystemClock())
+    medium = _medium(spelled)
+    if api_key is not None and hasattr(medium, "open_with_key"):
+        return await cast("_WithKey", medium).open_with_key(spelled, api_key)
+    return await medium.open_queue(spelled, clock or SystemClock())
 
 
 async def exists(url: str) -> bool:

@@ -17,6 +17,8 @@ HEAVIEST = 10_000
 """The most that one call should write. A slow server writes this within a few seconds."""
 _BYTES = 4096
 """This many bytes weigh as much as one job."""
+_SIZED = (str, msgspec.Raw)
+"""A tuple: a union would be made again for every settlement."""
 
 
 def weight(settlement: Settlement) -> int:
@@ -24,8 +26,7 @@ def weight(settlement: Settlement) -> int:
     outcome = settlement.outcome
     if not isinstance(outcome, Completed):
         return 1
-    jobs = outcome.jobs
-    return 1 + len(jobs) + (_size(outcome.result) + sum(_size(job.payload) for job in jobs)) // _BYTES
+    return 1 + len(outcome.jobs) + _bytes(outcome) // _BYTES
 
 
 def batches(settlements: Sequence[Settlement]) -> list[list[Settlement]]:
@@ -51,15 +52,24 @@ def halves(settlements: Sequence[Settlement]) -> list[list[Settlement]]:
 def described(settlement: Settlement) -> str:
     """Return what makes a settlement heavy, in words."""
     outcome = settlement.outcome
-    jobs = outcome.jobs if isinstance(outcome, Completed) else ()
-    size = _size(outcome.result) + sum(_size(job.payload) for job in jobs) if isinstance(outcome, Completed) else 0
-    return f"{len(jobs):,} follow-on jobs and about {size / 1e6:,.1f} MB"
+    jobs, size = (len(outcome.jobs), _bytes(outcome)) if isinstance(outcome, Completed) else (0, 0)
+    return f"{jobs:,} follow-on jobs and about {size / 1e6:,.1f} MB"
+
+
+def _bytes(outcome: Completed) -> int:
+    """Return the bytes of the result and the payloads, or a lower bound: exact values would cost an encoding."""
+    # Plain loops: every follow-on job of a worker comes through here.
+    size = _size(outcome.result)
+    for job in outcome.jobs:
+        size += _size(job.payload)
+    return size
 
 
 def _size(value: Json) -> int:
-    """Return the bytes of an encoded value, or a lower bound: exact values would cost an encoding."""
-    if isinstance(value, str | msgspec.Raw):
-        return len(value)
     if isinstance(value, dict):
-        return sum(len(each) for each in value.values() if isinstance(each, str))
-    return 0
+        size = 0
+        for each in value.values():
+            if isinstance(each, str):
+                size += len(each)
+        return size
+    return len(value) if isinstance(value, _SIZED) else 0

@@ -41,6 +41,10 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
+LOCKS_OPEN_FILES = sys.platform != "win32"
+"""Whether `hold_open_file` locks."""
+
+
 def hold_open_file(file: int, *, wait: bool) -> bool:
     """Lock an open file until it is closed; without `wait`, return False if another process holds it.
 

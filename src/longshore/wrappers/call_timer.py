@@ -19,6 +19,7 @@ from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.presence import PresentWorker, WorkerInfo, WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
 from longshore.extensions.shared_state import Entries, SharedState, StateEntry
+from longshore.extensions.traces import KeepsTraces, TraceKeeper
 from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import Attempt, Job, JobName, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId
@@ -119,6 +120,9 @@ class TimedQueue(QueueWrapper):
     async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
         return await self._timed(self._extension(PayloadLookup).payloads(run, names))
 
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        return await self._timed(self._extension(PayloadLookup).job_ids(run, names))
+
     async def archive(self, selection: Selection) -> int:
         return await self._timed(self._extension(Archives).archive(selection))
 
@@ -133,3 +137,6 @@ class TimedQueue(QueueWrapper):
 
     async def claim_success_rate(self) -> float:
         return await self._timed(self._extension(ClaimStats).claim_success_rate())
+
+    async def traces(self) -> TraceKeeper:
+        return await self._timed(self._extension(KeepsTraces).traces())

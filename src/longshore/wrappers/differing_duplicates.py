@@ -25,7 +25,7 @@ from longshore.extensions.payloads import PayloadLookup
 from longshore.extensions.shared_state import SharedState, StateEntry, update_entry
 from longshore.job import JobName, NewJob
 from longshore.outcome import Completed, Settlement
-from longshore.queue import Queue
+from longshore.queue import Queue, SettleAnswers
 from longshore.stored import UNFIT, JsonObject
 from longshore.system.first_of import first_of
 from longshore.wrappers.growth_limits import decode_entry
@@ -182,12 +182,16 @@ class DuplicateComparingQueue(QueueWrapper):
         self._noted = asyncio.Event()
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """Settle, and remember the follow-on jobs of what was accepted."""
+        """Settle, and remember the follow-on jobs that were left out; all of them, if the medium does not say which."""
         accepted = await self._queue.settle(settlements)
-        for place, settlement in enumerate(settlements):
-            outcome = settlement.outcome
-            if isinstance(outcome, Completed) and outcome.jobs and accepted[place]:
-                self._comparison.note(settlement.lease.job.run, outcome.jobs)
+        if isinstance(accepted, SettleAnswers):
+            for job in accepted.duplicates:
+                self._comparison.note(job.run, (job,))
+        else:
+            for place, settlement in enumerate(settlements):
+                outcome = settlement.outcome
+                if isinstance(outcome, Completed) and outcome.jobs and accepted[place]:
+                    self._comparison.note(settlement.lease.job.run, outcome.jobs)
         waiting = self._comparison.waiting
         if waiting >= _AT_ONCE:
             await self._comparison.tell(only_first=True)

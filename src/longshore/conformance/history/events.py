@@ -138,7 +138,8 @@ class HandlerLeft(Event, frozen=True, tag="left"):
     id: str
     epoch: int
     how: str
-    """`returned`, `raised`, or `overstayed` if it is about to exceed its timeout."""
+    """`returned`, `raised`, `overstayed` if it is about to exceed its timeout, or `unstorable` if it emitted a record
+    that some sinks refuse."""
 
 
 class RecordsFlushed(Event, frozen=True, tag="flushed"):

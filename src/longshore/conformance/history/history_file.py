@@ -17,6 +17,7 @@ import msgspec
 from longshore.conformance.history.events import AnyEvent, ProcessStarted
 
 _MOMENT = struct.Struct("<q")
+_decode = msgspec.json.Decoder(AnyEvent).decode
 _PATHS = {
     "longshore.worker.loop.settler": "settler",
     "longshore.worker.leases.watchdog": "watchdog",
@@ -83,13 +84,14 @@ class ProcessHistory:
 
 
 def read_histories(folder: Path) -> list[ProcessHistory]:
-    """Return the histories in a folder. A torn last line is left out: the process was killed while it wrote it."""
-    decoder = msgspec.json.Decoder(AnyEvent)
-    histories = []
-    for file in sorted(folder.glob("*.jsonl")):
-        lines = file.read_bytes().split(b"\n")[:-1]
-        histories.append(ProcessHistory(file.stem, [decoder.decode(line) for line in lines]))
-    return histories
+    """Return the histories in a folder."""
+    return [read_history(file) for file in sorted(folder.glob("*.jsonl"))]
+
+
+def read_history(file: Path) -> ProcessHistory:
+    """Return the history in a file. A torn last line is left out: the process was killed while it wrote it."""
+    lines = file.read_bytes().split(b"\n")[:-1]
+    return ProcessHistory(file.stem, [_decode(line) for line in lines])
 
 
 def settlement_path() -> str:

@@ -197,7 +197,7 @@ def charges(found: Timeline, facts: QueueFacts, seen: QueueSeen) -> Iterator[Vio
 
 
 def _charged_rightly(found: Timeline, facts: QueueFacts, life: Life, entry: PastAttempt) -> bool:
-    if found.left[facts.queue, life.id, entry.epoch] & {"raised", "overstayed"}:
+    if found.left[facts.queue, life.id, entry.epoch] & {"raised", "overstayed", "unstorable"}:
         return True
     merged = any(each.settlement.epoch == entry.epoch and each.by.called.path == "merge" for each in life.sent)
     if merged:

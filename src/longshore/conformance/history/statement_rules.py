@@ -121,6 +121,9 @@ def pauses(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
         for given in life.given:
             for since, until in spans[life.name[0]]:
                 ended = given.by.ended
+                # A medium that was set back may have forgotten the pause.
+                if any(since <= done and start <= until for start, done in facts.rewinds):
+                    continue
                 if found.started.get(given.by.process, 0) >= since and ended is not None and ended < until:
                     text = f"the run was paused, and {given.by.process}, started later, was given the job"
                     yield Violation("C8", facts.queue, text, life.name)

@@ -186,6 +186,16 @@ class PayloadTests(Scene):
         assert len({each.state for each in there}) == 5
         assert await lookup.payloads(there[0].run, names) == [each.payload for each in there]
 
+    async def test_ids_are_found_as_payloads_are(self, lookup: PayloadLookup, queue: Queue) -> None:
+        await one_of_each(queue)
+        there = await queue.jobs(ALL)
+        names = [JobName(each.kind, each.key) for each in there]
+        assert await lookup.job_ids(there[0].run, [*names, named("unknown")]) == [*(each.id for each in there), None]
+        assert await lookup.job_ids("another", names) == [None] * len(names)
+        assert await lookup.job_ids(RUN, []) == []
+        with pytest.raises(UsageError):
+            await lookup.job_ids(RUN, [named("half a \ud800")])
+
     async def test_follow_on_jobs_are_found_and_refused_ones_are_not(self, lookup: PayloadLookup, queue: Queue) -> None:
         await queue.submit([job("a")])
         lease = await claim_one(queue)

@@ -179,6 +179,13 @@ class DirectoryQueue:
             lambda: select.payloads(self._journal, self._workers, run, names, now), [None] * len(names)
         )
 
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+        now = self._clock.now()
+        return await self._if_exists(
+            lambda: select.job_ids(self._journal, self._workers, run, names, now), [None] * len(names)
+        )
+
     async def rejected(self, run: str | None = None) -> RejectedFiles:
         def count() -> int:
             lanes = {name: lane.run for name, lane in self._journal.refresh().lanes.items()}

@@ -143,7 +143,7 @@ class GitQueue:
 
     async def reap(self) -> Reaped:
         # Usually no worker is silent and nothing was edited, and that check needs no push.
-        if not await self._read(lambda state: state.silent() or state.strays or state.miscounted):
+        if not await self._read(lambda state: state.silent() or state.jobs.strays or state.lanes.miscounted):
             return Reaped()
         return await self._perform(Reap())
 
@@ -168,6 +168,15 @@ class GitQueue:
             return [None if record is None else record.payload for record in found]
 
         return await self._read(payloads)
+
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+
+        def numbers(state: BranchState) -> list[str | None]:
+            found = (state.place_named(run, name.kind, name.key) for name in names)
+            return [None if place is None else str(place.number) for place in found]
+
+        return await self._read(numbers)
 
     async def history(self, job_id: str) -> list[Attempt]:
         def history(state: BranchState) -> list[Attempt]:
@@ -305,10 +314,10 @@ def _prospects(state: BranchState, want: Want, now: float) -> tuple[bool, float 
 
 def _counts(state: BranchState, run: str | None) -> list[Count]:
     counts = []
-    for number, lane in state.lanes.items():
+    for number, lane in state.lanes.by_number.items():
         if run is None or lane.run == run:
             # By the files, not by the lane's counters: a person may have removed a job's file.
-            pending, claimed = state.unfinished(number)
+            pending, claimed = state.jobs.unfinished(number)
             counts.append(
                 Count(
                     run=lane.run,

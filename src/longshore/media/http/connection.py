@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +18,7 @@ import aiohttp
 import msgspec
 
 from longshore import errors
-from longshore.errors import LongshoreError, QueueError, QueueUnavailableError, SettingsError, UsageError
+from longshore.errors import LongshoreError, NotFoundError, QueueError, QueueUnavailableError, SettingsError, UsageError
 from longshore.media.http.wire import JSON, Problem
 from longshore.stored import UNFIT, refusal
 from longshore.url import mask_url
@@ -73,7 +75,37 @@ class ApiConnection:
         """Return the answer to a GET."""
         return await self._send("GET", path, answer, params=params)
 
-    async def post(self, path: str, body: msgspec.Struct, answer: type[T], *, wait_seconds: float = 0.0) -> T:
+    async def download(self, path: str) -> bytes | None:
+        """Return the bytes of an answer; None if there is no such thing."""
+        try:
+            return await self._receive("GET", path)
+        except NotFoundError:
+            return None
+
+    async def lines(self, path: str, kind: type[T], params: dict[str, str]) -> AsyncIterator[T]:
+        """Yield the lines of an answer of any length. An empty line ends it; without one, the server stopped."""
+        decode = msgspec.json.Decoder(kind).decode
+        rest = b""
+        with self._faults():
+            async with self._opened().get(
+                self._base + path,
+                params=params,
+                timeout=aiohttp.ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_ANSWER_SECONDS),
+                allow_redirects=False,
+            ) as response:
+                if response.status >= 300:
+                    raise self._error(response.status, await response.read())
+                async for chunk in response.content.iter_any():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        if not line:
+                            return
+                        yield decode(line)
+        raise QueueUnavailableError(f"{mask_url(self.url)} stopped in the middle of an answer.")
+
+    async def post(
+        self, path: str, body: msgspec.Struct | msgspec.Raw, answer: type[T], *, wait_seconds: float = 0.0
+    ) -> T:
         """Return the answer to a POST. The server may wait for `wait_seconds` before it answers."""
         try:
             content = msgspec.json.encode(body)
@@ -91,9 +123,26 @@ class ApiConnection:
         content: bytes | None = None,
         wait_seconds: float = 0.0,
     ) -> T:
-        session = self._opened()
+        received = await self._receive(method, path, params=params, content=content, wait_seconds=wait_seconds)
         try:
-            async with session.request(
+            return msgspec.json.decode(received, type=answer)
+        except UNFIT as error:
+            raise QueueError(
+                f"{mask_url(self.url)} answers, but not as a Longshore server does: {error}. Is the URL right? "
+                "It ends in /api."
+            ) from error
+
+    async def _receive(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: dict[str, str] | None = None,
+        content: bytes | None = None,
+        wait_seconds: float = 0.0,
+    ) -> bytes:
+        with self._faults():
+            async with self._opened().request(
                 method,
                 self._base + path,
                 params=params,
@@ -105,6 +154,13 @@ class ApiConnection:
                 received = await response.read()
                 if response.status >= 300:
                     raise self._error(response.status, received)
+                return received
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """Raise faults of the connection as errors of ours."""
+        try:
+            yield
         except (aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
             raise QueueError(f"The certificate of {mask_url(self.url)} is not valid: {error}") from error
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
@@ -114,13 +170,6 @@ class ApiConnection:
             raise QueueUnavailableError(f"{mask_url(self.url)} does not answer: {reason}") from error
         except UnicodeEncodeError as error:
             raise refusal(error, "A part of the request") from error
-        try:
-            return msgspec.json.decode(received, type=answer)
-        except UNFIT as error:
-            raise QueueError(
-                f"{mask_url(self.url)} answers, but not as a Longshore server does: {error}. Is the URL right? "
-                "It ends in /api."
-            ) from error
 
     def _error(self, status: int, received: bytes) -> LongshoreError:
         try:

@@ -3,6 +3,9 @@
 Authority: the server. It holds no lease for this process but what its medium holds, so a server that is killed and
 started again goes on with the same leases.
 
+Repeats: a claim that got no answer is repeated under the same id, and the server returns the jobs that it leased. A
+settlement is never repeated here: who settles asks the queue which of them were accepted (`settlement.repair`).
+
 Lease tokens: a claim returns a token for each job, and only the token settles the job. A lease that was made without a
 claim (for a claim whose answer was lost, or by a process that continues the work of another) has none; its token is
 asked for with the worker's incarnation, which only the worker knows.
@@ -11,12 +14,14 @@ asked for with the worker's incarnation, which only the worker knows.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 import msgspec
 
-from longshore.errors import UsageError
+from longshore.errors import QueueUnavailableError, UsageError
 from longshore.extensions.archive import Month
 from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.rejected import RejectedFiles
@@ -24,8 +29,9 @@ from longshore.extensions.shared_state import Entries, StateEntry
 from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, JobName, NewJob
 from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
-from longshore.media.http import wire
+from longshore.media.http import known_leases, wire
 from longshore.media.http.connection import ApiConnection
+from longshore.media.http.traces import HttpTraces
 from longshore.outcome import Settlement
 from longshore.queue import Count, Reaped, Selection, Submitted, Traits
 from longshore.stored import BIGGEST, JsonObject, check_texts, check_whole, encode
@@ -36,20 +42,14 @@ _known: dict[tuple[str, str], str] = {}
 """The workers of this process: their incarnations by label and public incarnation, which is all that a server shows."""
 
 
-class TokenLease(Lease, frozen=True):
-    """A lease with the token that settles its job."""
-
-    token: str
-    token_for: tuple[WorkerId, Held]
-    """The lease that the token was given for: a copy with another job or worker has none."""
-
-
 class HttpQueue:
     """A queue behind a server."""
 
     def __init__(self, connection: ApiConnection, capabilities: wire.Capabilities) -> None:
         self._api = connection
         self._limits = capabilities.limits
+        self._unanswered: dict[WorkerId, tuple[Want, str]] = {}
+        """The last claim of each worker that got no answer, and its id."""
         self.traits: Traits = msgspec.structs.replace(
             capabilities.traits, name="http", spans_processes=True, spans_machines=True, keeps_limits=True
         )
@@ -73,20 +73,44 @@ class HttpQueue:
     async def claim(self, want: Want) -> list[Lease]:
         _remember(want.worker)
         want = msgspec.structs.replace(want, limit=min(want.limit, self._limits.claim))
-        answer = await self._api.post("/claims", wire.ClaimRequest.of(want), wire.ClaimAnswer)
-        return [
-            TokenLease(
-                each.job, want.worker, each.deadline, each.lease, (want.worker, Held(each.job.id, each.job.epoch))
-            )
-            for each in answer.jobs
-        ]
+        claim_id = self._claim_id(want)
+        request = wire.ClaimRequest.of(want, claim_id)
+        with self._noting_unanswered(want, claim_id):
+            try:
+                answer = await self._api.post("/claims", request, wire.ClaimAnswer)
+            except QueueUnavailableError:
+                # Perhaps only the connection was cut. The same id: jobs that were claimed without an answer come now.
+                answer = await self._api.post("/claims", request, wire.ClaimAnswer)
+        return _leases(answer.jobs, want.worker)
+
+    def _claim_id(self, want: Want) -> str:
+        """Return the id of a claim: that of the one before, if it got no answer and this one wants the same."""
+        before, claim_id = self._unanswered.pop(want.worker, (None, ""))
+        return claim_id if before == want else secrets.token_hex(8)
+
+    @contextmanager
+    def _noting_unanswered(self, want: Want, claim_id: str) -> Iterator[None]:
+        try:
+            yield
+        except QueueUnavailableError:
+            self._unanswered[want.worker] = want, claim_id
+            raise
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._renew(worker, lease, None)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        if not settlements:
-            return []
+        return (await self._settle(settlements, None)).accepted if settlements else []
+
+    async def settle_and_claim(self, settlements: Sequence[Settlement], want: Want) -> tuple[list[bool], list[Lease]]:
+        """Settle and then claim in one call, for callers that do one job at a time."""
+        _remember(want.worker)
+        claim_id = self._claim_id(want)
+        with self._noting_unanswered(want, claim_id):
+            answer = await self._settle(settlements, wire.ClaimRequest.of(want, claim_id))
+        return answer.accepted, _leases(answer.jobs, want.worker)
+
+    async def _settle(self, settlements: Sequence[Settlement], claim: wire.ClaimRequest | None) -> wire.SettleAnswer:
         tokens = await self._tokens([each.lease for each in settlements])
         bodies = [
             wire.SettlementBody(
@@ -98,8 +122,10 @@ class HttpQueue:
             )
             for each, token in zip(settlements, tokens, strict=True)
         ]
-        answer = await self._api.post("/settlements", wire.SettleRequest(settlements=bodies), wire.SettleAnswer)
-        return answer.accepted
+        request = wire.SettleRequest(settlements=bodies, claim=claim)
+        answer = await self._api.post("/settlements", request, wire.SettleAnswer)
+        known_leases.forget(each.lease.job for each in settlements)
+        return answer
 
     async def reap(self) -> Reaped:
         return await self._api.post("/reap", wire.NothingRequest(), Reaped)
@@ -185,6 +211,12 @@ class HttpQueue:
         request = wire.PayloadsRequest(run=run, names=list(names))
         return (await self._api.post("/jobs/payloads", request, wire.PayloadsAnswer)).payloads
 
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        if not names:
+            return []
+        request = wire.PayloadsRequest(run=run, names=list(names))
+        return (await self._api.post("/jobs/ids", request, wire.IdsAnswer)).ids
+
     async def take_over(self, carried: Sequence[Carried]) -> Submitted:
         for each in carried:
             encode(each.job.payload, "A job's payload")
@@ -200,8 +232,11 @@ class HttpQueue:
     async def forget_history(self) -> None:
         await self._api.post("/archive/forget-history", wire.NothingRequest(), msgspec.Raw)
 
-    async def rejected(self) -> RejectedFiles:
-        return await self._api.get("/rejected", RejectedFiles)
+    async def traces(self) -> HttpTraces:
+        return HttpTraces(self._api, self._limits)
+
+    async def rejected(self, run: str | None = None) -> RejectedFiles:
+        return await self._api.get("/rejected", RejectedFiles, params=None if run is None else {"run": run})
 
     async def claim_success_rate(self) -> float:
         return (await self._api.get("/claim-success-rate", wire.RateAnswer)).rate
@@ -221,8 +256,9 @@ class HttpQueue:
         tokens: dict[tuple[WorkerId, Held], str] = {}
         missing: dict[WorkerId, list[Held]] = {}
         for lease in leases:
-            if isinstance(lease, TokenLease) and lease.token_for == (lease.worker, lease.held):
-                tokens[lease.token_for] = lease.token
+            token = known_leases.token_of(lease.job, lease.worker)
+            if token is not None:
+                tokens[lease.worker, lease.held] = token
             else:
                 missing.setdefault(lease.worker, []).append(lease.held)
         for worker, held in missing.items():
@@ -231,6 +267,12 @@ class HttpQueue:
             answer = await self._api.post("/leases", request, wire.LeaseAnswer)
             tokens |= {(worker, each): token for each, token in zip(held, answer.leases, strict=True)}
         return [tokens[lease.worker, lease.held] for lease in leases]
+
+
+def _leases(jobs: Sequence[wire.ClaimedJob], worker: WorkerId) -> list[Lease]:
+    for each in jobs:
+        known_leases.remember(each.job, worker, each.lease)
+    return [Lease(each.job, worker, each.deadline) for each in jobs]
 
 
 def _remember(worker: WorkerId) -> None:

@@ -15,7 +15,9 @@ from longshore.errors import Failure, UsageError
 from longshore.extensions.archive import Month
 from longshore.extensions.presence import WorkerInfo
 from longshore.extensions.shared_state import StateEntry
+from longshore.extensions.traces import BundleEntry, StoredPage
 from longshore.extensions.transfer import Carried
+from longshore.extensions.worker_orders import WorkerOrder
 from longshore.job import DEFAULT_MAX_ATTEMPTS, Attempt, CameFrom, Job, JobName, NewJob, State, new_job
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
@@ -24,6 +26,12 @@ from longshore.stored import LONGEST, Json, JsonObject, encode
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+
+
+RecordBody: TypeAlias = tuple[str, msgspec.Raw]
+"""The kind of a record, and its data."""
+RejectedBody: TypeAlias = tuple[str, str, int]
+"""The kind of records, why they were rejected, and how many."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,6 +86,8 @@ class SubmitRequest(ApiRequest, frozen=True, kw_only=True):
     """Jobs to create, all of them or, after an error, none."""
 
     jobs: list[NewJobBody]
+    items: bool = False
+    """Say for each job whether it is new."""
 
 
 class WorkerBody(ApiRequest, frozen=True, kw_only=True):
@@ -106,10 +116,13 @@ class ClaimRequest(ApiRequest, frozen=True, kw_only=True):
     without_hosts: frozenset[str] = frozenset()
     wait_seconds: float = 0.0
     """Wait up to this long for a job if there is none; the server may answer earlier."""
+    claim_id: str = ""
+    """A random text. If the answer is lost, the same claim with the same id returns the same jobs."""
 
     @classmethod
-    def of(cls, want: Want, wait_seconds: float = 0.0) -> ClaimRequest:
+    def of(cls, want: Want, claim_id: str = "") -> ClaimRequest:
         return cls(
+            claim_id=claim_id,
             worker=WorkerBody.of(want.worker),
             limit=want.limit,
             lease_seconds=want.lease.total_seconds(),
@@ -117,7 +130,6 @@ class ClaimRequest(ApiRequest, frozen=True, kw_only=True):
             kinds=want.kinds,
             partitions=want.partitions,
             without_hosts=want.without_hosts,
-            wait_seconds=wait_seconds,
         )
 
     def want(self, worker: WorkerId) -> Want:
@@ -206,6 +218,8 @@ class SettlementBody(ApiRequest, frozen=True, kw_only=True):
     """For an attempt that was made in another queue, of an offline checkout: the queues it came through."""
     handler_version: str = ""
     """The version of the handler that made the attempt, for people who compare results."""
+    records: list[RecordBody] = []
+    """The records of a completed attempt; they are stored before it is settled, and count with the settlement."""
 
 
 class SettleRequest(ApiRequest, frozen=True, kw_only=True):
@@ -234,11 +248,17 @@ class RenewRequest(ApiRequest, frozen=True, kw_only=True):
     worker: WorkerBody
     lease_seconds: float
     info: WorkerInfo | None = None
+    leases: list[str] = []
+    """The tokens that the worker has; the answer says which are lost."""
 
 
-class RenewAnswer(msgspec.Struct, frozen=True):
+class RenewAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     held: list[HeldLease]
     """All leases of the worker. One that it knows and that is not listed is lost."""
+    lost: list[str] = []
+    """Those of the given tokens that are lost: stop working on their jobs."""
+    order: WorkerOrder | None = None
+    """`drain`: finish the jobs under way and claim no others. `stop`: give all jobs back, and end."""
 
 
 class LeaseRequest(ApiRequest, frozen=True, kw_only=True):
@@ -375,7 +395,7 @@ class NothingRequest(ApiRequest, frozen=True, kw_only=True):
 
 
 class PayloadsRequest(ApiRequest, frozen=True, kw_only=True):
-    """The names of jobs of a run whose payloads are wanted."""
+    """The names of jobs of a run whose payloads or ids are wanted."""
 
     run: str
     names: list[JobName]
@@ -383,6 +403,11 @@ class PayloadsRequest(ApiRequest, frozen=True, kw_only=True):
 
 class PayloadsAnswer(msgspec.Struct, frozen=True):
     payloads: list[JsonObject | None]
+    """In order; null for a job that the queue does not have."""
+
+
+class IdsAnswer(msgspec.Struct, frozen=True):
+    ids: list[str | None]
     """In order; null for a job that the queue does not have."""
 
 
@@ -396,6 +421,91 @@ class ArchiveAnswer(msgspec.Struct, frozen=True):
 
 class RateAnswer(msgspec.Struct, frozen=True):
     rate: float
+
+
+class EmittedBody(ApiRequest, frozen=True, kw_only=True):
+    """The records of an attempt, and how many its filter rejected."""
+
+    records: list[RecordBody] = []
+    rejected: list[RejectedBody] = []
+
+
+class AttemptRecordsBody(EmittedBody, frozen=True, kw_only=True):
+    lease: str
+
+
+class RecordsRequest(ApiRequest, frozen=True, kw_only=True):
+    """Records of attempts that are about to be settled as completed. They count with the settlement."""
+
+    attempts: list[AttemptRecordsBody]
+
+
+class RevisedBody(EmittedBody, frozen=True, kw_only=True):
+    job: str
+    epoch: int
+
+
+class RevisedRequest(ApiRequest, frozen=True, kw_only=True):
+    """Records that replace those of completed jobs, after a new parse of their pages."""
+
+    attempts: list[RevisedBody]
+
+
+class RecordsAnswer(msgspec.Struct, frozen=True):
+    refused: list[str | None]
+    """For each attempt, in order, why its records can never be stored; null if they are stored."""
+
+
+class MissingRequest(ApiRequest, frozen=True, kw_only=True):
+    """Contents of pages by their SHA-256."""
+
+    contents: list[str]
+
+
+class MissingAnswer(msgspec.Struct, frozen=True):
+    missing: list[str]
+
+
+class ContentsRequest(ApiRequest, frozen=True, kw_only=True):
+    """Contents of pages, in base64."""
+
+    contents: list[bytes]
+
+
+class ContentsAnswer(msgspec.Struct, frozen=True):
+    contents: list[str]
+    """The SHA-256 of each."""
+
+
+class PagesRequest(ApiRequest, frozen=True, kw_only=True):
+    """The pages that the attempt under a lease fetched, in order."""
+
+    lease: str
+    pages: list[StoredPage]
+
+
+class PagesAnswer(msgspec.Struct, frozen=True):
+    pages: list[StoredPage]
+
+
+class BundleRequest(ApiRequest, frozen=True, kw_only=True):
+    """A failure bundle of the attempt under a lease. Binary fields are base64."""
+
+    lease: str
+    bundle: msgspec.Raw
+    """The failure, its signature, its exchanges, worker and settings; as `bundle.json` has it."""
+    bodies: list[bytes] = []
+    """The body of each exchange, in order."""
+    screenshot: bytes = b""
+    """A PNG."""
+
+
+class KeptAnswer(msgspec.Struct, frozen=True):
+    kept: bool
+
+
+class BundlesAnswer(msgspec.Struct, frozen=True):
+    bundles: list[BundleEntry]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -148,6 +148,10 @@ class MemoryQueue:
         ids = (self._ids.get((run, name.kind, name.key)) for name in names)
         return [None if each is None else _through_json(self._jobs[each].payload, "A payload") for each in ids]
 
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        check_texts((run, *(text for name in names for text in (name.kind, name.key))), "The name of a job")
+        return [self._ids.get((run, name.kind, name.key)) for name in names]
+
     async def history(self, job_id: str) -> list[Attempt]:
         return list(self._history.get(job_id, ()))
 
@@ -344,20 +348,8 @@ class MemoryQueue:
         return changed
 
     def _select(self, selection: Selection, *, after: int = 0) -> list[Job]:
-        return [job for job in self._jobs.values() if int(job.id) > after and self._selected(selection, job)]
-
-    def _selected(self, selection: Selection, job: Job) -> bool:
-        s = selection
-        age = timedelta(seconds=self._clock.now() - (job.settled_at or job.submitted_at))
-        return (
-            (s.run is None or job.run == s.run)
-            and (s.ids is None or job.id in s.ids)
-            and (s.kinds is None or job.kind in s.kinds)
-            and (s.partitions is None or job.partition in s.partitions)
-            and (s.states is None or job.state in s.states)
-            and (s.older_than is None or age >= s.older_than)
-            and s.matches_error(job.failure)
-        )
+        now = self._clock.now()
+        return [job for job in self._jobs.values() if int(job.id) > after and selection.matches(job, now)]
 
     def _wake(self) -> None:
         while self._waiters:

@@ -42,7 +42,7 @@ from longshore.media.postgres.transfer import CarriedJobs
 from longshore.media.postgres.user_transaction import call_in
 from longshore.media.postgres.wake import NotificationListener, NotificationSender, announce
 from longshore.outcome import Settlement
-from longshore.queue import Count, Reaped, Selection, Submitted, Traits, page_start
+from longshore.queue import Count, Reaped, Selection, SettleAnswers, Submitted, Traits, page_start
 from longshore.stored import JsonObject, check_texts, encode
 
 FOLD_EVERY = 200
@@ -196,7 +196,9 @@ class PostgresQueue:
         call = self._notifying_if_due(self._settle, work.columns) if work.adds_work else (self._settle, *work.columns)
         rows = await self._connections.fetch(*call)
         await self._fold_if_due()
-        return work.answer(len(settlements), rows[0]["completed"], rows[0]["others"])
+        accepted = work.answer(len(settlements), rows[0]["completed"], rows[0]["others"])
+        # Which jobs were left out is not known, only whether any was.
+        return accepted if rows[0]["duplicates"] else SettleAnswers(accepted, ())
 
     async def settle_in(self, connection: Any, settlements: Sequence[Settlement]) -> list[bool]:
         """Settle on your own connection, in the transaction that is open on it: your writes and the settlement are
@@ -226,6 +228,9 @@ class PostgresQueue:
 
     async def payloads(self, run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
         return await lookup.payloads(self._connections, self._location, run, names)
+
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        return await lookup.job_ids(self._connections, self._location, run, names)
 
     async def history(self, job_id: str) -> list[Attempt]:
         rows = await self._call("history", number_of(job_id), repeatable=True)

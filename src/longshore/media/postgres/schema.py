@@ -19,6 +19,7 @@ MIGRATIONS = (
     "0006_uuid.sql",
     "0007_error_patterns.sql",
     "0008_handler_versions.sql",
+    "0009_duplicates.sql",
 )
 """Applied in order, each once. The version of a schema is the number of applied migrations."""
 VERSION = len(MIGRATIONS)

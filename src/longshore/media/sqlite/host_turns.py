@@ -23,7 +23,7 @@ import msgspec
 
 from longshore.lease import Want
 from longshore.media.sqlite.hosts import LAST, host_number
-from longshore.media.sqlite.pages import LARGE, steps
+from longshore.media.sqlite.paged_rows import LARGE, steps
 from longshore.media.sqlite.statements import statements
 from longshore.media.sqlite.wanted_lanes import Filters, LaneRow, WantedLanes
 from longshore.stored import BIGGEST

@@ -114,6 +114,10 @@ class SqliteQueue:
         wanted = identities_of(run, names)
         return await self._database.read(lambda db: select.payloads(db, wanted))
 
+    async def job_ids(self, run: str, names: Sequence[JobName]) -> list[str | None]:
+        wanted = identities_of(run, names)
+        return await self._database.read(lambda db: select.job_ids(db, wanted))
+
     async def history(self, job_id: str) -> list[Attempt]:
         return await self._database.read(lambda db: select.history(db, job_id))
 

@@ -45,12 +45,21 @@ def jobs(db: sqlite3.Connection, selection: Selection, now: float, after: int, l
 
 def payloads(db: sqlite3.Connection, identities: Sequence[bytes]) -> list[JsonObject | None]:
     """Return the payload of the job with each identity; None if there is none."""
-    found: dict[bytes, JsonObject] = {}
+    found = _by_identity(db, "payloads", identities)
+    return [None if payload is None else _decode(payload) for payload in found]
+
+
+def job_ids(db: sqlite3.Connection, identities: Sequence[bytes]) -> list[str | None]:
+    """Return the id of the job with each identity; None if there is none."""
+    return [None if number is None else str(number) for number in _by_identity(db, "numbers", identities)]
+
+
+def _by_identity(db: sqlite3.Connection, statement: str, identities: Sequence[bytes]) -> list[Any]:
+    found: dict[bytes, Any] = {}
     for first in range(0, len(identities), _LOOKED_UP):
         several = identities[first : first + _LOOKED_UP]
         marks = ", ".join("?" * len(several))
-        rows = db.execute(_SQL["payloads"].replace("?", marks), several)
-        found.update((identity, _decode(payload)) for identity, payload in rows)
+        found.update(db.execute(_SQL[statement].replace("?", marks), several))
     return [found.get(identity) for identity in identities]
 
 

@@ -16,6 +16,7 @@ from longshore.media.sqlite.lanes import CLAIMED, COMPLETED, DELAYED, FAILED, RE
 from longshore.media.sqlite.statements import json_list, statements
 from longshore.media.sqlite.submit import NewRows, Origin
 from longshore.outcome import Completed, Failed, Released, Settlement, Snoozed
+from longshore.queue import SettleAnswers
 from longshore.stored import encode
 
 _SQL = statements("settle")
@@ -38,7 +39,7 @@ class SettlementRows:
         self._now = now
         self._prepared = [_prepare(settlement, now) for settlement in settlements]
 
-    def write(self, db: sqlite3.Connection) -> list[bool]:
+    def write(self, db: sqlite3.Connection) -> SettleAnswers:
         """Write the outcomes whose lease is valid; return for each, in order, whether it was."""
         numbers = json_list([ending[0] for _, ending in self._prepared])
         held = {row[0]: row for row in db.execute(_SQL["held"], (numbers,))}
@@ -53,8 +54,7 @@ class SettlementRows:
                 # Removed, so that a second settlement of the same lease in this batch is refused.
                 rows.add(held.pop(ending[0]), settlement, ending)
             answers.append(accepted)
-        rows.write()
-        return answers
+        return SettleAnswers(answers, rows.write())
 
 
 def _numbers_of(db: sqlite3.Connection, workers: Collection[WorkerId]) -> dict[WorkerId, int]:
@@ -121,8 +121,8 @@ class _Rows:
             case Released():
                 self._give_back((lane, priority, number, host), attempts, max_attempts, timedelta(0))
 
-    def write(self) -> None:
-        """Write all rows that were added."""
+    def write(self) -> Sequence[NewJob]:
+        """Write all rows that were added; return the follow-on jobs that were left out as duplicates."""
         db = self._db
         if self._completed:
             db.execute(_SQL["complete"], (json_list([held[0] for held in self._completed]),))
@@ -134,7 +134,9 @@ class _Rows:
         db.executemany(_SQL["add_failure"], self._failures)
         db.executemany(_SQL["set_came_from"], self._came_from)
         self._moves.write(db)
-        NewRows(self._follow_ons, self._now, self._origins).write(db)
+        follow_ons = NewRows(self._follow_ons, self._now, self._origins)
+        follow_ons.write(db)
+        return follow_ons.duplicates
 
     def _give_back(self, place: tuple[int, int, int, int], attempts: int, max_attempts: int, delay: timedelta) -> None:
         lane, priority, number, host = place

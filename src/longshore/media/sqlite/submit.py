@@ -38,6 +38,8 @@ class NewRows:
         self._origins = origins
         self._identities = identities(jobs)
         self._payloads = [encode(job.payload, "A job's payload") for job in jobs]
+        self.duplicates: list[NewJob] = []
+        """The jobs that `write` left out, because they were known."""
 
     def write(self, db: sqlite3.Connection) -> int:
         """Add the jobs that are not known yet, in order; return how many were added."""
@@ -67,6 +69,7 @@ class NewRows:
             contents = [content + origin for content, origin in zip(contents, self._origins, strict=True)]
         known = add_jobs(db, _SQL["add_job"], rows)
         insert(db, _SQL["add_descended_content" if self._origins else "add_content"], without(known, contents))
+        self.duplicates = [self._jobs[number - first] for number in sorted(known)]
         return len(rows) - len(known)
 
 

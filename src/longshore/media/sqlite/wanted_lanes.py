@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from longshore.lease import Want
-from longshore.media.sqlite.pages import pages, steps
+from longshore.media.sqlite.paged_rows import pages, steps
 from longshore.media.sqlite.statements import json_list, statements
 
 FEW = 20

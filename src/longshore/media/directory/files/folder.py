@@ -16,7 +16,8 @@ from longshore.media.directory.files import disk, listing
 from longshore.media.directory.files.job_file import DamagedError, read
 from longshore.media.directory.files.layout import FINISHED, Slot, lane_of, place_of
 from longshore.media.directory.journal.entry import JournalHead, LaneCounts, new_id
-from longshore.media.directory.journal.journal import Journal, create
+from longshore.media.directory.journal.generations import create
+from longshore.media.directory.journal.journal import Journal
 
 FORMAT = 2
 """Format 2: paths contain the host of a job. See `upgrade` for format 1."""

@@ -35,13 +35,11 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
-
-import msgspec
 
 from longshore.errors import QueueError, QueueUnavailableError
 from longshore.media.directory.files import disk
@@ -49,12 +47,11 @@ from longshore.media.directory.files.layout import Slot
 from longshore.media.directory.files.moved_jobs import MovedJobs
 from longshore.media.directory.files.quarantine import make_way, move_to_rejected
 from longshore.media.directory.journal.entry import JournalEntry, JournalHead, new_id
+from longshore.media.directory.journal.generations import Generations, begins_generation, generation_of
 from longshore.media.directory.journal.pending_change import PendingChange
 
 STATE_CHANGE = "note"
 """The `what` of a change that writes shared state."""
-GENERATION = 64
-"""Changes in one folder of the journal."""
 HELP_DELAYS = (0.0005, 0.001, 0.002)
 """Seconds that the committing process gets to apply its change before others help: helping slows down both."""
 
@@ -62,8 +59,6 @@ T = TypeVar("T")
 
 _UNUSABLE_NAME = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 """Errors for a name that the volume can never give to a file."""
-_decode_entry = msgspec.json.Decoder(JournalEntry).decode
-_decode_head = msgspec.json.Decoder(JournalHead).decode
 
 
 class Journal:
@@ -84,6 +79,7 @@ class Journal:
         """Folders of ready jobs that may be empty; `listing.remove_emptied` removes them."""
         self.lists_fresh = False
         """Whether listings must prove that they are not outdated; `listing.fresh` sets it."""
+        self._generations = Generations(root)
         self._unapplied: list[JournalEntry] = []
         self._tracked: list[MovedJobs] = []
 
@@ -105,10 +101,10 @@ class Journal:
         while True:
             n = self.head.n
             try:
-                data = disk.read(self._entry(n + 1))
+                data = disk.read(self._generations.file(n + 1))
             except FileNotFoundError:
-                folders = [self._folder(_generation(n + 1)), self._folder(_generation(max(n, 1)))]
-                if (n == 0 and any(map(os.path.lexists, folders))) or os.path.lexists(self._entry(n)):
+                folders = [self._generations.folder(generation_of(each)) for each in (n + 1, max(n, 1))]
+                if (n == 0 and any(map(os.path.lexists, folders))) or os.path.lexists(self._generations.file(n)):
                     return self.head
                 if not any(map(os.path.lexists, folders)):
                     self._reload()
@@ -117,7 +113,7 @@ class Journal:
                 # Look again: other processes may have begun and retired a generation between two of the calls above.
                 looked = n
                 continue
-            entry = self._parse(data, n + 1)
+            entry = self._generations.parsed(data, n + 1)
             if entry.after and self.head.id not in {"", entry.after}:
                 raise self._set_back()
             self._add(entry)
@@ -126,13 +122,13 @@ class Journal:
         """Return whether there is an entry after number `n`. Costs two system calls; may run on any thread."""
         return (
             self.head.n > n
-            or os.path.lexists(self._entry(n + 1))
-            or not os.path.lexists(self._folder(_generation(max(n, 1))))
+            or os.path.lexists(self._generations.file(n + 1))
+            or not os.path.lexists(self._generations.folder(generation_of(max(n, 1))))
         )
 
     def watched(self, n: int) -> list[str]:
         """Return the folders in which the entry after number `n` will appear."""
-        return [self.path("journal"), self._folder(_generation(n + 1))]
+        return [self.path("journal"), self._generations.folder(generation_of(n + 1))]
 
     def catch_up(self) -> JournalHead:
         """Read new entries and apply those that are not applied yet, so that the folders match the returned head."""
@@ -146,9 +142,9 @@ class Journal:
     def commit(self, change: PendingChange) -> bool:
         """Commit and apply the change. Return False if another change came first since `catch_up`: decide again."""
         entry = change.entry(self.head)
-        if entry.n % GENERATION == 1 and entry.n > 1:
-            self._begin_generation(_generation(entry.n))
-        target = self._entry(entry.n)
+        if begins_generation(entry.n):
+            self._generations.begin(generation_of(entry.n), self.head)
+        target = self._generations.file(entry.n)
         # Under contention another change is usually there already; this check saves the sync.
         if os.path.lexists(target):
             return False
@@ -271,57 +267,9 @@ class Journal:
             move_to_rejected(self.root, source, f"It cannot be moved to its path ({error.strerror}): {target}")
             self.miscounted = True
 
-    def _begin_generation(self, generation: int) -> None:
-        """Put the folder of the next generation in place, and remove the old ones."""
-        if os.path.lexists(self._folder(generation)):
-            return
-        coming = f"{self._folder(generation - 1)}/next"
-        own = self.path(f"staging/base.{new_id()}")
-        disk.write(own, msgspec.json.encode(self.head))
-        try:
-            # Any process may be first: all write the same content, because it follows from the entries.
-            with suppress(FileExistsError):
-                os.link(own, f"{coming}/base.json")
-            with suppress(FileExistsError):
-                os.mkdir(f"{coming}/next")  # noqa: PTH102
-            disk.sync_folder(coming)
-            os.rename(coming, self._folder(generation))  # noqa: PTH104
-        except FileNotFoundError:
-            # Another process has put the folder in place in the meantime.
-            return
-        finally:
-            disk.remove(own)
-        disk.sync_folder(self.path("journal"))
-        for old in self._generations():
-            if old < generation - 1:
-                self._retire(old)
-
-    def _retire(self, generation: int) -> None:
-        """Sync all folders that the entries of an applied generation touched, then remove the generation."""
-        touched = {os.path.dirname(path) for entry in self._entries(generation) for path in _paths(entry)}  # noqa: PTH120
-        disk.sync_folders([self.path(folder) for folder in sorted(touched)])
-        trash = self.path(f"trash/{generation}.{new_id()}")
-        if disk.move(self._folder(generation), trash):
-            disk.remove_tree(trash)
-
     def _reload(self) -> None:
         """Start from the newest generation: after opening, or when entries that were not read yet are gone."""
-        while True:
-            generations = self._generations()
-            if not generations:
-                raise QueueUnavailableError(
-                    f"The journal of the queue '{self.root}' is gone. Open the queue again: the journal is then "
-                    "rebuilt from the job files."
-                )
-            try:
-                data = disk.read(f"{self._folder(max(generations))}/base.json")
-                break
-            except FileNotFoundError:
-                continue  # Retired a moment ago, so there is a newer one.
-        try:
-            self.head = _decode_head(data)
-        except msgspec.DecodeError as error:
-            raise self._damaged("base.json", error) from error
+        self.head = self._generations.newest_head()
         self.due.clear()
         self.state_changes += 1
         self._unapplied.clear()
@@ -331,72 +279,15 @@ class Journal:
 
     def _replay(self) -> None:
         """Apply all remaining entries in order, including those that were applied before."""
-        for generation in self._generations():
-            for entry in self._entries(generation):
+        for generation in self._generations.numbers():
+            for entry in self._generations.entries(generation):
                 self._apply(entry)
-
-    def _generations(self) -> list[int]:
-        return sorted(int(name) for name in disk.names(self.path("journal")) if name.isdigit())
-
-    def _entries(self, generation: int) -> Iterator[JournalEntry]:
-        for n in range(generation * GENERATION + 1, (generation + 1) * GENERATION + 1):
-            try:
-                data = disk.read(self._entry(n))
-            except FileNotFoundError:
-                return
-            yield self._parse(data, n)
-
-    def _parse(self, data: bytes, n: int) -> JournalEntry:
-        try:
-            entry = _decode_entry(data)
-        except msgspec.DecodeError as error:
-            raise self._damaged(f"{n:012d}.json", error) from error
-        if entry.n != n:
-            raise self._damaged(f"{n:012d}.json", ValueError(f"it has the number {entry.n}"))
-        return entry
-
-    def _damaged(self, name: str, error: Exception) -> QueueError:
-        return QueueError(
-            f"The journal of the queue '{self.root}' is damaged: {name} cannot be read ({error}). Stop all workers, "
-            f"move '{self.root}/journal' away and open the queue again: the journal is rebuilt from the job files."
-        )
 
     def _set_back(self) -> QueueError:
         return QueueError(
             f"The queue '{self.root}' was set back to an earlier state while it was in use, for example by restoring a "
             "backup. Jobs that were finished since then will be done again. Start again to continue with that state."
         )
-
-    def _folder(self, generation: int) -> str:
-        return f"{self.root}/journal/{generation:010d}"
-
-    def _entry(self, n: int) -> str:
-        return f"{self._folder(_generation(n))}/{n:012d}.json"
-
-
-def create(root: str, head: JournalHead) -> None:
-    """Make the first generation of a journal, unless there is one."""
-    own = f"{root}/staging/journal.{new_id()}"
-    os.makedirs(f"{own}/next")  # noqa: PTH103
-    disk.write(f"{own}/base.json", msgspec.json.encode(head))
-    disk.sync_folder(own)
-    try:
-        os.rename(own, f"{root}/journal/{_generation(head.n + 1):010d}")  # noqa: PTH104
-    except OSError:
-        # The target is not empty: another process was first. Any other failure shows when the journal is read.
-        disk.remove_tree(own)
-    disk.sync_folder(f"{root}/journal")
-
-
-def _generation(n: int) -> int:
-    return (n - 1) // GENERATION
-
-
-def _paths(entry: JournalEntry) -> Iterator[str]:
-    for source, target in entry.moves:
-        yield source
-        yield target
-    yield from entry.removes
 
 
 @lru_cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 
 from longshore.job import Attempt, Job, JobName, number_of
 from longshore.media.directory.files import disk, listing
@@ -112,7 +111,7 @@ class JobSelector:
             return None
         holder = self._workers.label(place.worker) if place.slot is Slot.CLAIMED else None
         job = record.job(place, self._journal.uuid, holder)
-        return job if selected(self._selection, job, self._now) else None
+        return job if self._selection.matches(job, self._now) else None
 
     def _lanes(self, head: JournalHead) -> set[str]:
         s = self._selection
@@ -133,11 +132,20 @@ def payloads(
     journal: Journal, workers: Workers, run: str, names: Sequence[JobName], now: float
 ) -> list[JsonObject | None]:
     """Return the payload of each named job of a run; None for a job that is not there."""
+    return [None if job is None else job.payload for job in _named(journal, workers, run, names, now)]
+
+
+def job_ids(journal: Journal, workers: Workers, run: str, names: Sequence[JobName], now: float) -> list[str | None]:
+    """Return the id of each named job of a run; None for a job that is not there."""
+    return [None if job is None else job.id for job in _named(journal, workers, run, names, now)]
+
+
+def _named(journal: Journal, workers: Workers, run: str, names: Sequence[JobName], now: float) -> list[Job | None]:
     journal.catch_up()
     owners = (owner_of(journal, key_of(run, name.kind, name.key)) for name in names)
     ids = frozenset(str(owner[1]) for owner in owners if owner is not None)
     selector = JobSelector(journal, workers, Selection(run=run, ids=ids), now)
-    found = {(job.kind, job.key): job.payload for job in selector.page(0, len(ids))} if ids else {}
+    found = {(job.kind, job.key): job for job in selector.page(0, len(ids))} if ids else {}
     return [found.get((name.kind, name.key)) for name in names]
 
 
@@ -207,21 +215,6 @@ def prune(journal: Journal, selector: JobSelector) -> int:
         if key is not None and place is not None:
             _remove_key(journal, key, (place.lane, place.file.number))
     return number
-
-
-def selected(selection: Selection, job: Job, now: float) -> bool:
-    """Return whether a job matches a selection."""
-    s = selection
-    age = timedelta(seconds=now - (job.settled_at or job.submitted_at))
-    return (
-        (s.run is None or job.run == s.run)
-        and (s.ids is None or job.id in s.ids)
-        and (s.kinds is None or job.kind in s.kinds)
-        and (s.partitions is None or job.partition in s.partitions)
-        and (s.states is None or job.state in s.states)
-        and (s.older_than is None or age >= s.older_than)
-        and s.matches_error(job.failure)
-    )
 
 
 def _change_selected(

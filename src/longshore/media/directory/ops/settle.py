@@ -32,6 +32,7 @@ from longshore.media.directory.journal.journal import Journal
 from longshore.media.directory.journal.pending_change import PendingChange
 from longshore.media.directory.ops.submit import Arrival, Arrivals
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
+from longshore.queue import SettleAnswers
 
 
 class SettleVerdict(msgspec.Struct, frozen=True):
@@ -82,9 +83,9 @@ class SettleBatch:
             assert path is not None  # noqa: S101 - only settlements with a path are accepted
             apply_verdict(change, path, self._verdicts[place], self._staged.get(place))
         follow_ons = [number for place in places for number in self._follow_ons[place]]
-        if follow_ons:
-            self._arrivals.add_to(self._journal, change, head, follow_ons)
-        return accepted
+        added = self._arrivals.add_to(self._journal, change, head, follow_ons) if follow_ons else 0
+        # Which jobs were left out is not known, only whether any was.
+        return SettleAnswers(accepted, ()) if added == len(follow_ons) else accepted
 
     def _is_held(self, place: int, path: str) -> bool:
         if place in self._verdicts:

@@ -20,7 +20,7 @@ from longshore.media.git.location import RepositoryLocation
 from longshore.media.git.objects.objects import Objects
 from longshore.media.git.sync.faults import lost_race, mirror_gone, translate, unanswered, unusable
 from longshore.media.git.sync.git_command import NO_HOOKS_OF_REMOTE, SILENCE, GitCommand
-from longshore.media.git.sync.remote_turn import RemoteTurn, instant_in
+from longshore.media.git.sync.push_lock import PushLock, instant_in
 from longshore.system.atomic_file import write_atomically
 from longshore.system.file_lock import FileLock
 from longshore.system.private_files import make_private
@@ -47,7 +47,7 @@ class Mirror:
             self.name = (self.folder / "longshore-ready").read_text()
             """The author of the commits that are made in this mirror."""
             self.commit_lock = FileLock(self.folder / "longshore-commit.lock")
-            self.push_lock = RemoteTurn(self.folder)
+            self.push_lock = PushLock(self.folder)
         except OSError as error:
             raise unusable(self.folder, error) from error
         self.objects = Objects(self._git)
@@ -63,18 +63,24 @@ class Mirror:
             return
         make_private(cache)
         # Build it under another name and rename it: then several processes can do so at once, and none sees a part.
-        building = Path(tempfile.mkdtemp(dir=cache, prefix="making-"))
+        building, lock = Path(tempfile.mkdtemp(dir=cache, prefix="making-")), FileLock(cache / "making.lock")
         try:
             GitCommand(building, self.location).run(
                 "init", "--quiet", "--bare", "--initial-branch=unused", "--", str(building)
             )
             (building / "refs" / "longshore").mkdir()
             (building / "longshore-ready").write_text(f"{secrets.token_hex(6)}@longshore")
+            lock.acquire()
+            if (self.folder / "longshore-ready").exists():
+                return
+            if self.folder.is_dir():
+                # The rest of a mirror that was deleted while a process still wrote to it.
+                self.folder.rename(building / "rest")
+                shutil.rmtree(building / "rest", ignore_errors=True)
             building.rename(self.folder)
-        except BaseException as error:
+        finally:
+            lock.release()
             shutil.rmtree(building, ignore_errors=True)
-            if not isinstance(error, OSError) or not (self.folder / "longshore-ready").exists():
-                raise
 
     # Refs
 

@@ -8,10 +8,10 @@ over what others pushed and undo what was refused. Operations change the state a
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -21,19 +21,20 @@ from longshore.extensions.archive import Month
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.job import FINISHED, State
 from longshore.lease import Want, WorkerId
-from longshore.media.git.objects.objects import NewObject, Objects, TooLargeError, new_object
+from longshore.media.git.objects.objects import NewObject, Objects, TooLargeError
 from longshore.media.git.objects.tree import Entry, Tree, TreeChange
 from longshore.media.git.state import archive
 from longshore.media.git.state import branch_files as files
-from longshore.media.git.state.backlog import Backlog
 from longshore.media.git.state.branch_files import BranchJob, HeartbeatFile, JobPath, LaneKey, Meta, StoredEntry
 from longshore.media.git.state.entries import EntryTable
 from longshore.media.git.state.heartbeats import Heartbeats
+from longshore.media.git.state.job_index import JobIndex
+from longshore.media.git.state.lane_table import LaneTable
 from longshore.media.git.state.rejections import MISSING, REASON, Rejection, count_rejected
+from longshore.media.git.state.staged_files import StagedFiles
 from longshore.media.sightings import Sightings
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 _ALWAYS = (files.META, files.UUID, files.LANES, files.WORKERS, files.NOTES, files.AVAILABLE, files.RETRY, files.ACTIVE)
 _ON_DEMAND = (*files.FINISHED_FOLDERS.values(), files.ARCHIVE)
@@ -50,24 +51,11 @@ class BranchState:
         self.meta = Meta()
         self.uuid = ""
         """The uuid of the queue; empty before the first job is added, or moved on by this version."""
-        self.lanes: dict[int, LaneKey] = {}
-        self.pending: dict[int, JobPath] = {}
-        self.active: dict[int, JobPath] = {}
-        self.held: defaultdict[str, dict[int, JobPath]] = defaultdict(dict)
-        """The jobs that each worker holds, by the stem of its file."""
-        self.strays: dict[str, JobPath] = {}
-        """By path: files with the number or the key of another job, which only a person can have put there."""
-        self._unfinished: Counter[tuple[int, State]] = Counter()
-        """The number of pending and claimed jobs of each lane."""
         self.heartbeats = Heartbeats(clock, sightings)
         self.entries = EntryTable()
-        self._finished: dict[int, JobPath] | None = None
-        self._known: dict[str, int] = {}
-        self._lane_numbers: dict[tuple[str, str, str], int] = {}
-        self._backlog = Backlog(self.pending)
-        self._changes: dict[str, str | None] = {}
-        self._blobs: dict[str, NewObject] = {}
-        self._touched_lanes: set[int] = set()
+        self.jobs = JobIndex(self.heartbeats)
+        self.lanes = LaneTable(self.jobs)
+        self._staged = StagedFiles(objects)
         self._meta_touched = False
         self._parts: dict[str, dict[int, archive.Packed]] = {}
         self._taken: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
@@ -77,7 +65,7 @@ class BranchState:
 
     def move_to(self, tree: Tree) -> None:
         """Move to this tree. There must be no uncommitted changes."""
-        watched = _ALWAYS if self._finished is None else (*_ALWAYS, *_ON_DEMAND)
+        watched = _ALWAYS if self.jobs.finished is None else (*_ALWAYS, *_ON_DEMAND)
         before, after = self.tree.entries(self._objects), tree.entries(self._objects)
         changes: list[TreeChange] = []
         for name in watched:
@@ -91,33 +79,33 @@ class BranchState:
 
     def load_finished(self) -> dict[int, JobPath]:
         """Return the finished jobs; the first call reads them from the tree and the uncommitted changes."""
-        if self._finished is None:
-            self._finished = {}
+        if self.jobs.finished is None:
+            self.jobs.finished = {}
             empty = Tree()
             for folder in _ON_DEMAND:
                 self._apply_changes(_difference(folder, empty, self.tree.folder(folder, self._objects), self._objects))
             # Jobs can only have become finished since the last commit: nothing changes a finished job before this load.
-            for path, oid in self._changes.items():
+            for path, oid in self._staged.changes.items():
                 if path.partition("/")[0] in _ON_DEMAND:
                     for place in self._places(path, oid):
-                        self._index(place)
-        return self._finished
+                        self.jobs.add(place)
+        return self.jobs.finished
 
     def _apply_changes(self, changes: list[TreeChange]) -> None:
         for change in changes:
             for place in self._places(change.path, change.before):
-                self._unindex(place)
+                self.jobs.remove(place)
         for change in changes:
             top, _, rest = change.path.partition("/")
             if top in files.FOLDERS or top == files.ARCHIVE:
                 for place in self._places(change.path, change.after):
-                    self._index(place)
+                    self.jobs.add(place)
             elif top == files.LANES:
-                self._update_lane(rest, change.after)
+                self.lanes.update(rest, change.after, self._staged)
             elif top == files.WORKERS:
                 self._update_heartbeat(rest, change.after)
             elif top == files.NOTES:
-                written = None if change.after is None else self._decoded(change.after, StoredEntry, change.path)
+                written = None if change.after is None else self._staged.decoded(change.after, StoredEntry, change.path)
                 self.entries.update(change.path, written)
             elif top == files.UUID:
                 self.uuid = files.uuid_in(self._objects.read(change.after)) if change.after else ""
@@ -138,8 +126,7 @@ class BranchState:
     def _part(self, path: str, oid: str) -> dict[int, archive.Packed]:
         if oid not in self._parts:
             try:
-                written = self._blobs.get(oid)
-                lines = archive.read(written.data if written else self._objects.read(oid))
+                lines = archive.read(self._staged.read(oid))
             except (ValueError, TooLargeError, RecursionError) as error:
                 log.warning("A file of the archive cannot be decoded: %s: %s", path[:200], error)
                 lines = []
@@ -148,121 +135,39 @@ class BranchState:
             self._parts[oid] = {line.number: line for line in lines}
         return self._parts[oid]
 
-    def _update_lane(self, name: str, oid: str | None) -> None:
-        stem = name.removesuffix(".json")
-        if not stem.isdigit():
-            return
-        gone = self.lanes.pop(int(stem), None)
-        # The lane may have another number by now: lanes are numbered again after a refused push.
-        if gone is not None and self._lane_numbers.get(key := (gone.run, gone.kind, gone.partition)) == int(stem):
-            del self._lane_numbers[key]
-        if oid is not None and (lane := self._decoded(oid, LaneKey, f"{files.LANES}/{name}")) is not None:
-            self.lanes[int(stem)] = lane
-            self._lane_numbers[lane.run, lane.kind, lane.partition] = int(stem)
-
     def _update_heartbeat(self, name: str, oid: str | None) -> None:
         stem = name.removesuffix(".json")
         self.heartbeats.update(
-            stem, None if oid is None else self._decoded(oid, HeartbeatFile, f"{files.WORKERS}/{name}")
+            stem, None if oid is None else self._staged.decoded(oid, HeartbeatFile, f"{files.WORKERS}/{name}")
         )
-
-    def _index(self, place: JobPath) -> None:
-        if self._is_stray(place):
-            return
-        match place.state:
-            case State.PENDING:
-                self.pending[place.number] = place
-                self._backlog.add(place)
-            case State.CLAIMED:
-                self.active[place.number] = place
-                self.held[place.holder][place.number] = place
-                self.heartbeats.watch(place.holder)
-            case _ if self._finished is not None:
-                self._finished[place.number] = place
-            case _:
-                return
-        if place.state not in FINISHED:
-            self._unfinished[place.lane, place.state] += 1
-        self._known[place.identity] = place.number
-
-    def _unindex(self, place: JobPath) -> None:
-        if self.strays.pop(place.path, None) is not None:
-            return
-        gone: JobPath | None = None
-        match place.state:
-            case State.PENDING:
-                gone = self.pending.pop(place.number, None)
-            case State.CLAIMED:
-                gone = self.active.pop(place.number, None)
-                if (held := self.held.get(place.holder)) is not None:
-                    held.pop(place.number, None)
-                    if not held:
-                        del self.held[place.holder]
-            case _ if self._finished is not None:
-                self._finished.pop(place.number, None)
-        if gone is not None:
-            self._unfinished[gone.lane, gone.state] -= 1
-        if self._known.get(place.identity) == place.number:
-            del self._known[place.identity]
-
-    def _is_stray(self, place: JobPath) -> bool:
-        """Return whether a file is a copy of another job's. If it is the other way round, the other becomes a stray."""
-        rivals = (self._indexed(place.number), self._indexed(self._known.get(place.identity, 0)))
-        for rival in [each for each in rivals if each is not None and each.path != place.path]:
-            if rival.state in FINISHED and place.state in FINISHED:
-                continue
-            # The older number is the job's own: a copy has a number that was not given yet, or that of another job.
-            if rival.state in FINISHED or (place.state not in FINISHED and rival.number <= place.number):
-                self.strays[place.path] = place
-                return True
-            self._unindex(rival)
-            self.strays[rival.path] = rival
-        return False
-
-    def _indexed(self, number: int) -> JobPath | None:
-        """Return the place of a job as far as it is loaded."""
-        return self.pending.get(number) or self.active.get(number) or (self._finished or {}).get(number)
 
     # Reading
 
     def find(self, number: int) -> JobPath | None:
         """Return the place of the job with this number; None if there is none."""
-        return self.pending.get(number) or self.active.get(number) or self.load_finished().get(number)
-
-    def unfinished(self, lane: int) -> tuple[int, int]:
-        """Return how many jobs of a lane are pending and claimed, by its files."""
-        return self._unfinished[lane, State.PENDING], self._unfinished[lane, State.CLAIMED]
-
-    @property
-    def miscounted(self) -> list[int]:
-        """The lanes whose counters are not those of their files, or whose own file is missing: a person edited."""
-        named = {lane for (lane, _), number in self._unfinished.items() if number} | self.lanes.keys()
-        return [
-            number
-            for number in named
-            if (lane := self.lanes.get(number)) is None or (lane.pending, lane.claimed) != self.unfinished(number)
-        ]
+        return self.jobs.find(number) or self.load_finished().get(number)
 
     def named(self, run: str, kind: str, key: str) -> BranchJob | None:
         """Return the content of the job with this name; None if there is none."""
-        self.load_finished()
-        number = self._known.get(files.identity(run, kind, key))
-        place = None if number is None else self.find(number)
+        place = self.place_named(run, kind, key)
         return None if place is None else self.record(place)
+
+    def place_named(self, run: str, kind: str, key: str) -> JobPath | None:
+        """Return the place of the job with this name; None if there is none."""
+        self.load_finished()
+        number = self.jobs.numbers.get(files.identity(run, kind, key))
+        return None if number is None else self.find(number)
 
     def everything(self, states: frozenset[State] | None) -> Iterator[JobPath]:
         """Yield the places of all jobs in these states, unordered."""
-        if states is None or State.PENDING in states:
-            yield from self.pending.values()
-        if states is None or State.CLAIMED in states:
-            yield from self.active.values()
+        yield from self.jobs.unfinished_jobs(states)
         if states is None or states & FINISHED:
             yield from (place for place in self.load_finished().values() if states is None or place.state in states)
 
     def record(self, place: JobPath) -> BranchJob | None:
         """Return the content of a job; None if its file does not contain this job."""
         found = self.content(place)
-        lane = self.lanes.get(place.lane)
+        lane = self.lanes.by_number.get(place.lane)
         if found is None or lane is None or files.identity(found.run, found.kind, found.key) != place.identity:
             return None
         if (found.run, found.kind, found.partition) != (lane.run, lane.kind, lane.partition):
@@ -271,7 +176,7 @@ class BranchState:
 
     def content(self, place: JobPath) -> BranchJob | None:
         """Return the content of a job's file, whatever job it is; None if it cannot be decoded."""
-        return self._packed(place) if place.is_archived else self._decoded(place.oid, BranchJob, place.path)
+        return self._packed(place) if place.is_archived else self._staged.decoded(place.oid, BranchJob, place.path)
 
     def _packed(self, place: JobPath) -> BranchJob | None:
         line = self._part(place.folder, place.oid).get(place.number)
@@ -293,38 +198,39 @@ class BranchState:
 
     def silent(self) -> list[str]:
         """Return the workers whose heartbeat this observer has seen unchanged for longer than their lease."""
-        return self.heartbeats.silent(self.held)
+        return self.heartbeats.silent(self.jobs.held)
 
     def take(self, want: Want, limit: int, now: float) -> list[JobPath]:
         """Return the first pending jobs that match `want` and are due. The caller must move all of them."""
-        return self._backlog.take(self._wanted(want), _hosts(want), limit, now)
+        return self.jobs.backlog.take(self._wanted(want), _hosts(want), limit, now)
 
     def has_work(self, want: Want, now: float) -> bool:
         """Return whether `take` would return a job."""
-        return self._backlog.has_work(self._wanted(want), _hosts(want), now)
+        return self.jobs.backlog.has_work(self._wanted(want), _hosts(want), now)
 
     def next_due(self) -> float | None:
         """Return the next instant at which a delayed job is due; None if no job is delayed."""
-        return self._backlog.next_due()
+        return self.jobs.backlog.next_due()
 
     def _wanted(self, want: Want) -> list[int]:
-        return [number for number, lane in self.lanes.items() if want.matches(lane.run, lane.kind, lane.partition)]
+        lanes = self.lanes.by_number.items()
+        return [number for number, lane in lanes if want.matches(lane.run, lane.kind, lane.partition)]
 
     # Changing
 
     def add(self, record: BranchJob, content: bytes, folder: str = files.AVAILABLE, epoch: int = 0) -> bool:
         """Add a job unless its key is known; return whether it was added. `content` is the encoded record."""
-        finished = self.load_finished()
+        self.load_finished()
         identity = files.identity(record.run, record.kind, record.key)
-        if identity in self._known:
+        if identity in self.jobs.numbers:
             return False
         number = self.meta.next_job
-        while number in self.pending or number in self.active or number in finished:
+        while self.jobs.find(number) is not None:
             number += 1  # a person has edited longshore.json
         self.meta.next_job, self._meta_touched = number + 1, True
         place = JobPath(
             number=number,
-            lane=self._lane_number(record.run, record.kind, record.partition),
+            lane=self.lanes.number(record.run, record.kind, record.partition, self.meta),
             identity=identity,
             host=files.host_of(record.host),
             priority=min(max(record.priority, -_PRIORITIES), _PRIORITIES),
@@ -340,40 +246,40 @@ class BranchState:
         if not self.uuid:
             # The first push decides: if this one is refused, the state gets the uuid that came first.
             self.uuid = uuid4().hex
-            self._changes[files.UUID] = self._blob(f"{self.uuid}\n".encode())
+            self._staged.write(files.UUID, f"{self.uuid}\n".encode())
         if before is not None:
-            self._unindex(before)
+            self.jobs.remove(before)
             if before.is_archived:
                 self._taken[before.folder, before.oid].add(before.number)
             else:
-                self._changes[before.path] = None
-            self._count(before, -1)
+                self._staged.remove(before.path)
+            self.lanes.count(before, -1)
         if after is not None:
             if content is not None:
-                after = msgspec.structs.replace(after, oid=self._blob(content))
-            self._index(after)
-            self._changes[after.path] = after.oid
-            self._count(after, 1)
+                after = msgspec.structs.replace(after, oid=self._staged.blob(content))
+            self.jobs.add(after)
+            self._staged.changes[after.path] = after.oid
+            self.lanes.count(after, 1)
 
     def pack(self, jobs: list[tuple[JobPath, BranchJob]]) -> None:
         """Move completed jobs into the archive. Their state and the counters do not change."""
         for place, _ in jobs:
-            self._unindex(place)
-            self._changes[place.path] = None
+            self.jobs.remove(place)
+            self._staged.remove(place.path)
         for month, lines in archive.pack(jobs):
             self._write_part(month, lines)
 
     def _write_part(self, month: str, lines: list[archive.Packed]) -> None:
         serial, self.meta.next_archive, self._meta_touched = self.meta.next_archive, self.meta.next_archive + 1, True
-        path, oid = archive.name_of(month, serial, len(lines)), self._blob(archive.written(lines))
-        self._changes[path] = oid
+        path = archive.name_of(month, serial, len(lines))
+        oid = self._staged.write(path, archive.written(lines))
         for line in lines:
-            self._index(line.place(path, oid))
+            self.jobs.add(line.place(path, oid))
 
     def _rewrite_parts(self) -> None:
         for (path, oid), gone in self._taken.items():
             left = [line for line in self._part(path, oid).values() if line.number not in gone]
-            self._changes[path] = None
+            self._staged.remove(path)
             if left:
                 self._write_part(archive.month_of(path), left)
         self._taken.clear()
@@ -383,36 +289,29 @@ class BranchState:
         log.warning(
             "A file of the queue is not one of its jobs; it is moved to %s: %s. %s", files.REJECTED, place.path, reason
         )
-        lane = self.lanes.get(place.lane)
+        lane = self.lanes.by_number.get(place.lane)
         self.move(place, None)
         target = f"{files.REJECTED}/{files.shard(place.number)}/{place.path.rpartition('/')[2]}"
         written = Rejection(run=lane.run if lane else "", reason=reason, path=place.path)
-        self._changes[target] = place.oid
-        self._changes[f"{target.removesuffix('.json')}{REASON}"] = self._blob(files.written(written))
+        self._staged.changes[target] = place.oid
+        self._staged.write(f"{target.removesuffix('.json')}{REASON}", files.written(written))
 
     def report_missing(self, lane: LaneKey, number: int) -> None:
         """Report that job files of a lane were removed by hand."""
         log.warning("%d job files of run %r are gone: they were removed by hand", number, lane.run)
         written = Rejection(run=lane.run, reason="Their files were removed by hand.", path="", jobs=number)
-        self._changes[f"{files.REJECTED}/{MISSING}/{token_hex(6)}{REASON}"] = self._blob(files.written(written))
+        self._staged.write(f"{files.REJECTED}/{MISSING}/{token_hex(6)}{REASON}", files.written(written))
 
     def rejected(self, run: str | None) -> int:
         """Return the number of rejected files and missing jobs; with `run`, of those that belong to it."""
         folder = self.tree.folder(files.REJECTED, self._objects)
         changes = _difference(files.REJECTED, None, folder, self._objects)
         found = {change.path: change.after for change in changes if change.after is not None}
-        return count_rejected(found, run, self._decoded)
+        return count_rejected(found, run, self._staged.decoded)
 
     def restore_lane(self, number: int, record: BranchJob) -> None:
         """Write the file of a lane again that a person removed."""
-        self.lanes[number] = LaneKey(run=record.run, kind=record.kind, partition=record.partition)
-        self._lane_numbers[record.run, record.kind, record.partition] = number
-
-    def recount(self, number: int) -> None:
-        """Set the counters of a lane's unfinished jobs to the number of files."""
-        lane = self.lanes[number]
-        lane.pending, lane.claimed = self.unfinished(number)
-        self._touched_lanes.add(number)
+        self.lanes.put(number, LaneKey(run=record.run, kind=record.kind, partition=record.partition))
 
     def write_heartbeat(self, worker: WorkerId, lease_seconds: float, about: Mapping[str, Any] | None = None) -> None:
         """Write the worker's next heartbeat. With `about` the worker is then registered; without, nothing changes."""
@@ -421,7 +320,7 @@ class BranchState:
     def deregister(self, worker: WorkerId) -> None:
         """Remove a worker from the registry. This renews no lease."""
         stem = files.stem_of(worker)
-        if stem in self.held and self.heartbeats.is_registered(stem):
+        if stem in self.jobs.held and self.heartbeats.is_registered(stem):
             self._write_beat(stem, self.heartbeats.without_info(stem))
         elif self.heartbeats.is_registered(stem):
             self.remove_heartbeat(stem)
@@ -430,11 +329,11 @@ class BranchState:
         """Remove the heartbeat of a worker that is gone."""
         if self.heartbeats.exists(stem):
             self.heartbeats.update(stem, None)
-            self._changes[f"{files.WORKERS}/{stem}.json"] = None
+            self._staged.remove(f"{files.WORKERS}/{stem}.json")
 
     def _write_beat(self, stem: str, beat: HeartbeatFile) -> None:
         self.heartbeats.update(stem, beat)
-        self._changes[f"{files.WORKERS}/{stem}.json"] = self._blob(files.written(beat))
+        self._staged.write(f"{files.WORKERS}/{stem}.json", files.written(beat))
 
     def swap_entry(self, namespace: str, entry: StateEntry) -> str | None:
         """Write an entry if its version is the current one. Return the new version, or None."""
@@ -444,12 +343,12 @@ class BranchState:
         if entry.value is None:
             if entry.version != ABSENT:
                 self.entries.update(path, None)
-                self._changes[path] = None
+                self._staged.remove(path)
             return ABSENT
         version, self.meta.next_note, self._meta_touched = str(self.meta.next_note), self.meta.next_note + 1, True
         written = StoredEntry(namespace=namespace, name=entry.name, version=version, value=entry.value)
         self.entries.update(path, written)
-        self._changes[path] = self._blob(files.written(written))
+        self._staged.write(path, files.written(written))
         return version
 
     def set_format(self) -> None:
@@ -465,57 +364,17 @@ class BranchState:
     @property
     def changed(self) -> bool:
         """Whether there are uncommitted changes."""
-        return bool(self._changes or self._taken or self._meta_touched or self._touched_lanes)
+        return bool(self._staged.changes or self._taken or self._meta_touched or self.lanes.changed)
 
     def commit(self) -> list[NewObject]:
         """Move to the tree with all changes since the last commit, and return its new objects."""
         self._rewrite_parts()
         if self._meta_touched:
-            self._changes[files.META] = self._blob(files.written(self.meta))
-        for number in self._touched_lanes:
-            lane = self.lanes[number]
-            path = f"{files.LANES}/{number}.json"
-            if lane.pending or lane.claimed or lane.completed or lane.failed or lane.cancelled:
-                self._changes[path] = self._blob(files.written(lane))
-            else:
-                self._changes[path] = None
-                del self.lanes[number]
-                del self._lane_numbers[lane.run, lane.kind, lane.partition]
-        self.tree = self.tree.edited(self._changes, self._objects)
-        made = list(self._blobs.values())
-        self.tree.write(made)
-        self._changes, self._blobs, self._touched_lanes, self._meta_touched = {}, {}, set(), False
+            self._staged.write(files.META, files.written(self.meta))
+        self.lanes.stage(self._staged)
+        self.tree, made = self._staged.commit(self.tree)
+        self._meta_touched = False
         return made
-
-    def _lane_number(self, run: str, kind: str, partition: str) -> int:
-        number = self._lane_numbers.get((run, kind, partition))
-        if number is None:
-            number = self.meta.next_lane
-            while number in self.lanes or any(self.unfinished(number)):
-                number += 1  # a person has edited longshore.json
-            self.meta.next_lane = number + 1
-            self.lanes[number] = LaneKey(run=run, kind=kind, partition=partition)
-            self._lane_numbers[run, kind, partition] = number
-        return number
-
-    def _count(self, place: JobPath, number: int) -> None:
-        lane = self.lanes.get(place.lane)
-        if lane is not None:
-            setattr(lane, place.state.value, max(0, getattr(lane, place.state.value) + number))
-            self._touched_lanes.add(place.lane)
-
-    def _blob(self, content: bytes) -> str:
-        made = new_object("blob", content)
-        self._blobs[made.oid] = made
-        return made.oid
-
-    def _decoded(self, oid: str, kind: type[T], path: str) -> T | None:
-        try:
-            written = self._blobs.get(oid)
-            return files.decoded(written.data if written else self._objects.read(oid), kind)
-        except (msgspec.DecodeError, TooLargeError) as error:
-            log.warning("A file of the queue cannot be decoded: %s: %s", path[:200], error)
-            return None
 
 
 def _hosts(want: Want) -> frozenset[str]:

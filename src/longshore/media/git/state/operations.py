@@ -23,9 +23,9 @@ from longshore.lease import Held, Lease, Want, WorkerId, lease_seconds
 from longshore.media.git.state import branch_files as files
 from longshore.media.git.state.branch_files import BranchJob, JobPath
 from longshore.media.git.state.branch_state import BranchState
+from longshore.media.git.state.content_limits import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
 from longshore.media.git.state.repair import NOT_A_JOB
 from longshore.media.git.state.selection import selected
-from longshore.media.git.state.storable import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
 from longshore.queue import Reaped, Selection, Submitted
 
@@ -98,7 +98,7 @@ class Claim(Operation[list[Lease]]):
                 state.move(place, taken)
                 leases.append(Lease(record.job(taken, state.uuid, want.worker.label), want.worker, now + seconds))
         # A claim that found nothing is not worth a push, unless the worker's heartbeat is due.
-        if stem in state.held or state.heartbeats.is_due(stem):
+        if stem in state.jobs.held or state.heartbeats.is_due(stem):
             state.write_heartbeat(want.worker, seconds)
         return leases
 
@@ -115,7 +115,7 @@ class Renew(Operation[list[Held]]):
     def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
         stem = files.stem_of(self._worker)
-        if stem in state.held or state.heartbeats.is_registered(stem):
+        if stem in state.jobs.held or state.heartbeats.is_registered(stem):
             state.write_heartbeat(self._worker, self._seconds)
         return _held(state, stem)
 
@@ -166,7 +166,7 @@ class Settle(Operation[list[bool]]):
         self, state: BranchState, settlement: Settlement, outcome: Outcome, jobs: Sequence[BranchJob], now: float
     ) -> bool:
         lease = settlement.lease
-        place = state.active.get(number_of(lease.job.id))
+        place = state.jobs.active.get(number_of(lease.job.id))
         if place is None or (place.epoch, place.holder) != (lease.epoch, files.stem_of(lease.worker)):
             return False
         record = state.record(place)
@@ -201,10 +201,11 @@ class Reap(Operation[Reaped]):
         returned = failed = 0
         silent = state.silent()
         # The heartbeat of a silent worker that holds nothing and is not registered is harmless: not worth a push.
-        if not any(stem in state.held or state.heartbeats.is_registered(stem) for stem in silent) and len(silent) < 50:
+        held = state.jobs.held
+        if not any(stem in held or state.heartbeats.is_registered(stem) for stem in silent) and len(silent) < 50:
             return Reaped()
         for stem in silent:
-            for place in list(state.held.get(stem, {}).values()):
+            for place in list(state.jobs.held.get(stem, {}).values()):
                 record = state.record(place)
                 if record is None:
                     state.reject(place, NOT_A_JOB)
@@ -334,7 +335,7 @@ def _within_limit(value: Any, what: str) -> Any:
 
 
 def _held(state: BranchState, stem: str) -> list[Held]:
-    return [Held(str(place.number), place.epoch) for place in state.held.get(stem, {}).values()]
+    return [Held(str(place.number), place.epoch) for place in state.jobs.held.get(stem, {}).values()]
 
 
 @contextmanager

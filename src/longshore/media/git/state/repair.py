@@ -16,16 +16,16 @@ A_COPY = "It is a copy of a job's file: another file has its number or its key."
 
 def repair(state: BranchState) -> None:
     """Reject copies, restore lanes, and set the counters to the number of files. Costs little if nothing is wrong."""
-    for place in list(state.strays.values()):
+    for place in list(state.jobs.strays.values()):
         state.reject(place, A_COPY)
-    for number in state.miscounted:
-        if number not in state.lanes:
+    for number in state.lanes.miscounted:
+        if number not in state.lanes.by_number:
             _restore_lane(state, number)
-        if (lane := state.lanes.get(number)) is not None:
-            missing = lane.pending + lane.claimed - sum(state.unfinished(number))
+        if (lane := state.lanes.by_number.get(number)) is not None:
+            missing = lane.pending + lane.claimed - sum(state.jobs.unfinished(number))
             if missing > 0:
                 state.report_missing(lane, missing)
-            state.recount(number)
+            state.lanes.recount(number)
 
 
 def _restore_lane(state: BranchState, number: int) -> None:

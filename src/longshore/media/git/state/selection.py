@@ -25,7 +25,9 @@ def selected(
         everything = state.everything(asked)
         candidates = [place for place in everything if numbers is None or place.number in numbers]
     lanes = {
-        number for number, lane in state.lanes.items() if _lane_matches(selection, lane.run, lane.kind, lane.partition)
+        number
+        for number, lane in state.lanes.by_number.items()
+        if _lane_matches(selection, lane.run, lane.kind, lane.partition)
     }
     chosen = [place for place in candidates if place.number > after and place.lane in lanes]
     for place in sorted(chosen, key=lambda place: place.number):

@@ -9,6 +9,8 @@ from pathlib import Path
 from longshore.errors import MissingQueueError, QueueError, QueueFullError, QueueUnavailableError, ReadOnlyQueueError
 from longshore.media.git.location import RepositoryLocation, masked
 
+_MOST_READ, _LONGEST_LINE = 64 << 10, 1_000
+"""Characters of the output, and of each of its lines."""
 # `translate` checks these in a fixed order: a message may match several, and the first match is the real cause.
 _FULL = re.compile(r"no space left on device|disk quota exceeded|file too large|disk is full", re.IGNORECASE)
 _FORBIDDEN = re.compile(
@@ -83,12 +85,30 @@ def unanswered(location: RepositoryLocation, seconds: float) -> QueueUnavailable
     )
 
 
+def fetch_too_large(location: RepositoryLocation, mirror: Path, written: int) -> QueueFullError:
+    """Return the error for a fetch that was ended because it would have filled the disk."""
+    return QueueFullError(
+        f"'{location.shown}' sends more than half of the free space of the disk under '{mirror}', this machine's "
+        f"mirror of the repository: {written / 1e6:,.0f} MB by now. The fetch was ended, and its files were removed. "
+        "If large files were pushed to the branch of the queue, remove them there. If not, free some space, or set "
+        "XDG_CACHE_HOME to a folder on another disk."
+    )
+
+
+def too_much_output(location: RepositoryLocation) -> QueueError:
+    """Return the error for a remote that lists too much."""
+    return QueueError(
+        f"'{location.shown}' lists more branches than any queue has. Give the queue a repository of its own."
+    )
+
+
 def translate(output: str, location: RepositoryLocation, *, into: Path | None = None) -> QueueError:
     """Return the error to raise for the output of a failed git command.
 
     `into` is the mirror if the command was to write to it (a fetch); without it, the command was a push.
     """
-    output = masked(output)
+    # A remote chooses this text. Some patterns look through the whole line once for each time they begin to match.
+    output = "\n".join(line[:_LONGEST_LINE] for line in masked(output[-_MOST_READ:]).splitlines())
     if into is not None and (own := _of_mirror(output, into)) is not None:
         return own
     return _of_access(output, location, reading=into is not None) or _of_remote(output, location)

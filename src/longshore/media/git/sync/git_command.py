@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from longshore.media.git.location import GitLogin, RepositoryLocation
-from longshore.media.git.sync.faults import no_git, translate, unanswered
+from longshore.media.git.sync.faults import fetch_too_large, no_git, too_much_output, translate, unanswered
+from longshore.media.git.sync.fetched_size import FetchedSize
 from longshore.system.processes import end_group, new_group_flags
 
 SILENCE = timedelta(seconds=15)
@@ -26,6 +27,12 @@ LONGEST = timedelta(minutes=30)
 """Timeout for a whole command, however much it transfers."""
 _END_SECONDS = 2.0
 """Seconds that git has to exit when it is told to terminate."""
+_LOOK_SECONDS = 0.5
+"""Seconds between two looks at the size of a fetch."""
+_MOST_OUTPUT = 64 << 20
+"""Bytes that git may write to stdout: the names of half a million branches."""
+_MOST_MESSAGES = 64 << 10
+"""Bytes of stderr that are kept, the last ones: a remote can send messages without end."""
 _REMOTE_COMMANDS = frozenset({"fetch", "push", "ls-remote"})
 """The commands that contact the remote."""
 
@@ -88,7 +95,12 @@ class GitCommand:
         return output
 
     def attempt(self, *arguments: str) -> tuple[int, str]:
-        """Run a command and return its exit code and output. Raises `QueueUnavailableError` if the remote times out."""
+        """Run a command and return its exit code and output.
+
+        Raises `QueueUnavailableError` if the remote times out, `QueueFullError` if it sends more than the disk can
+        take, and `QueueError` if it lists more branches than fit into memory.
+        """
+        size = FetchedSize(self.folder) if arguments[0] == "fetch" else None
         try:
             process = subprocess.Popen(  # noqa: S603 - a list of arguments, never a shell
                 command(self.folder, *arguments),
@@ -104,28 +116,48 @@ class GitCommand:
             raise no_git() from error
         first, later = (self.first_timeout, SILENCE_AT_WORK) if arguments[0] in _REMOTE_COMMANDS else (LONGEST, LONGEST)
         try:
-            stdout, stderr = _communicate(process, first.total_seconds(), later.total_seconds())
-        except TimeoutError as error:
+            stdout, stderr = _communicate(process, first.total_seconds(), later.total_seconds(), size)
+        except (TimeoutError, _TooMuchError) as error:
             # Terminate before killing, so that git can remove its lock files.
             end_group(process, _END_SECONDS)
-            raise unanswered(self.location, float(str(error))) from None
+            if size is not None:
+                size.remove_unfinished()
+            if isinstance(error, TimeoutError):
+                raise unanswered(self.location, float(str(error))) from None
+            if size is None:
+                raise too_much_output(self.location) from None
+            raise fetch_too_large(self.location, self.folder, error.written) from None
         process.wait()
         lines = (line for line in re.split(r"[\r\n]", stderr) if not _PROGRESS.fullmatch(line))
         return process.returncode, stdout + "\n".join(lines)
 
 
-def _communicate(process: subprocess.Popen[bytes], first: float, later: float) -> tuple[str, str]:
+class _TooMuchError(Exception):
+    def __init__(self, written: int) -> None:
+        super().__init__(written)
+        self.written = written
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], first: float, later: float, size: FetchedSize | None
+) -> tuple[str, str]:
     """Return what a process writes to stdout and stderr until it ends.
 
-    Raises `TimeoutError` with the seconds of silence if it writes nothing for too long.
+    Raises `TimeoutError` with the seconds of silence if it writes nothing for too long, and `_TooMuchError` if it
+    writes too much, to stdout or to the mirror.
     """
     chunks: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
     streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     for number, stream in enumerate(streams):
         threading.Thread(target=_pump, args=(number, stream, chunks), daemon=True).start()
-    written = [b"", b""]
+    output, messages = bytearray(), bytearray()
     last, until, allowed = time.monotonic(), time.monotonic() + LONGEST.total_seconds(), first
+    look_at = last + _LOOK_SECONDS
     while streams:
+        if size is not None and time.monotonic() >= look_at and process.poll() is None:
+            if over := size.over_half():
+                raise _TooMuchError(over)
+            look_at = time.monotonic() + _LOOK_SECONDS
         try:
             number, chunk = chunks.get(timeout=0.5)
         except queue.Empty:
@@ -135,12 +167,18 @@ def _communicate(process: subprocess.Popen[bytes], first: float, later: float) -
             if process.poll() is not None:
                 break  # git has ended, but a background process that it started still holds the pipes
             raise TimeoutError(silence) from None
-        if chunk:
-            written[number] += chunk
-            last, allowed = time.monotonic(), later
-        else:
+        if not chunk:
             streams.pop()
-    return written[0].decode(errors="replace"), written[1].decode(errors="replace")
+            continue
+        last, allowed = time.monotonic(), later
+        if number:
+            messages += chunk
+            del messages[:-_MOST_MESSAGES]
+        else:
+            output += chunk
+            if len(output) > _MOST_OUTPUT and process.poll() is None:
+                raise _TooMuchError(len(output))
+    return output.decode(errors="replace"), messages.decode(errors="replace")
 
 
 def _pump(number: int, stream: IO[bytes], into: queue.SimpleQueue[tuple[int, bytes]]) -> None:

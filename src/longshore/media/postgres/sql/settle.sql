@@ -57,7 +57,7 @@ $$;
 -- `holders`: then, and only then, all of it is written. `c_…` are completed jobs, `p_…` the queues through which some of
 -- these came, each with the position of its job among the completed jobs, `o_…` all other jobs, `f_…` the follow-on
 -- jobs, each with the position of its parent among the completed jobs, the parent's name, and its own depth. Returns the
--- accepted positions of the completed and of the other jobs.
+-- accepted positions of the completed and of the other jobs, and how many follow-on jobs were left out as duplicates.
 create or replace function settle(
   batches bigint[], searched text[], holders text[],
   c_jobs bigint[], c_epochs int[], c_holders int[], c_results json[], c_seconds float8[],
@@ -67,7 +67,7 @@ create or replace function settle(
   o_limits int[], o_seconds float8[],
   f_runs text[], f_kinds text[], f_partitions text[], f_parents int[], f_lanes int[], f_keys text[], f_payloads json[],
   f_priorities int[], f_hosts text[], f_not_befores float8[], f_limits int[], f_names json[], f_depths int[],
-  out completed int[], out others int[]
+  out completed int[], out others int[], out duplicates int
 ) language plpgsql
 -- Every join here is between two arrays of unknown length; a nested loop would read their whole product.
 set search_path from current set jit = off set plan_cache_mode = force_generic_plan
@@ -84,6 +84,7 @@ declare
 begin
   completed := '{}';
   others := '{}';
+  duplicates := 0;
   if cardinality(searched) > 0 then
     batches := batches || array(
       select h.id from batch h
@@ -152,9 +153,10 @@ begin
   end if;
   if cardinality(f_parents) > 0 and cardinality(completed) > 0 then
     select * into made from lanes_of(f_runs, f_kinds, f_partitions);
-    perform add_jobs(made.families, made.lanes, array_agg(f.lane), array_agg(f.key), array_agg(f.payload),
-                     array_agg(f.priority), array_agg(f.host), array_agg(f.not_before), array_agg(f.max_attempts),
-                     array_agg(f.name), array_agg(f.depth))
+    select count(*) - add_jobs(made.families, made.lanes, array_agg(f.lane), array_agg(f.key), array_agg(f.payload),
+                               array_agg(f.priority), array_agg(f.host), array_agg(f.not_before),
+                               array_agg(f.max_attempts), array_agg(f.name), array_agg(f.depth))
+      into duplicates
       from (
         select f.* from unnest(f_parents, f_lanes, f_keys, f_payloads, f_priorities, f_hosts, f_not_befores, f_limits,
                                f_names, f_depths)
@@ -164,6 +166,7 @@ begin
         order by f.position
       ) f
       having count(*) > 0;
+    duplicates := coalesce(duplicates, 0);
   end if;
 end
 $$;

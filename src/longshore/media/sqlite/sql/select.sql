@@ -37,6 +37,10 @@ SELECT job.identity, content.payload
 FROM job CROSS JOIN content ON content.job = job.id
 WHERE job.identity IN (?)
 
+-- name: numbers
+-- The mark is replaced by one for each identity.
+SELECT identity, id FROM job WHERE identity IN (?)
+
 -- name: extent
 -- The first job number of the selected lanes, and their number of jobs in each state.
 SELECT min(first_job), sum(ready), sum(delayed), sum(claimed), sum(completed), sum(failed), sum(cancelled)

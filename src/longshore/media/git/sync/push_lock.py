@@ -9,7 +9,7 @@ from typing import Self
 from longshore.system.file_lock import FileLock
 
 
-class RemoteTurn(FileLock):
+class PushLock(FileLock):
     """The push lock. If the remote times out for one process, those that wait for the lock do not try as well."""
 
     def __init__(self, folder: Path) -> None:
