@@ -20,14 +20,21 @@ from longshore.errors import (
 )
 from longshore.media.http.wire import PROBLEM, Problem
 from longshore.server.auth.leases import LostLeaseError
-from longshore.url import mask_url
+from longshore.server.kind_checks import InvalidPayloadsError
+from longshore.url import mask_urls
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors of a body that is not JSON."""
 log = structlog.get_logger()
 
+
+class WrongStateError(UsageError):
+    """A job is in a state in which the operation cannot change it."""
+
+
 _STATUS: tuple[tuple[type[LongshoreError], int, str], ...] = (
     (LostLeaseError, 409, "The lease is lost"),
+    (WrongStateError, 409, "The job is in another state"),
     (NotFoundError, 404, "Not found"),
     (UsageError, 422, "The request cannot be carried out"),
     (QueueUnavailableError, 503, "The queue does not answer now"),
@@ -42,6 +49,7 @@ _TITLES = {
     403: "The key does not allow this",
     404: "Not found",
     405: "The method is not allowed here",
+    410: "The worker is asked to end",
     413: "The body is too large",
     415: "The content type is not JSON",
     429: "Too many failed attempts",
@@ -62,7 +70,8 @@ def on_longshore_error(request: Request[Any, Any, Any], error: LongshoreError) -
     """Return the response to an error of ours."""
     del request
     status, title = next((status, title) for kind, status, title in _STATUS if isinstance(error, kind))
-    return problem_response(status, mask_url(str(error)), code=type(error).__name__, title=title)
+    faults = error.faults if isinstance(error, InvalidPayloadsError) else None
+    return problem_response(status, mask_urls(str(error)), code=type(error).__name__, errors=faults, title=title)
 
 
 def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:

@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,11 @@ from longshore.errors import SettingsError
 from longshore.media import open_queue
 from longshore.server.app import application
 from longshore.server.auth.keys import KeyStore
+from longshore.server.bounded_connection import BoundedConnection
 from longshore.server.served import Served
+from longshore.server.traces.trace_store import TraceStore
+from longshore.system.descriptors import raise_open_limit
+from longshore.url import mask_url
 
 _KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep an idle connection, so that none sends a request into one that is just being closed."""
@@ -80,13 +85,25 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-async def serve(url: str, keys: KeyStore, listening: Listening, ready: Callable[[str], None]) -> None:
-    """Serve a queue until the process is asked to stop. `ready` is called with the server's own URL."""
+async def serve(
+    url: str,
+    keys: KeyStore,
+    traces: TraceStore,
+    listening: Listening,
+    ready: Callable[[str, str | None], None],
+) -> None:
+    """Serve a queue until the process is asked to stop.
+
+    `ready` is called with the server's own URL, and with a link that logs one person in, if there is an admin key.
+    """
+    raise_open_limit()
     opened = _listen(listening)
     clock = SystemClock()
-    served = Served.of(await open_queue(url, clock=clock), keys, clock)
+    served = Served.of(await open_queue(url, clock=clock), keys, clock, traces=traces, where=mask_url(url))
     config = uvicorn.Config(
         application(served, listening.names),
+        http=BoundedConnection,
+        log_config=None,  # our own log masks secrets
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -96,8 +113,20 @@ async def serve(url: str, keys: KeyStore, listening: Listening, ready: Callable[
         ssl_keyfile=listening.private_key,
     )
     host, port = opened.getsockname()[:2]
-    ready(f"{listening.scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+    own = f"{listening.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    code = served.sessions.make_code()
+    ready(own, None if code is None else f"{own}/login?code={code}")
     await _Server(config, served.closing).serve(sockets=[opened])
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop for a server: the quickest that there is."""
+    new: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    if sys.platform != "win32":
+        import uvloop
+
+        new = uvloop.new_event_loop
+    return new()
 
 
 def _listen(listening: Listening) -> socket.socket:

@@ -4,10 +4,10 @@ Host: a page of another site may make its own name point to this machine (DNS re
 name, so only addresses, `localhost` and the names that the owner gave are accepted.
 
 Origin: a browser says with each request that changes something which page sent it; a page of another origin is refused.
-Programs send neither header.
+Programs send neither header. Forms of our own pages, which come with a cookie, must have one of them.
 
-Body: JSON only, as it is. Forms and plain text, which a page of another site could send unasked, and compressed bodies,
-which could grow without bound, are refused unread.
+Body: JSON only, as it is; of our own pages, plain forms only. Forms and plain text to the API, which a page of another
+site could send unasked, and compressed bodies, which could grow without bound, are refused unread.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from longshore.media.http.wire import JSON, PROBLEM, Problem
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME_SITE = frozenset({"same-origin", "none"})
+_FORM = "application/x-www-form-urlencoded"
 _ANSWER_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -55,7 +56,7 @@ class RequestChecks:
             await send(message)
 
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        if (refusal := self._refusal(scope["method"], headers)) is None:
+        if (refusal := self._refusal(scope["method"], scope["path"], headers)) is None:
             await self._app(scope, receive, with_headers)
             return
         body = msgspec.json.encode(refusal)
@@ -63,7 +64,7 @@ class RequestChecks:
         await with_headers({"type": "http.response.start", "status": refusal.status, "headers": sent})
         await with_headers({"type": "http.response.body", "body": body, "more_body": False})
 
-    def _refusal(self, method: str, headers: dict[str, str]) -> Problem | None:
+    def _refusal(self, method: str, path: str, headers: dict[str, str]) -> Problem | None:
         host = headers.get("host", "")
         if not self._is_ours(host):
             return Problem(
@@ -76,6 +77,12 @@ class RequestChecks:
         if headers.get("sec-fetch-site", "none") not in _SAME_SITE or not _same_origin(headers.get("origin"), host):
             return Problem(title="A page of another origin may not do this", status=403)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if not is_api(path):
+            if not headers.keys() & {"sec-fetch-site", "origin"}:
+                return Problem(title="A page of another origin may not do this", status=403)
+            if kind != _FORM or "content-encoding" in headers:
+                return Problem(title="The content type is not that of a form", status=415)
+            return None
         if kind != JSON or "content-encoding" in headers:
             return Problem(
                 title="The content type is not JSON",
@@ -95,6 +102,11 @@ class RequestChecks:
         return True
 
 
+def is_api(path: str) -> bool:
+    """Return whether a path belongs to the API; all others belong to the web page."""
+    return path == "/api" or path.startswith("/api/")
+
+
 def _host_name(host: str) -> str:
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
@@ -103,4 +115,4 @@ def _host_name(host: str) -> str:
 
 
 def _same_origin(origin: str | None, host: str) -> bool:
-    return origin is None or (urlsplit(origin).netloc.lower() == host.lower() and bool(host))
+    return origin is None or (origin.partition("://")[2].lower() == host.lower() and bool(host))

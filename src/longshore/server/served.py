@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import version
 
+import msgspec
+
 from longshore.clock import Clock
+from longshore.job import NewJob
 from longshore.media.http.wire import Capabilities, Limits
-from longshore.queue import Queue
+from longshore.queue import Queue, Submitted
 from longshore.server.auth.keys import KeyStore
 from longshore.server.auth.leases import LeaseTokens
+from longshore.server.auth.sessions import Sessions
+from longshore.server.bulk_actions import BulkActions
+from longshore.server.claim_answers import ClaimAnswers
+from longshore.server.kind_checks import KindChecks
+from longshore.server.traces.trace_store import TraceStore
+from longshore.server.waiting_room import WaitingRoom
 from longshore.wrappers.worker_queue import WorkerQueue
 
 LIMITS = Limits(body_bytes=64 * 1024 * 1024, claim=10_000, page=1000, wait_seconds=25.0, lease_seconds=30 * 24 * 3600.0)
@@ -26,21 +37,71 @@ class Served:
     """The same queue for claims and settlements: paused runs and the limits of runs hold for every worker."""
     keys: KeyStore
     tokens: LeaseTokens
+    sessions: Sessions
     clock: Clock
+    traces: TraceStore
+    """Keeps the records, pages and failure bundles of workers."""
+    bulk_actions: BulkActions
+    kinds: KindChecks
     limits: Limits = LIMITS
     read_only: bool = False
+    where: str = ""
+    """The URL of the queue, for people, without secrets."""
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server begins to stop: long polls end."""
 
     @classmethod
-    def of(cls, queue: Queue, keys: KeyStore, clock: Clock, *, read_only: bool = False) -> Served:
-        """Return the served queue. The keys must have been made before."""
+    def of(
+        cls,
+        queue: Queue,
+        keys: KeyStore,
+        clock: Clock,
+        *,
+        traces: TraceStore | None = None,
+        read_only: bool = False,
+        where: str = "",
+    ) -> Served:
+        """Return the served queue. The keys must have been made before; without `traces`, they are kept beside them."""
         tokens = LeaseTokens(keys.signing_secret)
-        return cls(queue, WorkerQueue(queue, clock), keys, tokens, clock, read_only=read_only)
+        sessions = Sessions(keys.path.with_name("sessions.json"), keys, clock)
+        kept = traces or TraceStore(keys.path.parent)
+        return cls(
+            queue=queue,
+            working=WorkerQueue(queue, clock),
+            keys=keys,
+            tokens=tokens,
+            sessions=sessions,
+            clock=clock,
+            traces=kept,
+            bulk_actions=BulkActions(queue, clock, kept),
+            kinds=KindChecks(queue, clock),
+            read_only=read_only,
+            where=where,
+        )
+
+    @cached_property
+    def waiting(self) -> WaitingRoom:
+        """The place of long polls."""
+        return WaitingRoom(self.working)
+
+    @cached_property
+    def claim_answers(self) -> ClaimAnswers:
+        """The answers to the latest claims."""
+        return ClaimAnswers()
+
+    async def submit(self, jobs: Sequence[NewJob]) -> Submitted:
+        """Submit jobs, and let long polls look for them at once."""
+        submitted = await self.queue.submit(jobs)
+        if submitted.new:
+            self.waiting.hint(jobs)
+        return submitted
 
     @property
     def capabilities(self) -> Capabilities:
         """The description of this server for its clients."""
         return Capabilities(
-            version=version("longshore"), read_only=self.read_only, limits=self.limits, traits=self.queue.traits
+            version=version("longshore"),
+            read_only=self.read_only,
+            limits=self.limits,
+            traits=msgspec.structs.replace(self.queue.traits, keeps_traces=True),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 import msgspec
@@ -9,17 +10,21 @@ from litestar import Controller, post
 from litestar.params import JSONBody as Body
 
 from longshore.errors import UsageError
-from longshore.extensions.find import require
+from longshore.extensions.find import find, require
 from longshore.extensions.presence import WorkerRegistry
+from longshore.extensions.shared_state import SharedState
+from longshore.extensions.worker_orders import WorkerOrder, order_for
 from longshore.job import Job, State
-from longshore.lease import Lease, WorkerId
+from longshore.lease import Lease, Want, WorkerId
 from longshore.media.http import wire
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Reaped, Selection
+from longshore.server.api.records import emitted_of
 from longshore.server.api.request import ApiCall, ServedQueue, gone
 from longshore.server.auth.access import Access
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
+from longshore.server.auth.leases import LostLeaseError
 from longshore.server.served import Served
 from longshore.system.first_of import first_of
 
@@ -35,23 +40,28 @@ class LeaseRoutes(Controller):
     @post("/claims", status_code=200, opt=_WORK)
     async def claim(self, request: ApiCall, data: Body[wire.ClaimRequest], served: ServedQueue) -> wire.ClaimAnswer:
         """Claim jobs. With `wait_seconds` the answer waits until there is one."""
-        return wire.ClaimAnswer(await _claimed(request, data, served))
+        return wire.ClaimAnswer(await claimed(request, data, served))
 
     @post("/settlements", status_code=200, opt=_WORK)
     async def settle(self, request: ApiCall, data: Body[wire.SettleRequest], served: ServedQueue) -> wire.SettleAnswer:
         """Write outcomes, each guarded by its lease; with `claim`, claim the next jobs in the same call."""
         access = request.user
-        settlements = []
+        settlements, records = [], []
         for each in data.settlements:
             outcome = wire.outcome_of(each.outcome)
+            lease = served.tokens.read(each.lease, access.key.id)
             if isinstance(outcome, Completed):
                 access.check_follow_on(outcome.jobs)
-            lease = served.tokens.read(each.lease, access.key.id)
+                if each.records:
+                    records.append((lease.job, emitted_of(each.records, [])))
             settlements.append(
                 Settlement(lease, outcome, each.seconds, came_from=each.came_from, handler_version=each.handler_version)
             )
+        for cause in (await served.traces.keep_records(served.queue, records)).values():
+            raise UsageError(f"Records cannot be stored, so nothing was settled: {cause}")
         accepted = await served.working.settle(settlements)
-        jobs = [] if data.claim is None else await _claimed(request, data.claim, served)
+        served.traces.settled(settlements, accepted)
+        jobs = [] if data.claim is None else await claimed(request, data.claim, served)
         return wire.SettleAnswer(accepted, jobs)
 
     @post("/renewals", status_code=200, opt=_PRESENT)
@@ -59,13 +69,21 @@ class LeaseRoutes(Controller):
         """Extend all leases of a worker, and say which it holds."""
         if not request.user.may(Scope.WORK) and (data.info is None or data.info.submitting is None):
             raise UsageError("A key without the scope 'work' may only say that it submits jobs.")
-        worker, lease = _holder(data.worker, served, request.user), _lease(data.lease_seconds, served, request.user)
+        worker, lease = (
+            _holder(data.worker, served, request.user),
+            lease_length(data.lease_seconds, served, request.user),
+        )
         if data.info is None:
             held = await served.working.renew(worker, lease)
         else:
             registry = require(served.queue, WorkerRegistry, "does not know which workers are alive.")
             held = await registry.register(worker, lease, data.info)
-        return wire.RenewAnswer([wire.HeldLease(job=each.job_id, epoch=each.epoch) for each in held])
+        mine = {(each.job_id, each.epoch) for each in held}
+        return wire.RenewAnswer(
+            [wire.HeldLease(job=job, epoch=epoch) for job, epoch in sorted(mine)],
+            [token for token in data.leases if not _is_held(token, mine, worker, served, request.user)],
+            await _order(data.worker, served),
+        )
 
     @post("/leases", status_code=200, opt=_WORK)
     async def recover(self, request: ApiCall, data: Body[wire.LeaseRequest], served: ServedQueue) -> wire.LeaseAnswer:
@@ -98,21 +116,30 @@ class LeaseRoutes(Controller):
         return await served.queue.reap()
 
 
-async def _claimed(request: ApiCall, asked: wire.ClaimRequest, served: Served) -> list[wire.ClaimedJob]:
+async def claimed(request: ApiCall, asked: wire.ClaimRequest, served: Served) -> list[wire.ClaimedJob]:
+    """Claim jobs within the reach of the key, and return them with their tokens; wait for one if that is asked."""
     if asked.limit > served.limits.claim:
         raise UsageError(f"One claim may ask for {served.limits.claim:,} jobs, not {asked.limit:,}.")
-    access = request.user
-    leases = await _claim(asked, served, access)
-    if not leases and asked.wait_seconds > 0:
-        timeout = min(asked.wait_seconds, served.limits.wait_seconds)
-        if await _wait(request, asked, served, wire.seconds(timeout)):
-            leases = await _claim(asked, served, access)
-    key = access.key.id
-    return [wire.ClaimedJob(each.job, served.tokens.make(each, key), each.deadline) for each in leases]
+    access, key = request.user, request.user.key.id
+
+    async def claim() -> list[wire.ClaimedJob]:
+        leases = await _claim_or_wait(request, asked, served, access)
+        return [wire.ClaimedJob(each.job, served.tokens.make(each, key), each.deadline) for each in leases]
+
+    return await served.claim_answers.once(_holder(asked.worker, served, access), asked.claim_id, claim)
+
+
+async def _claim_or_wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, access: Access) -> list[Lease]:
+    until = served.clock.monotonic() + min(asked.wait_seconds, served.limits.wait_seconds)
+    while True:
+        leases = await _claim(asked, served, access)
+        left = until - served.clock.monotonic()
+        if leases or left <= 0 or not await _wait(request, asked, served, wire.seconds(left)):
+            return leases
 
 
 async def _claim(asked: wire.ClaimRequest, served: Served, access: Access) -> list[Lease]:
-    _lease(asked.lease_seconds, served, access)
+    lease_length(asked.lease_seconds, served, access)
     leases: list[Lease] = []
     for want in access.wants(asked.want(_holder(asked.worker, served, access))):
         if want.limit > len(leases):
@@ -127,17 +154,38 @@ async def _wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, time
     if not wants:
         await first_of(served.clock.sleep(timeout.total_seconds()), gone(request, served))
         return False
-    waits = [served.working.wait(want, timeout) for want in wants]
-    ready = await first_of(waits[0], *waits[1:], gone(request, served))
-    # Of several runs, one of the others may have a job: the claim shows it.
-    return bool(ready) or (ready is None and len(waits) > 1)
+    if not timeout:
+        return any([await served.working.wait(want, timeout) for want in wants])
+    ready = first_of(_ready(served, wants), served.clock.sleep(timeout.total_seconds()), gone(request, served))
+    return await ready is True
+
+
+async def _ready(served: Served, wants: Sequence[Want]) -> bool:
+    """Return True when there may be a job for one of `wants`."""
+    first, *others = [served.waiting.wait(want) for want in wants]
+    await first_of(first, *others)
+    return True
+
+
+def _is_held(token: str, held: set[tuple[str, int]], worker: WorkerId, served: Served, access: Access) -> bool:
+    try:
+        lease = served.tokens.read(token, access.key.id)
+    except LostLeaseError:
+        return False
+    return lease.worker == worker and (lease.job.id, lease.epoch) in held
+
+
+async def _order(body: wire.WorkerBody, served: Served) -> WorkerOrder | None:
+    state = find(served.queue, SharedState)
+    return None if state is None else await order_for(state, body.label, body.worker().public_incarnation)
 
 
 def _holder(body: wire.WorkerBody, served: Served, access: Access) -> WorkerId:
     return served.tokens.holder(body.worker(), access.key.id)
 
 
-def _lease(seconds: float, served: Served, access: Access) -> timedelta:
+def lease_length(seconds: float, served: Served, access: Access) -> timedelta:
+    """Return the length of a lease that a client asks for. Raise `UsageError` if it is too long."""
     if seconds > served.limits.lease_seconds and not access.may(Scope.ADMIN):
         raise UsageError(f"A lease may last {served.limits.lease_seconds:,.0f} seconds, not {seconds:,.0f}.")
     return wire.seconds(seconds)

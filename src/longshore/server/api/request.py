@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
 
 import msgspec
 from litestar import Request
 from litestar.datastructures import State
 from litestar.di import NamedDependency
 
+from longshore.errors import UsageError
 from longshore.server.auth.access import Access
 from longshore.server.auth.keys import ApiKey
 from longshore.server.served import Served
@@ -37,9 +39,22 @@ ServedQueue: TypeAlias = NamedDependency[Served]
 
 async def gone(request: ApiCall, served: Served) -> None:
     """Return when the client has left, or when the server begins to stop."""
-    await first_of(_disconnected(request), served.closing.wait())
+    await first_of(disconnected(request), served.closing.wait())
 
 
-async def _disconnected(request: ApiCall) -> None:
+async def disconnected(request: ApiCall) -> None:
+    """Return when the client has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+MOST_FIELDS = 2000
+
+
+async def form_of(request: ApiCall) -> list[tuple[str, str]]:
+    """Return the fields of a form, in order. Raise `UsageError` if they cannot be read."""
+    try:
+        body = (await request.body()).decode("utf-8")
+        return parse_qsl(body, keep_blank_values=True, errors="strict", max_num_fields=MOST_FIELDS)
+    except ValueError as error:
+        raise UsageError("The form cannot be read.") from error

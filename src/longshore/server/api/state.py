@@ -10,7 +10,6 @@ from litestar.params import JSONBody as Body
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
-from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
 from longshore.extensions.shared_state import Entries, SharedState
 from longshore.media.http import wire
@@ -19,7 +18,6 @@ from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
-from longshore.server.auth.leases import shown_incarnation
 from longshore.wrappers.growth_limits import LIMITS
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
@@ -28,7 +26,6 @@ _WRITERS = {PACE: Scope.WORK, CLOSED: Scope.WORK, FORGOTTEN: Scope.WORK, RUN_IDS
 """The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
 All other namespaces (schedules, pauses, …) are for admins."""
 _NO_STATE = "has no shared state."
-_NO_PRESENCE = "does not know which workers are alive."
 
 
 class StateRoutes(Controller):
@@ -41,21 +38,6 @@ class StateRoutes(Controller):
         """Return the number of jobs in each state for each run, kind and partition."""
         counts = await served.queue.stats(run)
         return wire.StatsAnswer([count for count in counts if request.user.reaches(count)])
-
-    @get("/workers", opt=_READ)
-    async def workers(self, served: ServedQueue) -> wire.WorkersAnswer:
-        """Return the workers that are alive."""
-        present = await require(served.queue, WorkerRegistry, _NO_PRESENCE).present_workers()
-        return wire.WorkersAnswer(
-            [wire.PresentWorkerBody(each.worker.label, shown_incarnation(each.worker), each.info) for each in present]
-        )
-
-    @post("/workers/leave", status_code=200, opt=_PRESENT)
-    async def leave(self, request: ApiCall, data: Body[wire.SignOffRequest], served: ServedQueue) -> dict[str, bool]:
-        """Remove a worker from those that are alive."""
-        worker = served.tokens.holder(data.worker.worker(), request.user.key.id)
-        await require(served.queue, WorkerRegistry, _NO_PRESENCE).deregister(worker)
-        return {"left": True}
 
     @post("/state/read", status_code=200, opt=_READ)
     async def read_entries(self, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
@@ -84,9 +66,9 @@ class StateRoutes(Controller):
         return {"forgotten": True}
 
     @get("/rejected", opt=_READ)
-    async def rejected(self, served: ServedQueue) -> RejectedFiles:
-        """Return how many files of the queue are no jobs, and their folder."""
-        return await require(served.queue, KeepsRejected, "rejects no files.").rejected()
+    async def rejected(self, served: ServedQueue, run: FromQuery[str | None] = None) -> RejectedFiles:
+        """Return how many files of the queue are no jobs, and their folder; with `run`, those of that run."""
+        return await require(served.queue, KeepsRejected, "rejects no files.").rejected(run)
 
     @get("/claim-success-rate", opt=_READ)
     async def claim_success_rate(self, served: ServedQueue) -> wire.RateAnswer:

@@ -21,6 +21,15 @@ class Access:
         self._runs = None if key.runs is None else frozenset(key.runs)
         self._kinds = None if key.kinds is None else frozenset(key.kinds)
 
+    @property
+    def kinds(self) -> frozenset[str] | None:
+        """The kinds of jobs that the key is limited to; None for all."""
+        return self._kinds
+
+    def reaches_run(self, run: str) -> bool:
+        """Return whether a run is within reach."""
+        return self._runs is None or run in self._runs
+
     def may(self, scope: Scope) -> bool:
         """Return whether the key has a scope."""
         return self.key.may(scope)
@@ -31,7 +40,11 @@ class Access:
 
     def reaches_name(self, run: str, kind: str) -> bool:
         """Return whether jobs of a run and kind are within reach."""
-        return (self._runs is None or run in self._runs) and (self._kinds is None or kind in self._kinds)
+        return self.reaches_run(run) and (self._kinds is None or kind in self._kinds)
+
+    def reaches_kind(self, kind: str) -> bool:
+        """Return whether jobs of a kind are within reach, in some run."""
+        return self._kinds is None or kind in self._kinds
 
     def check_new(self, jobs: Iterable[NewJob]) -> None:
         """Raise `NotFoundError` if a job to create is out of reach."""

@@ -1,4 +1,8 @@
-"""Authentication: every route needs a key with its scope, unless the route says that it is open to all."""
+"""Authentication: every route needs a key with its scope, unless the route says that it is open to all.
+
+The API takes the key itself with each request, and no cookie: a page of another site could make a browser send that.
+The pages take the cookie of a session.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from litestar.types import ASGIApp
 from longshore.clock import Clock
 from longshore.server.auth.access import Access
 from longshore.server.auth.keys import Scope
+from longshore.server.auth.sessions import COOKIE
+from longshore.server.request_checks import is_api
 from longshore.server.served import Served
 
 OPEN = "open_to_all"
@@ -53,12 +59,17 @@ class KeyAuthentication(AbstractAuthenticationMiddleware):
     """Finds the key of a request; `request.user` is its `Access`."""
 
     def __init__(self, app: ASGIApp, served: Served, failed: FailedAttempts) -> None:
-        super().__init__(app, exclude_from_auth_key=OPEN)
+        super().__init__(app, exclude_from_auth_key=OPEN, exclude_http_methods=())
         self._served = served
         self._failed = failed
 
     async def authenticate_request(self, connection: ASGIConnection[Any, Any, Any, Any]) -> AuthenticationResult:
         """Return the access of the key. Raise an error for a response of 401 or 429."""
+        if not is_api(connection.scope["path"]):
+            session_key = self._served.sessions.key_of(connection.cookies.get(COOKIE, ""))
+            if session_key is None:
+                raise NotAuthorizedException("Log in.")
+            return AuthenticationResult(user=Access(session_key), auth=session_key)
         scheme, _, given = connection.headers.get("Authorization", "").partition(" ")
         if not given or scheme.lower() != "bearer":
             raise NotAuthorizedException("Send the header 'Authorization: Bearer KEY'.")
@@ -72,8 +83,11 @@ class KeyAuthentication(AbstractAuthenticationMiddleware):
         raise NotAuthorizedException("The key is not known, or was revoked. `longshore keys add` makes one.")
 
 
-def needs_scope(connection: ASGIConnection[Any, Access, Any, Any], handler: BaseRouteHandler) -> None:
-    """Refuse a key without a scope of the route. A route without scopes is for admins."""
+async def needs_scope(connection: ASGIConnection[Any, Access, Any, Any], handler: BaseRouteHandler) -> None:
+    """Refuse a key without a scope of the route. A route without scopes is for admins.
+
+    It is async although it waits for nothing: the framework would call a plain function in a thread, each time.
+    """
     if handler.opt.get(OPEN):
         return
     scopes: tuple[Scope, ...] = handler.opt.get(SCOPE, (Scope.ADMIN,))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,6 +20,8 @@ import msgspec
 from longshore.errors import NotFoundError, SettingsError, UsageError
 from longshore.stored import UNFIT
 from longshore.system.atomic_file import write_atomically
+from longshore.system.file_lock import FileLock
+from longshore.system.private_files import make_private
 
 _PREFIX = "lsk"
 
@@ -99,7 +102,6 @@ class KeyStore:
             raise UsageError("A key needs at least one scope: submit, work, read or admin.")
         if Scope.ADMIN in its_scopes and (runs is not None or kinds is not None):
             raise UsageError("An admin key reaches everything: give it no --run and no --kind, or other scopes.")
-        self._load()
         secret = secrets.token_urlsafe(32)
         key = ApiKey(
             id=secrets.token_hex(4),
@@ -110,24 +112,25 @@ class KeyStore:
             kinds=None if kinds is None else tuple(kinds),
             made_at=now,
         )
-        signing = self._file.secret or secrets.token_hex(32)
-        self._store(_KeyFile(keys=(*self._file.keys, key), secret=signing))
+        with self._changing():
+            signing = self._file.secret or secrets.token_hex(32)
+            self._store(_KeyFile(keys=(*self._file.keys, key), secret=signing))
         return f"{_PREFIX}_{key.id}_{secret}"
 
     def revoke(self, name: str, now: float) -> ApiKey:
         """Revoke the key with this id or name, and return it. Raise `NotFoundError` if there is none."""
-        self._load()
-        found = [key for key in self._file.keys if key.revoked_at is None and name in (key.id, key.name)]
-        if not found:
-            raise NotFoundError(f"There is no key '{name}'. `longshore keys list` shows them all.")
-        if len(found) > 1:
-            raise UsageError(
-                f"{len(found)} keys are called '{name}': revoke one by its id, from `longshore keys list`."
-            )
-        revoked = msgspec.structs.replace(found[0], revoked_at=now)
-        keys = tuple(revoked if key.id == revoked.id else key for key in self._file.keys)
-        self._store(msgspec.structs.replace(self._file, keys=keys))
-        return revoked
+        with self._changing():
+            found = [key for key in self._file.keys if key.revoked_at is None and name in (key.id, key.name)]
+            if not found:
+                raise NotFoundError(f"There is no key '{name}'. `longshore keys list` shows them all.")
+            if len(found) > 1:
+                raise UsageError(
+                    f"{len(found)} keys are called '{name}': revoke one by its id, from `longshore keys list`."
+                )
+            revoked = msgspec.structs.replace(found[0], revoked_at=now)
+            keys = tuple(revoked if key.id == revoked.id else key for key in self._file.keys)
+            self._store(msgspec.structs.replace(self._file, keys=keys))
+            return revoked
 
     def check(self, key: str) -> ApiKey | None:
         """Return the key if it is one of ours and not revoked."""
@@ -138,6 +141,24 @@ class KeyStore:
         # Compared in constant time also if there is no such key, so that nothing is learned from the time it takes.
         right = hmac.compare_digest(_hash(secret), found.sha256 if found is not None else _hash(""))
         return found if right and prefix == _PREFIX and found is not None and found.revoked_at is None else None
+
+    def valid(self, key_id: str) -> ApiKey | None:
+        """Return the key with this id, unless it was revoked."""
+        self._load()
+        found = self._by_id.get(key_id)
+        return found if found is not None and found.revoked_at is None else None
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Within, no other process changes the file, and what it has is known."""
+        make_private(self.path.parent)
+        lock = FileLock(self.path.with_suffix(".lock"), private=True)
+        lock.acquire()
+        try:
+            self._load()
+            yield
+        finally:
+            lock.release()
 
     def _load(self) -> None:
         try:
@@ -159,7 +180,7 @@ class KeyStore:
         self._read_as = seen
 
     def _store(self, file: _KeyFile) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(self.path.parent)
         content = msgspec.json.format(msgspec.json.encode(file), indent=2)
         write_atomically(self.path, content, durable=True, private=True)
         self.path.chmod(0o600)  # an older file keeps its permissions, whatever they are

@@ -6,17 +6,18 @@ workers, can therefore never renew, settle or sign off for it.
 
 Token: what the settlement needs to know of the lease, signed together with the key. It is checked without a look into
 the queue and holds after a restart of the server. Whether the lease still holds is decided by the queue, with the
-settlement.
+settlement. The latest tokens are also remembered with their leases: to read one is then a look into a table, and a
+medium finds in the lease what it noted there for itself.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import hmac
 
 import msgspec
+from msgspec.structs import replace
 
 from longshore.errors import UsageError
 from longshore.job import Job, State
@@ -27,6 +28,7 @@ _SIGNATURE_BYTES = 16
 _MARK = "#"
 """Between the public part of an incarnation and the hash."""
 LONGEST_LABEL = 5000
+_MOST_REMEMBERED = 20_000
 
 
 class LostLeaseError(UsageError):
@@ -53,6 +55,7 @@ class LeaseTokens:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self._remembered: dict[tuple[str, str], Lease] = {}
 
     def holder(self, worker: WorkerId, key_id: str) -> WorkerId:
         """Return the worker that the queue stores for a worker with this key."""
@@ -79,10 +82,17 @@ class LeaseTokens:
             job.max_attempts,
         )
         body = msgspec.json.encode(claims)
-        return base64.urlsafe_b64encode(self._sign(b"lease", key_id, body) + body).rstrip(b"=").decode()
+        token = base64.urlsafe_b64encode(self._sign(b"lease", key_id, body) + body).rstrip(b"=").decode()
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        # Without the payload, which may be large and which no settlement needs.
+        self._remembered[token, key_id] = replace(lease, job=replace(job, payload={}, failure=None))
+        return token
 
     def read(self, token: str, key_id: str) -> Lease:
         """Return the lease. Raise `LostLeaseError` if this server did not make the token for this key."""
+        if (remembered := self._remembered.get((token, key_id))) is not None:
+            return remembered
         try:
             raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
             signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
@@ -115,4 +125,4 @@ class LeaseTokens:
 def shown_incarnation(holder: WorkerId) -> str:
     """Return what others may know of a worker's incarnation."""
     public, mark, _ = holder.incarnation.rpartition(_MARK)
-    return public if mark else hashlib.sha256(holder.incarnation.encode()).hexdigest()[:8]
+    return public if mark else holder.public_incarnation

@@ -1,0 +1,1 @@
+"""The traces of workers over HTTP, kept in the data folder of the server."""
