@@ -22,10 +22,12 @@ from longshore.job import checked_identity
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from longshore.handlers.class_handler import ClassInstance
     from longshore.handlers.kit import Kit
     from longshore.handlers.parameters import Parameters
     from longshore.job import Job
     from longshore.scrape.records.emission import Keep
+    from longshore.stored import JsonObject
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -84,6 +86,8 @@ class Handler:
     """The payload fields that make jobs of this kind different; None for the URL, or the whole payload without one."""
     identities: Mapping[str, tuple[str, ...]]
     """The declared identities of all kinds in its file, for the follow-on jobs that it makes."""
+    instance: ClassInstance | None
+    """For a method of a `Worker` class: its object."""
     invoke: Callable[[Job, Kit], Returned]
     """Calls the function with its arguments. Returns its value, or an awaitable of it if `is_async`."""
 
@@ -119,6 +123,7 @@ class Handler:
         self.robots = robots
         self.identity = _checked_identity(kind, identity)
         self.identities = {} if self.identity is None else {kind: self.identity}
+        self.instance = None
         self._params = params
         self._names = names
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -156,13 +161,16 @@ class Handler:
             self._prepared = read_parameters(self.kind, self.function, declared, self._params, self._names)
         return self._prepared
 
+    def payload_schema(self) -> JsonObject:
+        """Return the payload that this handler takes, as JSON Schema; any object if it declares no parameters."""
+        return self.prepare().schema() if self._declares else {"type": "object"}
+
     def retry_in(self, attempt: int) -> timedelta:
         """Return the wait after this attempt failed: it doubles each time, up to five minutes.
 
         A random jitter subtracts up to a quarter, so that jobs that failed together are not retried together.
         """
-        longest = min(self._backoff * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF)
-        return timedelta(seconds=longest * random.uniform(0.75, 1.0))  # noqa: S311 (no secret hangs on it)
+        return retry_delay(self._backoff, attempt)
 
     @property
     def _declares(self) -> bool:
@@ -232,6 +240,12 @@ def handler(
         )
 
     return declare
+
+
+def retry_delay(backoff: float, attempt: int) -> timedelta:
+    """Return the wait after an attempt failed; `backoff` seconds after the first (see `Handler.retry_in`)."""
+    longest = min(backoff * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF)
+    return timedelta(seconds=longest * random.uniform(0.75, 1.0))  # noqa: S311 (no secret hangs on it)
 
 
 def _checked_timeout(kind: str, timeout: float | timedelta) -> timedelta:

@@ -6,6 +6,7 @@ import hashlib
 import linecache
 import sys
 import traceback
+from contextvars import ContextVar
 from importlib.machinery import SourceFileLoader
 from importlib.util import decode_source, module_from_spec, spec_from_loader
 from pathlib import Path
@@ -13,12 +14,16 @@ from types import CodeType, ModuleType
 from typing import NoReturn
 
 from longshore.errors import HandlerFileError
+from longshore.handlers.class_handler import class_handlers
 from longshore.handlers.handler import Handler
-from longshore.handlers.worker_class import Worker, class_handlers
+from longshore.handlers.worker_class import Worker
 
 _MARK = "__longshore_handlers__"
 """The name, in a loaded module, of the content of its file."""
 _VERSION_DIGITS = 12
+_importing: ContextVar[Path | None] = ContextVar("longshore_importing", default=None)
+file_being_imported = _importing.get
+"""Return the handler file that is being imported now, or None."""
 _SMALLEST = """
     from longshore import handler
 
@@ -44,7 +49,7 @@ def load_handlers(path: Path, content: bytes | None = None) -> dict[str, Handler
         elif isinstance(value, type) and issubclass(value, Worker) and value is not Worker:
             if value.kinds is None:
                 without_kinds.append(value.__name__)
-            for made in class_handlers(value, value.for_command_line).values():
+            for made in class_handlers(value).values():
                 _add(path, handlers, made)
     if not handlers:
         if without_kinds:
@@ -110,6 +115,7 @@ def import_file(path: Path, content: bytes | None = None) -> ModuleType:
     _make_neighbours_importable(path)
     before = sys.modules.get(name)
     sys.modules[name] = module
+    importing = _importing.set(path)
     try:
         exec(code, module.__dict__)  # noqa: S102 (running the user's file is the purpose)
     except (Exception, SystemExit) as error:  # noqa: BLE001 (whatever the file raises is reported with its place)
@@ -118,6 +124,8 @@ def import_file(path: Path, content: bytes | None = None) -> ModuleType:
         else:
             sys.modules[name] = before
         _refuse_import(path, error)
+    finally:
+        _importing.reset(importing)
     return module
 
 

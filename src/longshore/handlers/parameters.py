@@ -29,6 +29,9 @@ class Parameters(Protocol):
     def take(self, payload: JsonObject) -> dict[str, object]:
         """Return the declared arguments by name. Raises `ValidationError`, which names all faults at once."""
 
+    def schema(self) -> JsonObject:
+        """Return the payload that they take, as JSON Schema. A type that JSON Schema cannot describe takes anything."""
+
 
 class ModelParameter:
     """One model for the whole payload, passed to one parameter; only validated if there is no parameter for it."""
@@ -46,6 +49,11 @@ class ModelParameter:
         except pydantic.ValidationError as error:
             _refuse(self._kind, (_fault(detail) for detail in error.errors()))
         return {} if self._name is None else {self._name: value}
+
+    def schema(self) -> JsonObject:
+        import pydantic
+
+        return _schema_of(pydantic.TypeAdapter(self._model)) or {"type": "object"}
 
 
 class NamedParameters:
@@ -72,6 +80,14 @@ class NamedParameters:
         if faults:
             _refuse(self._kind, faults)
         return taken
+
+    def schema(self) -> JsonObject:
+        properties = {name: _schema_of(rule) for name, rule in self._rules.items()}
+        shared: JsonObject = {}
+        for each in properties.values():
+            shared |= each.pop("$defs", {})
+        schema = {"type": "object", "properties": properties, "required": sorted(self._required)}
+        return {**schema, "$defs": shared} if shared else schema
 
 
 def read_parameters(
@@ -133,6 +149,15 @@ def _rule(kind: str, name: str, hint: Any) -> pydantic.TypeAdapter[Any]:
             "which a payload cannot hold. "
             "Use types that JSON has, or a pydantic model."
         ) from error
+
+
+def _schema_of(rule: pydantic.TypeAdapter[Any]) -> JsonObject:
+    import pydantic
+
+    try:
+        return rule.json_schema()
+    except (pydantic.errors.PydanticInvalidForJsonSchema, pydantic.errors.PydanticUserError):
+        return {}
 
 
 def _fault(detail: ErrorDetails, *above: str) -> str:

@@ -2,6 +2,7 @@
 
     any JSON value             completed, with that result
     {"success": false, ...}    failed, with its `error`, `error_type`, `retryable` and `traceback`
+    a list of new jobs         completed, with these follow-on jobs
     Result                     completed, with follow-on jobs or a message
     Partial                    completed with results and errors side by side, unless every part failed
     Snooze                     pending again later, no attempt counted
@@ -12,8 +13,9 @@ A result is encoded here, once; media store the bytes unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -74,8 +76,10 @@ def outcome_of(handler: Handler, job: Job, value: object) -> Outcome:
         match value:
             case dict():
                 if value.get("success") is False:
-                    return _failed(handler, job, _reported(value))
+                    return failed_outcome(handler, job, reported_failure(value))
                 return Completed(_json(value))
+            case list([NewJob(), *_]):
+                return _completed(handler, job, Result(jobs=value))
             case Result():
                 return _completed(handler, job, value)
             case Partial():
@@ -102,10 +106,11 @@ def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed
     """Return the outcome of an attempt that raised this error."""
     if isinstance(error, SnoozeError):
         return Snoozed(error.snooze)
-    return _failed(handler, job, Failure.of(error))
+    return failed_outcome(handler, job, Failure.of(error))
 
 
-def _failed(handler: Handler, job: Job, failure: Failure) -> Failed:
+def failed_outcome(handler: Handler, job: Job, failure: Failure) -> Failed:
+    """Return the outcome of an attempt with this failure."""
     # The medium compares attempts with the limit when it settles; this only passes the handler's own limit on.
     limit = None if handler.retries is None else handler.retries + 1
     attempts = job.max_attempts if limit is None else limit
@@ -117,11 +122,12 @@ def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
     data = result.data
     if isinstance(data, Partial):
         if data.errors and not data.results:
-            return _failed(handler, job, _all_failed(data.errors))
+            return failed_outcome(handler, job, _all_failed(data.errors))
         data = {"results": list(data.results), "errors": [_part_error(error) for error in data.errors]}
-    jobs = tuple(result.jobs)
-    for follow_on in jobs:
+    for follow_on in result.jobs:
         _check_follow_on(follow_on)
+    # A page does not know the kind of its job: links that it follows are of this kind unless another is named.
+    jobs = tuple(each if each.kind else msgspec.structs.replace(each, kind=job.kind) for each in result.jobs)
     if handler.identities:
         jobs = tuple(_identified(handler, follow_on) for follow_on in jobs)
     if result.message:
@@ -132,8 +138,8 @@ def _completed(handler: Handler, job: Job, result: Result) -> Outcome:
 _ERROR_TYPES = frozenset({WorkerError.error_type, *(c.error_type for c in WorkerError.__subclasses__())})
 
 
-def _reported(envelope: dict[object, object]) -> Failure:
-    """Return the failure that a handler reported by returning `success: false`."""
+def reported_failure(envelope: Mapping[Any, object]) -> Failure:
+    """Return the failure that was reported as an envelope with `success: false`, secrets masked."""
     named = str(envelope.get("error_type") or ProcessingError.error_type)
     known = named if named in _ERROR_TYPES else WorkerError.error_type
     retryable = envelope.get("retryable")

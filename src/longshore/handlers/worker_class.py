@@ -4,15 +4,12 @@
         kinds = ("filing",)
 
         def process_task(self, task):
-            return {"pages": len(task.params["text"])}
+            return {"pages": len(task["params"]["text"])}
 
     sys.exit(Filings("sqlite:///queue.db").run())
 
-`run` claims one task at a time and handles it in this process. Leases are renewed by a thread of their own, so
-`process_task` may take as long as it likes.
-
-About `timeout`: `run` ends an async `process_task` at its timeout. It cannot end a plain one, because a process cannot
-end one of its own functions. `longshore work` runs a plain one in a child process, which it kills at the timeout.
+`run` claims one task at a time and handles it in this process and thread. Leases are renewed by a thread of their own.
+At its timeout `process_task` is ended; see `time_limit` for how, and for what happens if it cannot be ended.
 
 Why `run` has a claim loop of its own: docs/decisions/0011-the-worker-class-has-a-loop.md.
 """
@@ -23,88 +20,63 @@ import asyncio
 import functools
 import inspect
 import math
-import signal
+import os
+import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-import msgspec
 import structlog
 
 from longshore.errors import (
-    Failure,
     LongshoreError,
     PassingQueueError,
     ProcessingError,
     QueueError,
     QueueUnavailableError,
-    SettingsError,
     TimedOutError,
     UsageError,
 )
-from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, AttemptLimits, Handler, Returned
-from longshore.handlers.kit import AsyncKit, Kit, NoTools, SyncKit
+from longshore.extensions.worker_orders import WorkerOrder
+from longshore.handlers.class_handler import class_handler, kinds_of
+from longshore.handlers.handler import DEFAULT_BACKOFF, DEFAULT_TIMEOUT, Handler
+from longshore.handlers.kit import AsyncKit, NoTools, SyncKit
 from longshore.handlers.lease_keeper import LeaseKeeper
-from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.handlers.result import Snooze, failed_outcome, outcome_of, outcome_of_error
+from longshore.handlers.stop_signals import stopped_by_signals
+from longshore.handlers.task import ErrorText, Stats, Task
+from longshore.handlers.time_limit import TimeLimit
+from longshore.handlers.worker_options import WorkerOptions, completed, resolved
 from longshore.job import Job
-from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
+from longshore.lease import Lease, Want, WorkerId
 from longshore.media import open_queue
 from longshore.observe.failure_fields import fields_of
 from longshore.observe.logs import configure
 from longshore.observe.statistics import final_statistics
-from longshore.outcome import Completed, Failed, Outcome
+from longshore.outcome import Completed, Failed, Outcome, Snoozed
 from longshore.queue import Queue
-from longshore.settings import TABLE
+from longshore.settings import export_dotenv
 from longshore.stored import Json
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
-    import typing_extensions
     from pydantic import BaseModel
     from structlog.typing import FilteringBoundLogger
 
-    # With a default, so that `Task` alone is any task; `typing` has it from Python 3.13 on.
-    KitT_co = typing_extensions.TypeVar("KitT_co", bound=Kit, covariant=True, default=Kit)
-else:
-    KitT_co = TypeVar("KitT_co", covariant=True)
+__all__ = ["Stats", "Task", "Worker"]
 
+TaskOrId: TypeAlias = Any
+"""A task, or its id. An override names the one that it was written for."""
+ErrorOrText: TypeAlias = Any
+"""An exception, or its message; see `TaskOrId`."""
 
-class Task(msgspec.Struct, Generic[KitT_co], frozen=True):
-    """A job as a `Worker` class sees it: a `Task[AsyncKit]` if `process_task` is async, otherwise a `Task[SyncKit]`."""
-
-    id: str
-    type: str
-    """The job's kind."""
-    params: Json
-    """The job's payload, or the model the class declares in `params`."""
-    _kit: KitT_co | None = None
-
-    @property
-    def kit(self) -> KitT_co:
-        """The tools of a handler, such as `task.kit.http`. Under `longshore work`; `run` has none but `kit.log`.
-
-        Raises `UsageError` for a task that did not come to `process_task` from either of them.
-        """
-        if self._kit is None:
-            raise UsageError(f"Task {self.id} has no kit. Only `run` and `longshore work` give a task its kit.")
-        return self._kit
-
-
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """The counts of a worker since it was made. Times are in seconds."""
-
-    claimed: int
-    completed: int
-    failed: int
-    """Attempts that failed, whether the task will be tried again or not."""
-    success_rate: float
-    """The share of completed attempts among those that completed or failed, from 0 to 1; 0 before the first."""
-    uptime: float
-    average_processing_time: float
+_BLOCKED_SECONDS = 1.0
+"""How long after its timeout an async `process_task` may still run before it is ended like a plain one."""
+_STUCK = 3
+"""The exit code of a worker that had to end because of a task that could not be ended, as for `longshore work`."""
 
 
 class Worker:
@@ -120,29 +92,38 @@ class Worker:
     identity: ClassVar[Sequence[str] | None] = None
     """The payload fields that make two jobs different, for each of its kinds; None for the URL alone."""
 
-    def __init__(self, api_url: str, worker_id: str | None = None, config: Mapping[str, object] | None = None) -> None:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        own = vars(cls).get("run")
+        if inspect.isfunction(own):
+            cls.run = _closing(own)  # type: ignore[method-assign, assignment]
+
+    def __init__(
+        self, api_url: str | None = None, worker_id: str | None = None, config: Mapping[str, Json] | None = None
+    ) -> None:
         """`api_url` is the URL of any queue; nothing is opened yet.
 
         `config` may hold `poll_interval` (seconds to wait when there is no work, 10), `max_runs` (tasks until it stops,
-        0 for no limit), `lease_seconds` (300), and entries of your own. Under `longshore work` the command claims the
-        jobs: the class is then made with an empty `api_url`, and only `process_task` is called.
+        0 for no limit), `lease_seconds` (300), `debug`, `api_key` (of a queue over HTTP), and entries of your own. All
+        others come from the environment, `.env` or `longshore.toml`, as for the commands. Raises `SettingsError`.
         """
-        self.api_url = api_url
-        self.config: dict[str, object] = dict(config or {})
-        self.poll_interval = timedelta(seconds=_number(self.config, "poll_interval", 10))
-        self.max_runs = int(_number(self.config, "max_runs", 0, setting="max_work"))
-        self.lease = timedelta(seconds=_number(self.config, "lease_seconds", DEFAULT_LEASE.total_seconds()))
-        self._worker = WorkerId.new(worker_id)
+        given = dict(config or {})
+        self._settings = resolved(api_url, worker_id, given)
+        export_dotenv()
+        self.api_url = "" if api_url == "" else self._settings.queue
+        self._config = completed(given, self._settings)
+        self._worker = WorkerId.new(self._settings.worker_id)
         self.worker_id = self._worker.label
         self._keeper: LeaseKeeper | None = None
         self._leases: dict[str, tuple[Lease, float]] = {}
         """The held leases by task id, each with the time of its claim."""
+        self._claimed: Mapping[str, Json] = {}
+        """The task that `run` handles now, as `claim_task` returned it."""
         self._handlers: dict[str, Handler] = {}
         self._stop = threading.Event()
         self._loop: asyncio.Runner | None = None
         self._born = time.monotonic()
-        self._claimed = self._completed = self._failed = self._retried = 0
-        self._busy_seconds = 0.0
+        self._stats = Stats()
 
     def process_task(self, task: Task[Any]) -> object:
         """Do the work of one task; override it, as a plain or an async method.
@@ -152,7 +133,10 @@ class Worker:
         raise NotImplementedError(f"{type(self).__name__} has no process_task(self, task)")
 
     def health_check(self) -> bool:
-        """Return whether work can begin: by default, whether the queue answers. `run` asks once, before it claims."""
+        """Return whether work can begin: by default, whether the queue answers. Asked once, before the first claim.
+
+        `longshore work` asks only an overridden one: it waits for its queue itself.
+        """
         try:
             self._open().ping()
         except LongshoreError as error:
@@ -163,51 +147,57 @@ class Worker:
     def claim_task(self) -> Task | None:
         """Claim the next task; None if there is none now. Tasks of paused runs are skipped.
 
-        Also brings back tasks of dead workers.
+        Also brings back tasks of dead workers. The lease of the task is renewed until it is settled.
         """
         lease = self._open().claim()
         if lease is None:
             return None
-        self._claimed += 1
+        self._stats.claimed += 1
         self._leases[lease.job.id] = (lease, time.monotonic())
         return Task(lease.job.id, lease.job.kind, lease.job.payload)
 
-    def complete_task(self, task: Task, result: object) -> bool:
-        """Settle a task with the result of `process_task`. Returns False if the lease was lost: nothing is written."""
-        job = self._held(task).job
-        return self._settle(task, outcome_of(self._handler(job.kind), job, result))
+    def complete_task(self, task_id: TaskOrId, result: Json) -> bool | None:
+        """Settle a task with the result of `process_task`; a result with `success: false` is a failure.
 
-    def fail_task(self, task: Task, error: BaseException | str) -> bool:
+        Returns False if the lease was lost: nothing is written. `run` calls it with the id of the task.
+        """
+        job = self._held(task_id).job
+        return self._settle(job.id, outcome_of(self._handler(job.kind), job, result))
+
+    def fail_task(self, task_id: TaskOrId, error: ErrorOrText) -> bool | None:
         """Settle a task as failed; it is tried again if the error is retryable and attempts are left.
 
-        Returns False if the lease was lost and nothing was written.
+        Returns False if the lease was lost and nothing was written. `run` calls it with the id and the message.
         """
-        job = self._held(task).job
-        raised = ProcessingError(error) if isinstance(error, str) else error
-        return self._settle(task, outcome_of_error(self._handler(job.kind), job, raised))
+        job = self._held(task_id).job
+        handler = self._handler(job.kind)
+        if isinstance(error, ErrorText):
+            return self._settle(job.id, failed_outcome(handler, job, error.failure))
+        raised = error if isinstance(error, BaseException) else ProcessingError(str(error))
+        return self._settle(job.id, outcome_of_error(handler, job, raised))
 
-    def lost_lease(self, task: Task) -> bool:
+    def lost_lease(self, task_id: TaskOrId) -> bool:
         """Return whether the task was cancelled or went to another worker: its settlement would be refused."""
-        return self._open().lost(self._held(task))
+        return self._open().lost(self._held(task_id))
 
     def run(self) -> int:
         """Work until `should_stop`, `max_runs` or a signal. Returns the exit code.
 
         0 after a normal stop, 1 if the health check fails or the queue cannot be used any more. The first SIGINT or
-        SIGTERM lets the present task finish; a second one has its default effect.
+        SIGTERM lets the present task finish; a second one has its default effect. If a task cannot be ended at its
+        timeout, the process ends with code 3.
         """
-        # A program that has configured its logs keeps its configuration.
-        if not structlog.is_configured():
-            configure()
-        self.log.info(f"Worker {self.worker_id} initialized", queue=mask_url(self.api_url))
+        self.configure_log()
+        self.log.info(f"Worker {self._worker.label} initialized", queue=mask_url(self.api_url))
         try:
-            if not self._healthy():
+            if not self.healthy():
                 self.log.error("STOPPING: the health check failed")
                 return 1
-            with self._stopped_by_signals():
+            with stopped_by_signals(self._ask_to_stop):
                 reason = self._work()
-        except QueueError as error:
-            self.log.error("STOPPING: the queue is lost", error=str(error))  # noqa: TRY400 (the message says it all)
+        except LongshoreError as error:
+            told = "the queue is lost" if isinstance(error, QueueError) else "the queue refuses this worker"
+            self.log.error(f"STOPPING: {told}", error=str(error))  # noqa: TRY400 (the message says it all)
             self._log_final()
             return 1
         finally:
@@ -215,6 +205,20 @@ class Worker:
         self.log.info(f"STOPPING: {reason}")
         self._log_final()
         return 0
+
+    def configure_log(self) -> None:
+        """Send the log lines of this process to standard error, unless the program has configured its logs."""
+        if not structlog.is_configured():
+            level = "debug" if self._settings.debug else "info"
+            configure(format=self._settings.log_format, level=level)  # type: ignore[arg-type]  # checked when resolved
+
+    def healthy(self) -> bool:
+        """Return what `health_check` returns; False if it raises an error, which is logged."""
+        try:
+            return bool(self.health_check())
+        except Exception:  # an overridden health check may raise anything, and has then failed
+            self.log.exception("The health check raised an error")
+            return False
 
     def close(self) -> None:
         """Give back the held tasks and close the queue. The next call that needs the queue opens it again."""
@@ -230,7 +234,7 @@ class Worker:
     def log(self) -> FilteringBoundLogger:
         """A structlog logger whose lines carry the worker's id."""
         logger: FilteringBoundLogger = structlog.get_logger()
-        return logger.bind(worker_id=self.worker_id)
+        return logger.bind(worker_id=self._worker.label)
 
     @property
     def should_stop(self) -> bool:
@@ -248,89 +252,172 @@ class Worker:
             keeper.wake()
 
     @property
-    def stats(self) -> Stats:
-        """The counts up to now."""
-        settled = self._completed + self._failed
-        return Stats(
-            claimed=self._claimed,
-            completed=self._completed,
-            failed=self._failed,
-            success_rate=self._completed / settled if settled else 0.0,
-            uptime=time.monotonic() - self._born,
-            average_processing_time=self._busy_seconds / settled if settled else 0.0,
-        )
+    def config(self) -> WorkerOptions:
+        """The given configuration, completed by the settings: `config["poll_interval"]` or `config.poll_interval`."""
+        return self._config
 
-    @classmethod
-    def for_command_line(cls) -> Worker:
-        """Return the instance for `longshore work`: one in each process, made when its first task comes."""
-        return cls("")
+    @config.setter
+    def config(self, value: Mapping[str, Json]) -> None:
+        self._config = completed(value, self._settings)
+
+    @property
+    def stats(self) -> Stats:
+        """The counts up to now: `stats["processed"]` and `stats["failed"]`, and more as attributes."""
+        self._stats.uptime = time.monotonic() - self._born
+        return self._stats
+
+    @stats.setter
+    def stats(self, value: Mapping[str, int]) -> None:
+        own = dict(value)
+        self._stats.clear()
+        self._stats.update({"processed": 0, "failed": 0} | own)
 
     async def open_queue(self) -> Queue:
         """Open the queue at `api_url`. Override it to work on another queue, as tests do."""
-        return await open_queue(self.api_url)
+        return await open_queue(self.api_url, api_key=self._settings.api_key)
+
+    def task_of(self, job: Job, kit: SyncKit | AsyncKit, params: Json) -> Task:
+        """Return a job as the task that `process_task` gets."""
+        task = Task(job.id, job.kind, params, kit)
+        # A `claim_task` of the user's own may have put more into it.
+        task.update((name, value) for name, value in self._claimed.items() if name != "params")
+        return task
 
     def _open(self) -> LeaseKeeper:
         if self._keeper is None:
-            want = Want(worker=self._worker, lease=self.lease, kinds=None if self.kinds is None else _kinds(self))
-            self._keeper = LeaseKeeper(self.open_queue(), want, self.log)
+            kinds = None if self.kinds is None else kinds_of(self)
+            want = Want(worker=self._worker, lease=timedelta(seconds=self._settings.lease_seconds), kinds=kinds)
+            self._keeper = LeaseKeeper(self.open_queue(), want, self.log, self._obey)
         return self._keeper
 
-    def _healthy(self) -> bool:
-        try:
-            return self.health_check()
-        except Exception:  # an overridden health check may raise anything, and has then failed
-            self.log.exception("The health check raised an error")
-            return False
+    def _ask_to_stop(self) -> None:
+        self.should_stop = True
+
+    def _obey(self, order: WorkerOrder) -> None:
+        # The task under way runs in this process, so both orders let it finish.
+        self.log.info(f"Asked to {order}")
+        self.should_stop = True
 
     def _work(self) -> str:
         """Work until there is a reason to stop, and return that."""
-        handled, lost_at = 0, math.inf
+        handled, lost_at, lease_seconds = 0, math.inf, self._settings.lease_seconds
+        poll = timedelta(seconds=self._settings.poll_interval)
         while not self.should_stop:
             try:
                 task = self.claim_task()
                 lost_at = math.inf
-                if task is None:
+                if not task:
                     self.log.info("No work available")
-                    self._open().wait(self.poll_interval)
+                    self._wait(poll)
                     continue
             except PassingQueueError as error:
                 # Trouble that may need a person is waited for as long as a lease lasts.
-                lost_at = min(lost_at, time.monotonic() + self.lease.total_seconds())
+                lost_at = min(lost_at, time.monotonic() + lease_seconds)
                 if not isinstance(error, QueueUnavailableError) and time.monotonic() >= lost_at:
                     raise
                 self.log.warning("The queue does not answer; looking again soon", error=str(error))
-                self._stop.wait(self.poll_interval.total_seconds())
+                self._stop.wait(poll.total_seconds())
+                continue
+            except LongshoreError:
+                raise
+            except Exception:  # an overridden method may raise anything
+                self.log.exception("claim_task raised an error; looking again soon")
+                self._stop.wait(poll.total_seconds())
                 continue
             self._attempt(task)
             handled += 1
-            if handled == self.max_runs:
+            if handled == self._settings.max_work:
                 return f"max_runs reached ({handled})"
         return "asked to stop"
 
+    def _wait(self, poll: timedelta) -> None:
+        # A `claim_task` of the user's own may know its tasks from elsewhere: then there is no queue here to wait for.
+        if self._keeper is None:
+            self._stop.wait(poll.total_seconds())
+        else:
+            self._keeper.wait(poll)
+
     def _log_final(self) -> None:
+        stats = self.stats
         summary = final_statistics(
-            completed=self._completed,
-            failed=self._failed - self._retried,
-            retried=self._retried,
-            seconds=self.stats.uptime,
+            completed=stats.completed,
+            failed=stats.failed - stats.retried,
+            retried=stats.retried,
+            seconds=stats.uptime,
         )
         self.log.info(f"Final statistics: {summary}")
 
-    def _attempt(self, task: Task) -> None:
-        self.log.info("Claimed work", job_id=task.id, kind=task.type)
-        job = self._held(task).job
-        handler = self._handler(task.type)
+    def _attempt(self, task: Mapping[str, Json]) -> None:
+        """Handle one task. It may come from a `claim_task` of the user's own: then it has no lease here."""
+        task_id, kind = str(task["id"]), str(task["type"])
+        self.log.info("Claimed work", job_id=task_id, kind=kind)
+        held = self._leases.get(task_id)
+        params = task.get("params") or {}
+        job = Job(id=task_id, run="", kind=kind, key="", payload=params) if held is None else held[0].job
+        handler = self._handler(kind)
         kit = (AsyncKit if handler.is_async else SyncKit)(self.log, NoTools(), job)
+        self._claimed = task
         try:
-            value = handler.invoke(job, kit)
-            if handler.is_async:
-                value = self._finish(value, handler.timeout)
+            value = self._call(handler, job, kit)
+            outcome = outcome_of(handler, job, value)
         except Exception as error:  # noqa: BLE001 (anything the task raises is its outcome)
-            self.log.warning("Failed work", job_id=task.id, **fields_of(Failure.of(error)))
-            self.fail_task(task, error)
-        else:
-            if self.complete_task(task, value):
-                self.log.info("Completed work", job_id=task.id)
+            value, outcome = error, outcome_of_error(handler, job, error)
+        finally:
+            self._claimed = {}
+        if held is not None and task_id not in self._leases:
+            return  # `process_task` has settled it itself
+        try:
+            self._conclude(task_id, value, outcome)
+        except LongshoreError:
+            raise
+        except Exception as error:  # an overridden method may raise anything
+            self.log.exception("The outcome of the task could not be written", job_id=task_id)
+            if task_id in self._leases:
+                Worker.fail_task(self, task_id, error)
+
+    def _conclude(self, task_id: str, value: Json, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed):
+            self.log.warning("Failed work", job_id=task_id, **fields_of(outcome.failure))
+            if self.fail_task(task_id, ErrorText.of(outcome.failure)) is not False:
+                self._stats["failed"] = self._stats.get("failed", 0) + 1
+        elif isinstance(outcome, Snoozed):
+            if self.complete_task(task_id, Snooze(outcome.delay.total_seconds())) is not False:
+                self.log.info("Postponed work", job_id=task_id, seconds=outcome.delay.total_seconds())
+        elif self.complete_task(task_id, value) is not False:
+            self._stats["processed"] = self._stats.get("processed", 0) + 1
+            self.log.info("Completed work", job_id=task_id)
+
+    def _call(self, handler: Handler, job: Job, kit: SyncKit | AsyncKit) -> object:
+        """Call `process_task`, and end it at its timeout."""
+
+        def call() -> object:
+            value = handler.invoke(job, kit)
+            return self._finish(value, handler.timeout) if handler.is_async else value
+
+        seconds, error = handler.timeout.total_seconds(), _timed_out(handler.timeout)
+        blocked = seconds + _BLOCKED_SECONDS if handler.is_async else seconds
+        limit = TimeLimit(blocked, error, lambda: self._end_process(handler, job, error))
+        try:
+            return limit.run(call)
+        finally:
+            if limit.expired and self._loop is not None:
+                loop, self._loop = self._loop, None
+                with suppress(RuntimeError):
+                    loop.close()
+
+    def _end_process(self, handler: Handler, job: Job, error: TimedOutError) -> None:
+        """Settle the task that cannot be ended, give back all others, and end the process with it."""
+        self.log.error("STOPPING: process_task did not end at its timeout, and only its process can be", job_id=job.id)
+        try:
+            self._conclude(job.id, error, outcome_of_error(handler, job, error))
+            self._log_final()
+            keeper = self._keeper
+            if keeper is not None:
+                keeper.close()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_STUCK)
 
     def _finish(self, value: Awaitable[object], timeout: timedelta) -> object:
         """Await an async `process_task`. All share one event loop, so that a task can use what another one opened."""
@@ -342,108 +429,55 @@ class Worker:
             except TimeoutError:
                 if not limit.expired():
                     raise
-                raise TimedOutError(f"It took longer than {timeout.total_seconds():g} seconds") from None
+                raise _timed_out(timeout) from None
 
         if self._loop is None:
             self._loop = asyncio.Runner()
         return self._loop.run(bounded())
 
-    def _held(self, task: Task) -> Lease:
-        found = self._leases.get(task.id)
+    def _held(self, task: TaskOrId) -> Lease:
+        task_id = str(task["id"] if isinstance(task, Mapping) else task)
+        found = self._leases.get(task_id)
         if found is None:
-            raise UsageError(f"Task {task.id} is not held by this worker: it was already settled, or never claimed.")
+            raise UsageError(f"Task {task_id} is not held by this worker: it was already settled, or never claimed.")
         return found[0]
 
-    def _settle(self, task: Task, outcome: Outcome) -> bool:
-        lease, started = self._leases[task.id]
+    def _settle(self, task_id: str, outcome: Outcome) -> bool:
+        lease, started = self._leases[task_id]
         seconds = time.monotonic() - started
         written = self._open().settle(lease, outcome, seconds)
-        del self._leases[task.id]
+        del self._leases[task_id]
         if written is None:
-            self.log.warning("lost lease: the outcome of the task is discarded", job_id=task.id)
+            self.log.warning("lost lease: the outcome of the task is discarded", job_id=task_id)
             return False
-        self._busy_seconds += seconds
-        self._completed += isinstance(written, Completed)
+        stats = self._stats
+        stats.busy_seconds += seconds
+        stats.completed += isinstance(written, Completed)
         if isinstance(written, Failed):
-            self._failed += 1
+            stats.failed += 1
             limit = written.max_attempts or lease.job.max_attempts
-            self._retried += written.failure.retryable and lease.job.attempt < limit
+            stats.retried += written.failure.retryable and lease.job.attempt < limit
         return True
 
     def _handler(self, kind: str) -> Handler:
         if kind not in self._handlers:
-            self._handlers[kind] = _handler(type(self), kind, lambda: self)
+            self._handlers[kind] = class_handler(type(self), kind, lambda: self)
         return self._handlers[kind]
 
-    @contextmanager
-    def _stopped_by_signals(self) -> Iterator[None]:
-        # Only the main thread can set signal handlers.
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-        def restore() -> None:
-            for number, old in before.items():
-                signal.signal(number, old)
+def _timed_out(timeout: timedelta) -> TimedOutError:
+    return TimedOutError(f"It took longer than {timeout.total_seconds():g} seconds")
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            del number, frame
-            restore()
-            self.should_stop = True
 
-        for number in before:
-            signal.signal(number, stop)
+def _closing(run: Callable[[Worker], int]) -> Callable[[Worker], int]:
+    """Return a `run` of the user's own that gives back the tasks which it leaves, and closes the queue."""
+
+    @functools.wraps(run)
+    def closing(self: Worker) -> int:
+        self.configure_log()
         try:
-            yield
+            return run(self)
         finally:
-            restore()
+            self.close()
 
-
-def class_handlers(worker: type[Worker], make: Callable[[], Worker]) -> dict[str, Handler]:
-    """Return a handler for each kind of the class. All share one instance, which `make` returns at the first task."""
-    made = functools.cache(make)
-    return {kind: _handler(worker, kind, made) for kind in sorted(_kinds(worker))}
-
-
-def _handler(worker: type[Worker], kind: str, instance: Callable[[], Worker]) -> Handler:
-    def process(job: Job, kit: Kit, params: Json) -> Returned:
-        return instance().process_task(Task(job.id, job.kind, params, kit))
-
-    async def process_async(job: Job, kit: Kit, params: Json) -> object:
-        return await process(job, kit, params)
-
-    async def process_async_bare(job: Job, kit: Kit) -> object:
-        return await process(job, kit, job.payload)
-
-    def process_bare(job: Job, kit: Kit) -> object:
-        return process(job, kit, job.payload)
-
-    function: Callable[..., object]
-    if inspect.iscoroutinefunction(worker.process_task):
-        function = process_async_bare if worker.params is None else process_async
-    else:
-        function = process_bare if worker.params is None else process
-    function.__qualname__ = f"{worker.__qualname__}.process_task"
-    handler = Handler(
-        kind,
-        function,
-        limits=AttemptLimits(worker.timeout, worker.retries, worker.backoff),
-        params=worker.params,
-        identity=worker.identity,
-    )
-    if handler.identity is not None:
-        handler.identities = dict.fromkeys({kind, *_kinds(worker)}, handler.identity)
-    return handler
-
-
-def _kinds(worker: Worker | type[Worker]) -> frozenset[str]:
-    kinds = worker.kinds
-    return frozenset({kinds} if isinstance(kinds, str) else kinds or ())
-
-
-def _number(config: Mapping[str, object], name: str, default: float, *, setting: str = "") -> float:
-    value, bounds = config.get(name, default), TABLE[setting or name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not bounds.holds(value):
-        raise SettingsError(f"config['{name}'] is {value!r}. Give it {bounds.allowed}.")
-    return float(value)
+    return closing

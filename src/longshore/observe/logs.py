@@ -83,6 +83,22 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
     _install(write, level)
 
 
+@contextlib.contextmanager
+def logs_to(stream: TextIO) -> Iterator[None]:
+    """Inside the block, send the log lines of this process to `stream`; afterwards as before."""
+    end, threshold, before = _chain.end, _chain.threshold, structlog.get_config()
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    configure(format="text", stream=stream)
+    try:
+        yield
+    finally:
+        _chain.end, _chain.threshold = end, threshold
+        structlog.configure(**before)
+        root.handlers = handlers
+        root.setLevel(level)
+
+
 def configure_relay(send: Callable[[dict[str, Any]], None], *, level: str) -> None:
     """In a child process: pass every entry to `send`, which sends it to the parent's `relay`."""
     _install(lambda entry: send(mask_value(dict(entry))), level)

@@ -132,25 +132,20 @@ class HostGate:
 
     def answered(self, status: int | None, retry_after: float | None, seconds: float) -> None:
         """Count an answer. The next exchange writes it; after a refusal that happens at once."""
-        answers = self._answers
         if status is None or (status >= 500 and status not in REFUSALS and retry_after is None):
             return  # it says nothing about the rate
-        if status in REFUSALS or retry_after is not None:
-            now = self._clock.monotonic()
-            answers.refused += 1
-            answers.hard |= status == 429 or retry_after is not None
-            answers.status = status
-            answers.sent = max(answers.sent, now - seconds)
-            if retry_after is not None:
-                answers.closed_until = max(answers.closed_until, now + retry_after)
-                # Not only after the exchange: slots that are reserved already would be used.
-                self._reserved.close(now + retry_after, f"it answered {status} with Retry-After")
-            self._write_now = True
-            self._wake_dispatcher()
+        now = self._clock.monotonic()
+        if status not in REFUSALS and retry_after is None:
+            self._answers.pass_one(now - seconds, seconds)
+            if self._dispatcher is None:
+                self._wake_dispatcher()
             return
-        answers.passed += 1
-        if self._dispatcher is None:
-            self._wake_dispatcher()
+        self._answers.refuse_one(status, now - seconds, 0.0 if retry_after is None else now + retry_after)
+        if retry_after is not None:
+            # Not only after the exchange: slots that are reserved already would be used.
+            self._reserved.close(now + retry_after, f"it answered {status} with Retry-After")
+        self._write_now = True
+        self._wake_dispatcher()
 
     def crawl_delay(self, seconds: float) -> None:
         """Set the seconds between two requests that robots.txt asks for."""

@@ -86,6 +86,18 @@ class RatePolicy(msgspec.Struct, frozen=True, kw_only=True):
     delay: tuple[float, float] | None = None
     """Fixed delays instead of a learned rate: the fewest and the most seconds between two requests, drawn each time."""
 
+    def shared_by(self, number: int) -> RatePolicy:
+        """Return the limits for each of `number` machines, so that together they keep to these."""
+        if number == 1:
+            return self
+        return msgspec.structs.replace(
+            self,
+            first=self.first / number,
+            slowest=self.slowest / number,
+            fastest=self.fastest / number,
+            delay=None if self.delay is None else (self.delay[0] * number, self.delay[1] * number),
+        )
+
 
 class AnswerCounts(msgspec.Struct, kw_only=True):
     """Answers that one process got and has not written to the store yet."""
@@ -98,6 +110,10 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
     """Of the last refusal."""
     sent: float = 0.0
     """When the last refused request was sent."""
+    passed_sent: float = 0.0
+    """When the last request was sent that got a good answer."""
+    seconds: float = 0.0
+    """How long the good answers took together."""
     closed_until: float = 0.0
     """Until when Retry-After asked to wait; 0 if it did not."""
     crawl_delay: float = 0.0
@@ -107,6 +123,20 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
     def __bool__(self) -> bool:
         return bool(self.passed or self.refused or self.crawl_delay or self.late_use)
 
+    def pass_one(self, sent: float, seconds: float) -> None:
+        """Count a good answer."""
+        self.passed += 1
+        self.passed_sent = max(self.passed_sent, sent)
+        self.seconds += seconds
+
+    def refuse_one(self, status: int, sent: float, closed_until: float = 0.0) -> None:
+        """Count a refusal; `closed_until` is when it asks to try again, 0 if it does not say."""
+        self.refused += 1
+        self.hard |= status == 429 or closed_until > 0
+        self.status = status
+        self.sent = max(self.sent, sent)
+        self.closed_until = max(self.closed_until, closed_until)
+
     def merged(self, later: AnswerCounts) -> AnswerCounts:
         """Return the counts of these answers and of `later` ones."""
         return AnswerCounts(
@@ -115,6 +145,8 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
             hard=self.hard or later.hard,
             status=later.status or self.status,
             sent=max(self.sent, later.sent),
+            passed_sent=max(self.passed_sent, later.passed_sent),
+            seconds=self.seconds + later.seconds,
             closed_until=max(self.closed_until, later.closed_until),
             crawl_delay=later.crawl_delay or self.crawl_delay,
             late_use=max(self.late_use, later.late_use),
@@ -124,7 +156,10 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
         """Return the same counts by a clock `seconds` ahead: answers may arrive before the shared time is known."""
         until = self.closed_until + seconds if self.closed_until else 0.0
         late_use = self.late_use + seconds if self.late_use else 0.0
-        return msgspec.structs.replace(self, sent=self.sent + seconds, closed_until=until, late_use=late_use)
+        passed_sent = self.passed_sent + seconds if self.passed_sent else 0.0
+        return msgspec.structs.replace(
+            self, sent=self.sent + seconds, passed_sent=passed_sent, closed_until=until, late_use=late_use
+        )
 
 
 class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -192,7 +227,8 @@ def interval(state: HostRate, policy: RatePolicy) -> float:
     """Return the seconds between two requests; with random delays, their mean."""
     if policy.delay is not None:
         return max(sum(policy.delay) / 2, state.crawl_delay)
-    return max(1 / state.rate, state.crawl_delay)
+    # The stored rate may be above the limit: it was lowered since, or another machine has joined.
+    return max(1 / min(state.rate, policy.fastest), state.crawl_delay)
 
 
 def allows_bursts(state: HostRate) -> bool:

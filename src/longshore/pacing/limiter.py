@@ -9,7 +9,6 @@ import asyncio
 import math
 from collections.abc import Callable
 
-import msgspec
 import structlog
 
 from longshore.clock import Clock, SystemClock
@@ -40,9 +39,10 @@ class LearnedLimiter:
         policy: RatePolicy | None = None,
         machines: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`machines` returns how many stores like this one there are: fixed delays are multiplied by it.
+        """`machines` returns how many stores like this one there are.
 
-        A learned rate needs no such factor: each store learns its own share.
+        The limits of `policy` and crawl delays are for all of them together, so each keeps to its share. A learned rate
+        needs no such factor: each store learns its own share.
         """
         self.policy = policy or RatePolicy()
         self._clock = clock or SystemClock()
@@ -130,8 +130,4 @@ class LearnedLimiter:
         return gate
 
     def _current_policy(self) -> RatePolicy:
-        policy, machines = self.policy, self._machines()
-        if policy.delay is None or machines == 1:
-            return policy
-        low, high = policy.delay
-        return msgspec.structs.replace(policy, delay=(low * machines, high * machines))
+        return self.policy.shared_by(self._machines())

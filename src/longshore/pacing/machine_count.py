@@ -10,7 +10,8 @@ from longshore.extensions.find import find
 from longshore.extensions.presence import WorkerRegistry
 from longshore.queue import Queue
 
-_READ_SECONDS = 30.0
+_FIRST_SECONDS, _READ_SECONDS = 2.0, 30.0
+"""How often the number is read: often while machines come and go, because until then the sum of rates is wrong."""
 
 log = structlog.get_logger()
 
@@ -29,11 +30,20 @@ class MachineCount:
 
     async def keep(self) -> None:
         """Read the number again and again, until cancelled."""
-        registry = find(self._queue, WorkerRegistry)
-        while registry is not None:
+        pause = _FIRST_SECONDS
+        while True:
+            before = self._number
             try:
-                machines = {each.info.machine for each in await registry.present_workers()} - {None}
-                self._number = max(len(machines), 1)
+                await self.read()
             except LongshoreError as error:
                 log.debug("The number of machines at work could not be read", error=str(error))
-            await self._clock.sleep(_READ_SECONDS)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _READ_SECONDS) if self._number == before else _FIRST_SECONDS
+
+    async def read(self) -> None:
+        """Read the number now."""
+        registry = find(self._queue, WorkerRegistry)
+        if registry is not None:
+            present = [each.info for each in await registry.present_workers()]
+            machines = {info.machine for info in present if info.submitting is None} - {None}
+            self._number = max(len(machines), 1)

@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Mapping
 from functools import partial
 
+from msgspec.structs import replace
+
 from longshore.clock import SystemClock
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import handler_version
@@ -19,10 +21,12 @@ from longshore.media import open_queue
 from longshore.pacing.worker_limiter import WorkerLimiter
 from longshore.worker.children.child_pool import ChildPool
 from longshore.worker.context import WorkerContext
+from longshore.worker.kit.outbox import outbox_of
 from longshore.worker.kit.own_hosts import RunHosts
 from longshore.worker.kit.rate_policy import rate_policy
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.renewal import Renewal
+from longshore.worker.lifecycle.order_follower import OrderFollower
 from longshore.worker.lifecycle.services import Services
 from longshore.worker.lifecycle.shutdown import Shutdown
 from longshore.worker.loop.claimer import Claimer
@@ -68,9 +72,11 @@ class Parts:
         self.blockage = Blockage()
 
         mark = secrets.token_hex(8)
-        self.limiter = WorkerLimiter(rate_policy(config.kit), queue, clock)
+        self.outbox = outbox_of(config.kit, incarnation) if queue.traits.keeps_traces else None
+        kit = config.kit if self.outbox is None else replace(config.kit, outbox=str(self.outbox.folder))
+        self.limiter = WorkerLimiter(rate_policy(kit), queue, clock)
         self.tools = WorkerTools(
-            config.kit,
+            kit,
             incarnation,
             self.limiter.limiter,
             clock,
@@ -78,7 +84,14 @@ class Parts:
             tell=context.reporter.proxies_wait,
             is_submitted=RunHosts(queue).is_submitted,
         )
-        self.children = ChildPool(config.handler_file, mark, level=config.log_level, kit=config.kit, shared=self.tools)
+        self.children = ChildPool(
+            config.handler_file,
+            mark,
+            label=config.worker.label,
+            level=config.log_level,
+            kit=kit,
+            shared=self.tools,
+        )
         self.spacing = JobSpacing(config.concurrency, config.delay, clock)
         executor = partial(
             Executor,
@@ -101,6 +114,7 @@ class Parts:
         self.renewal = Renewal(context, events, outage)
         self.gatekeeper = Gatekeeper(gate, clock, events)
         self.reaper = Reaper(context, outage)
+        self.orders = OrderFollower(context, handlers, shutdown.ordered)
         self.schedule_poller = SchedulePoller(starts, queue, clock, incarnation)
 
         want = Want(worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueUnavailableError, UnknownKindError
+from longshore.handlers.class_handler import connect
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.media import open_queue
@@ -53,23 +55,30 @@ async def work(
     bind_worker(config.worker.label)
     reporter = reporter or LogReporter(config, clock)
     own_queue = queue is None
+    began = clock.now(), clock.monotonic()
+
+    def never_began(reason: str) -> WorkerReport:
+        reporter.stopping_in_failure(reason)
+        report = WorkerReport(
+            worker=config.worker.label,
+            started=began[0],
+            ended=clock.now(),
+            seconds=clock.monotonic() - began[1],
+            reason=reason,
+            exit_code=Exit.FAILED,
+        )
+        reporter.final(report)
+        return report
+
     if queue is None:
-        began = clock.now(), clock.monotonic()
         try:
             queue = await _opened(config, clock, reporter)
         except _NeverOpenedError as error:
-            reporter.stopping_in_failure(str(error))
-            report = WorkerReport(
-                worker=config.worker.label,
-                started=began[0],
-                ended=clock.now(),
-                seconds=clock.monotonic() - began[1],
-                reason=str(error),
-                exit_code=Exit.FAILED,
-            )
-            reporter.final(report)
-            return report
+            return never_began(str(error))
     try:
+        for instance in connect([handlers[kind] for kind in kinds], config.queue_url, config.worker.label):
+            if not await asyncio.to_thread(instance.healthy):
+                return never_began(f"the health check of {instance.worker.__name__} failed")
         context = WorkerContext(config, clock, queue, reporter)
         parts = Parts(context, {kind: handlers[kind] for kind in kinds}, gate, watcher, starts)
         return await WorkerRun(parts, live).run(renew_in_thread=own_queue and queue.traits.spans_processes)

@@ -26,7 +26,7 @@ from longshore.errors import WorkerError
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
 from longshore.scrape.http.resolver import Resolver
 from longshore.scrape.proxies.environment import EnvironmentProxies
-from longshore.system.peer import is_own_peer
+from longshore.system.loopback_peer import is_own_peer
 from longshore.url import mask_url
 
 _CONNECT_SECONDS = 30.0

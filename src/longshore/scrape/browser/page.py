@@ -82,7 +82,7 @@ class BrowserPage:
                 "of this machine."
             )
         own = options.own or OwnHosts()
-        own.begin(url)
+        own.begin(host_of(url))
         if options.permit is not None:
             await options.permit(url)
         taken = await self._browser_proxy.acquire(host_of(url), options.waits())

@@ -189,6 +189,8 @@ class PlaywrightTab:
         self._crashed = False
         self._dialog_seen = False
         self._popups: list[api.Page] = []
+        self._closed = False
+        self._closing: set[asyncio.Future[None]] = set()
         page.on("crash", self._crash)
         page.on("popup", self._popup)
 
@@ -265,8 +267,11 @@ class PlaywrightTab:
 
     async def close(self) -> None:
         """As `Tab.close`."""
-        for page in (*self._popups, self._page):
-            await self._translated(page.close())
+        # The opener first: until it is closed, it can open more, which are announced while others are being closed.
+        self._closed = True
+        await self._translated(self._page.close())
+        while self._popups:
+            await self._translated(self._popups.pop().close())
         if self._own_context is not None:
             await self._translated(self._own_context.close())
 
@@ -290,6 +295,16 @@ class PlaywrightTab:
 
     def _popup(self, page: api.Page) -> None:
         self._popups.append(page)
+        if self._closed:
+            # It was announced too late for `close`. An error means that it, or the browser, is gone already.
+            closing = asyncio.ensure_future(page.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._late_popup_closed)
+
+    def _late_popup_closed(self, closing: asyncio.Future[None]) -> None:
+        self._closing.discard(closing)
+        if not closing.cancelled():
+            closing.exception()
 
 
 async def _block(context: api.BrowserContext, page: api.Page, patterns: list[dict[str, str]]) -> None:

@@ -17,7 +17,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,20 +25,23 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure, InputFileError, short_name
+from longshore.extensions.traces import SCREENSHOT, BundleEntry, BundleFiles
 from longshore.job import Job
 from longshore.masking import MASK, is_secret, mask_text, mask_value
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.failure_signature import FailureSignature
 from longshore.scrape.capture.masking import mask_exchange
 from longshore.scrape.capture.trail import Trail
+from longshore.stored import UNFIT
 from longshore.system.private_files import make_private
 
 MOST = 100
 MOST_BYTES = 256 * 1024 * 1024
 """The total size of a folder's bundles. Beyond that, the oldest bundles of other runs are removed."""
-_MAX_SCREENSHOT_BYTES = 8 * 1024 * 1024
+MOST_SCREENSHOT_BYTES = 8 * 1024 * 1024
 _ABANDONED_SECONDS = 3600.0
 _NAME = "bundle.json"
+_PNG = b"\x89PNG\r\n\x1a\n"
 _SUFFIXES = {"html": ".html", "json": ".json", "xml": ".xml", "plain": ".txt", "pdf": ".pdf", "csv": ".csv"}
 
 
@@ -97,42 +100,71 @@ class FailureBundles:
 
         Fast if there are enough of its kind. Raise `OSError` if the folder cannot be written to.
         """
-        digest = signature.digest(job.run)
-        if digest in self._full:
+        if self._is_full(job.run, signature):
             return None
-        name = f"{_slug(job.run)}-{_slug(short_name(signature.error))}-{_slug(signature.function)}-{digest}"
-        places = [self._folder / (name if number == 1 else f"{name}-{number}") for number in range(1, self._each + 1)]
-        if not any(not place.exists() for place in places):
+        trail = trail or Trail()
+        return self._store(self._bundle(job, failure, signature, trail), trail.exchanges, trail.screenshot)
+
+    def add(self, job: Job, sent: FailureBundle, bodies: Sequence[bytes], screenshot: bytes = b"") -> Path | None:
+        """Store a bundle that another process made of an attempt at this job; as `keep`.
+
+        Only the job is trusted: secrets are masked again, and files are named here.
+        """
+        if self._is_full(job.run, sent.signature):
+            return None
+        exchanges = [_exchange(bundled, body) for bundled, body in zip(sent.exchanges, bodies, strict=True)]
+        bundle = msgspec.structs.replace(
+            sent,
+            **_masked_job(job),
+            failure=_masked_failure(sent.failure),
+            settings={name: _masked_setting(name, value) for name, value in sent.settings.items()},
+            environment={name: mask_text(value) for name, value in sent.environment.items()},
+            at=time.time(),
+        )
+        return self._store(bundle, exchanges, screenshot if screenshot.startswith(_PNG) else b"")
+
+    def _is_full(self, run: str, signature: FailureSignature) -> bool:
+        """Return whether there are enough bundles of one signature in a run."""
+        digest = signature.digest(run)
+        if digest not in self._full and all(place.exists() for place in self._places(run, signature)):
             self._full.add(digest)
-            return None
-        part = self._folder / f".{name}.{secrets.token_hex(4)}.part"
+        return digest in self._full
+
+    def _places(self, run: str, signature: FailureSignature) -> list[Path]:
+        name = "-".join(
+            (_slug(run), _slug(short_name(signature.error)), _slug(signature.function), signature.digest(run))
+        )
+        return [self._folder / (name if number == 1 else f"{name}-{number}") for number in range(1, self._each + 1)]
+
+    def _store(self, bundle: FailureBundle, exchanges: Sequence[Exchange], screenshot: bytes) -> Path | None:
+        run, signature = bundle.job.run, bundle.signature
+        places = self._places(run, signature)
+        part = self._folder / f".{places[0].name}.{secrets.token_hex(4)}.part"
         try:
             make_private(part)
-            self._fill(part, job, failure, signature, trail or Trail())
-            if not self._evict(_slug(job.run), _size(part)):
-                self._full.add(digest)
-                return None
-            for place in places:
-                # The rename fails if another process has stored a bundle there.
-                with suppress(OSError):
-                    return part.rename(place)
-            self._full.add(digest)
+            stored = tuple(_bundled(part, number, exchange) for number, exchange in enumerate(exchanges, 1))
+            bundle = msgspec.structs.replace(bundle, exchanges=stored)
+            (part / _NAME).write_bytes(msgspec.json.format(msgspec.json.encode(bundle), indent=2))
+            if 0 < len(screenshot) <= MOST_SCREENSHOT_BYTES:
+                (part / SCREENSHOT).write_bytes(screenshot)
+            if self._evict(_slug(run), _size(part)):
+                for place in places:
+                    # The rename fails if another process has stored a bundle there.
+                    with suppress(OSError):
+                        return part.rename(place)
+            self._full.add(signature.digest(run))
             return None
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
-    def _fill(self, part: Path, job: Job, failure: Failure, signature: FailureSignature, trail: Trail) -> None:
+    def _bundle(self, job: Job, failure: Failure, signature: FailureSignature, trail: Trail) -> FailureBundle:
         # Imported here: it is slow to import, and most processes never fail.
         from importlib.metadata import version
 
-        payload = mask_value(job.payload)
-        bundle = FailureBundle(
-            job=msgspec.structs.replace(job, payload=payload, failure=None, result=None),
-            failure=msgspec.structs.replace(
-                failure, message=mask_text(failure.message), traceback=mask_text(failure.traceback)
-            ),
+        return FailureBundle(
+            **_masked_job(job),
+            failure=_masked_failure(failure),
             signature=signature,
-            exchanges=tuple(_bundled(part, number, exchange) for number, exchange in enumerate(trail.exchanges, 1)),
             dropped=trail.dropped,
             worker=self._worker,
             settings={name: _masked_setting(name, value) for name, value in self._settings.items()},
@@ -141,12 +173,8 @@ class FailureBundles:
                 "python": platform.python_version(),
                 "system": platform.platform(terse=True),
             },
-            masked=payload != job.payload,
             at=time.time(),
         )
-        (part / _NAME).write_bytes(msgspec.json.format(msgspec.json.encode(bundle), indent=2))
-        if 0 < len(trail.screenshot) <= _MAX_SCREENSHOT_BYTES:
-            (part / "screenshot.png").write_bytes(trail.screenshot)
 
     def _evict(self, run: str, needed: int) -> bool:
         """Return whether a bundle of `needed` bytes fits, after removing the oldest bundles of other runs."""
@@ -166,24 +194,95 @@ class FailureBundles:
 def bundles_of(folder: Path, run: str, error: str = "") -> list[Path]:
     """Return the bundles of a run, oldest first; with `error`, only those of that error."""
     beginning = f"{_slug(run)}-" + (f"{_slug(error)}-" if error else "")
-    kept = sorted(_bundles_by_time(folder)) if folder.is_dir() else []
-    return [path for _, path in kept if path.name.startswith(beginning)]
+    return [path for path in bundles_in(folder) if path.name.startswith(beginning)]
+
+
+def bundles_in(folder: Path) -> list[Path]:
+    """Return the bundles of a folder, oldest first; none if there is no such folder."""
+    return [path for _, path in sorted(_bundles_by_time(folder))] if folder.is_dir() else []
 
 
 def read_bundle(path: Path) -> tuple[FailureBundle, list[Exchange]]:
     """Return a bundle and its exchanges with their bodies. Raise `InputFileError` if `path` is no bundle."""
+    bundle = _read(path)
     folder = path.parent if path.name == _NAME else path
     try:
-        bundle = msgspec.json.decode((folder / _NAME).read_bytes(), type=FailureBundle)
-        exchanges = [_exchange(folder, bundled) for bundled in bundle.exchanges]
+        # The bare name only: a bundle from an untrusted source must not read files outside its folder.
+        bodies = [(folder / Path(each.file).name).read_bytes() if each.file else b"" for each in bundle.exchanges]
     except OSError as error:
-        raise InputFileError(
-            f"{path} is no failure bundle: {error.filename}: {error.strerror}. Name one of the folders in "
-            ".longshore/bundles."
-        ) from error
-    except msgspec.MsgspecError as error:
+        raise _no_bundle(path, error) from error
+    return bundle, [_exchange(each, body) for each, body in zip(bundle.exchanges, bodies, strict=True)]
+
+
+def _read(path: Path) -> FailureBundle:
+    folder = path.parent if path.name == _NAME else path
+    try:
+        return msgspec.json.decode((folder / _NAME).read_bytes(), type=FailureBundle)
+    except OSError as error:
+        raise _no_bundle(path, error) from error
+    except UNFIT as error:
         raise InputFileError(f"{path} is no failure bundle that this Longshore can read: {error}") from error
-    return bundle, exchanges
+
+
+def _no_bundle(path: Path, error: OSError) -> InputFileError:
+    return InputFileError(
+        f"{path} is no failure bundle: {error.filename}: {error.strerror}. Name one of the folders in "
+        ".longshore/bundles."
+    )
+
+
+def bundle_files(path: Path) -> BundleFiles:
+    """Return the files of a bundle, to be sent. Raise `InputFileError` if `path` is no bundle."""
+    bundle, exchanges = read_bundle(path)
+    screenshot = path / SCREENSHOT
+    return BundleFiles(
+        bundle=msgspec.Raw(msgspec.json.encode(bundle)),
+        bodies=[exchange.body for exchange in exchanges],
+        screenshot=screenshot.read_bytes() if screenshot.is_file() else b"",
+    )
+
+
+def sent_bundle(files: BundleFiles) -> tuple[FailureBundle, list[Exchange]]:
+    """Return a bundle that was sent, as `read_bundle` does. Raise `InputFileError` if it is none."""
+    try:
+        bundle = msgspec.json.decode(files.bundle, type=FailureBundle)
+    except UNFIT as error:
+        raise InputFileError(f"This is no failure bundle that this Longshore can read: {error}") from error
+    if len(bundle.exchanges) != len(files.bodies):
+        raise InputFileError("The failure bundle has not one body for each exchange.")
+    return bundle, [_exchange(each, body) for each, body in zip(bundle.exchanges, files.bodies, strict=True)]
+
+
+def bundle_entry(path: Path) -> BundleEntry:
+    """Return a bundle as it is listed. Raise `InputFileError` if `path` is no bundle."""
+    bundle, sizes = _read(path), {}
+    for file in path.iterdir():
+        with suppress(OSError):
+            sizes[file.name] = file.stat().st_size
+    return BundleEntry(
+        name=path.name,
+        run=bundle.job.run,
+        kind=bundle.job.kind,
+        job=bundle.job.id,
+        epoch=bundle.job.epoch,
+        error=bundle.signature.error,
+        message=bundle.failure.message,
+        place=bundle.signature.place,
+        worker=bundle.worker,
+        at=bundle.at,
+        bytes=sum(sizes.values()),
+        files=sorted(sizes, key=lambda name: (name != _NAME, name)),
+    )
+
+
+def _masked_job(job: Job) -> dict[str, Any]:
+    payload = mask_value(job.payload)
+    shown = msgspec.structs.replace(job, payload=payload, failure=None, result=None)
+    return {"job": shown, "masked": payload != job.payload}
+
+
+def _masked_failure(failure: Failure) -> Failure:
+    return msgspec.structs.replace(failure, message=mask_text(failure.message), traceback=mask_text(failure.traceback))
 
 
 def _bundled(part: Path, number: int, exchange: Exchange) -> BundledExchange:
@@ -209,12 +308,11 @@ def _bundled(part: Path, number: int, exchange: Exchange) -> BundledExchange:
     )
 
 
-def _exchange(folder: Path, bundled: BundledExchange) -> Exchange:
+def _exchange(bundled: BundledExchange, body: bytes) -> Exchange:
     fields: dict[str, Any] = msgspec.structs.asdict(bundled)
-    # Use the bare name only: a bundle from an untrusted source must not read files outside its folder.
-    file = Path(fields.pop("file")).name
+    del fields["file"]
     fields["request_body"] = bundled.request_body.encode()
-    return Exchange(**fields, body=(folder / file).read_bytes() if file else b"")
+    return Exchange(**fields, body=body)
 
 
 def _suffix(headers: Mapping[str, str]) -> str:

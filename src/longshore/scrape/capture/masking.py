@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
+from longshore.extensions.traces import StoredPage
 from longshore.masking import MASK, is_secret, mask_address, mask_text, mask_value
 from longshore.scrape.capture.exchange import Exchange
 
@@ -74,4 +75,15 @@ def mask_exchange(exchange: Exchange) -> Exchange:
         headers=mask_headers(exchange.headers),
         error=mask_text(exchange.error),
         identity=mask_address(exchange.identity),
+    )
+
+
+def mask_page(page: StoredPage) -> StoredPage:
+    """Return the entry of a stored page with its secrets masked."""
+    return msgspec.structs.replace(
+        page,
+        url=mask_address(page.url),
+        final_url=mask_address(page.final_url),
+        headers=mask_headers(page.headers),
+        identity=mask_address(page.identity),
     )

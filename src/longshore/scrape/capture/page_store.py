@@ -9,12 +9,15 @@ Every file is written atomically. Secrets in URLs and headers are masked, so a p
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
+from longshore.extensions.traces import StoredPage
 from longshore.job import Job
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.masking import mask_exchange
@@ -26,23 +29,6 @@ KEPT_ATTEMPTS = 5
 KEPT_OTHERS = 15
 """Attempts kept of other jobs with the same name: in another queue, or before a prune."""
 _LEVEL = 3
-
-
-class StoredPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The origin of a page and its content."""
-
-    method: str = "GET"
-    url: str
-    final_url: str = ""
-    request_body: str = ""
-    """The SHA-256 of the masked request body."""
-    status: int
-    headers: dict[str, str] = {}
-    content: str
-    """The SHA-256 of the page."""
-    fetched_at: float = 0.0
-    seconds: float = 0.0
-    identity: str = ""
 
 
 class AttemptPages(msgspec.Struct, frozen=True):
@@ -97,12 +83,25 @@ class PageStore:
             # A power failure may leave an empty file.
             raise InputFileError(f"{path}, the page list of a job, is damaged: {error}") from error
 
-    def exchanges(self, job: Job) -> list[Exchange]:
-        """Return the exchanges to replay for a job.
+    def all(self) -> Iterator[JobPages]:
+        """Yield the page lists of all jobs, except damaged ones."""
+        for path in sorted(self._folder.glob("jobs/*/*.json")):
+            with suppress(OSError, msgspec.MsgspecError):
+                yield msgspec.json.decode(path.read_bytes(), type=JobPages)
 
-        For each request these are the exchanges of the latest attempt that got a status below 400, else of the latest
-        attempt. Pages whose content is missing or damaged are left out. Raise `InputFileError` if the page list is
-        damaged.
+    def exchanges(self, job: Job) -> list[Exchange]:
+        """Return the exchanges to replay for a job: those of `latest`.
+
+        Pages whose content is missing or damaged are left out. Raise `InputFileError` if the page list is damaged.
+        """
+        found = (exchange_of(page, self.content) for page in self.latest(job))
+        return [exchange for exchange in found if exchange is not None]
+
+    def latest(self, job: Job) -> list[StoredPage]:
+        """Return the pages to replay for a job.
+
+        For each request these are the pages of the latest attempt that got a status below 400, else of the latest
+        attempt. Raise `InputFileError` if the page list is damaged.
         """
         known = self.pages(job)
         own = [attempt for attempt in known.attempts if attempt.is_of(job)] if known is not None else []
@@ -117,8 +116,11 @@ class PageStore:
                 good = any(page.status < 400 for page in pages)
                 if good or request not in chosen or not chosen[request][0]:
                     chosen[request] = (good, pages)
-        found = (self._exchange(page) for _, pages in chosen.values() for page in pages)
-        return [exchange for exchange in found if exchange is not None]
+        return [page for _, pages in chosen.values() for page in pages]
+
+    def has_content(self, digest: str) -> bool:
+        """Return whether bytes with this SHA-256 are stored."""
+        return _exists(self._content_path(digest))
 
     def put_content(self, content: bytes) -> str:
         """Store bytes, unless they are stored already, and return their SHA-256."""
@@ -164,24 +166,6 @@ class PageStore:
         attempts = (*others[-KEPT_OTHERS:], *own[-KEPT_ATTEMPTS:])
         kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=attempts)
         _write(self._job_path(job), msgspec.json.encode(kept))
-
-    def _exchange(self, page: StoredPage) -> Exchange | None:
-        body = self.content(page.content)
-        sent = self.content(page.request_body) if page.request_body else b""
-        if body is None:
-            return None
-        return Exchange(
-            method=page.method,
-            url=page.url,
-            final_url=page.final_url,
-            request_body=sent or b"",
-            status=page.status,
-            headers=page.headers,
-            body=body,
-            at=page.fetched_at,
-            seconds=page.seconds,
-            identity=page.identity,
-        )
 
     def _content_path(self, digest: str) -> Path:
         return self._folder / "content" / digest[:2] / f"{digest}.zst"
@@ -238,6 +222,25 @@ class PageKeeper:
             self._store.put_pages(self._job, tuple(pages))
         if failed is not None:
             raise failed
+
+
+def exchange_of(page: StoredPage, content: Callable[[str], bytes | None]) -> Exchange | None:
+    """Return a stored page as an exchange, with the bytes that `content` returns; None if its bytes are missing."""
+    body = content(page.content)
+    if body is None:
+        return None
+    return Exchange(
+        method=page.method,
+        url=page.url,
+        final_url=page.final_url,
+        request_body=(content(page.request_body) if page.request_body else b"") or b"",
+        status=page.status,
+        headers=page.headers,
+        body=body,
+        at=page.fetched_at,
+        seconds=page.seconds,
+        identity=page.identity,
+    )
 
 
 def _exists(path: Path) -> bool:

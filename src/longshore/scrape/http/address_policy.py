@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from longshore.errors import ProcessingError, SettingsError
-from longshore.url import host_of
 
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -98,17 +97,16 @@ class OwnHosts:
         self._first = ""
         self._confirmed = confirmed
 
-    def begin(self, url: str) -> None:
-        """Take the host of a URL that the job asks for, if the job names no host and has asked for none before."""
+    def begin(self, host: str) -> None:
+        """Take a host that the job asks for, if the job names none and has asked for none before."""
         if not self._hosts and not self._first:
-            self._first = url
+            self._first = host
 
     async def include(self, host: str) -> bool:
         """Return whether `host` is one of them."""
-        if not self._hosts and self._first:
-            # Only now: most hosts are public and never asked about.
-            self._hosts = frozenset({host_of(self._first)})
-        return host in self._hosts and (self._confirmed is None or await self._confirmed(host))
+        if not host or (host != self._first and host not in self._hosts):
+            return False
+        return self._confirmed is None or await self._confirmed(host)
 
 
 class AddressPolicy:

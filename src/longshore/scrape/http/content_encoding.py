@@ -9,8 +9,8 @@ _MOST_LAYERS = 5
 """Times that a body may be packed. More is an attack: each layer may expand a thousandfold."""
 _WINDOW = 8 * 1024 * 1024
 """The memory that a zstd body may ask for (RFC 9659)."""
-_ZSTD_PIECE = 1024
-"""Bytes that are unpacked at a time: four bytes may become 128 KB."""
+_PIECE = 1024
+"""Bytes that are unpacked at a time: four bytes of zstd may become 128 KB."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _NO_BROTLI = (
     "it is compressed with brotli, and the package brotli is not installed. "
@@ -68,18 +68,20 @@ def unpack(body: bytes, content_encoding: str, most: int, *, may_be_cut: bool, c
 
 def _gzip(body: bytes, most: int) -> tuple[bytes, bool]:
     """Return the unpacked body, or one byte more than `most`, and whether it was whole."""
-    parts: list[bytes] = []
-    size, rest = 0, body
-    while rest.startswith(_GZIP_MAGIC) or not parts:
+    unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    parts = [_zlib(unpacking, body, most + 1)]
+    size, end = len(parts[0]), len(body) - len(unpacking.unused_data)
+    # Another member may follow; anything else there is ignored.
+    while unpacking.eof and size <= most and body.startswith(_GZIP_MAGIC, end):
         unpacking = zlib.decompressobj(zlib.MAX_WBITS | 16)
-        part = _zlib(unpacking, rest, most + 1 - size)
-        parts.append(part)
-        size += len(part)
-        if not unpacking.eof or size > most:
-            return b"".join(parts), unpacking.eof
-        # Another member may follow; anything else there is ignored.
-        rest = unpacking.unused_data
-    return b"".join(parts), True
+        while not unpacking.eof and end < len(body) and size <= most:
+            # In pieces: the library copies everything that follows a member.
+            piece = body[end : end + _PIECE]
+            part = _zlib(unpacking, piece, most + 1 - size)
+            parts.append(part)
+            size += len(part)
+            end += len(piece) - len(unpacking.unused_data)
+    return b"".join(parts), unpacking.eof
 
 
 def _deflate(body: bytes, most: int) -> tuple[bytes, bool]:
@@ -119,8 +121,8 @@ def _zstd(body: bytes, most: int) -> tuple[bytes, bool]:
     decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
     unpacking, parts, size = decompressor.decompressobj(), [], 0
     try:
-        for begin in range(0, len(body), _ZSTD_PIECE):
-            given = body[begin : begin + _ZSTD_PIECE]
+        for begin in range(0, len(body), _PIECE):
+            given = body[begin : begin + _PIECE]
             while given:
                 if unpacking.eof:  # another frame follows
                     unpacking = decompressor.decompressobj()

@@ -141,14 +141,18 @@ class CookieJars:
 
     def __init__(self) -> None:
         self._jars: dict[tuple[str, str], CookieJar] = {}
+        self._newest: tuple[str, str] | None = None
 
     def jar(self, name: str, proxy: str) -> CookieJar:
         """Return the jar of this name and proxy."""
         key = name, proxy
+        if key == self._newest:
+            return self._jars[key]
         found = self._jars.pop(key, None)
         if found is None:
             found = CookieJar()
         self._jars[key] = found  # the most recently used jar is the last one
+        self._newest = key
         if len(self._jars) > MOST_JARS:
             del self._jars[next(iter(self._jars))]
         return found
@@ -156,6 +160,7 @@ class CookieJars:
     def clear(self) -> None:
         """Forget all cookies."""
         self._jars.clear()
+        self._newest = None
 
 
 def _name(pair: str) -> str:

@@ -121,15 +121,14 @@ class Fetch:
 
     async def run(self, request: Request) -> Response:
         """Return the response, with any status."""
-        self._own.begin(request.url)
         if self._context.cache is not None and request.method == "GET":
             return await self._from_cache(request, self._context.cache)
         return await self._with_retries(request)
 
     async def permit(self, url: str) -> None:
         """Check only robots.txt, if the options ask for it."""
-        self._own.begin(url)
         url = clean_url(url)
+        self._own.begin(host_of(url))
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
         if self._options.robots and not self._context.robots.free(site):
@@ -139,6 +138,7 @@ class Fetch:
         page = await cache.find(request)
         if page is not None and cache.fresh(page):
             response = page.response
+            self._own.begin(host_of(request.url))
             self._report(request, time.time(), 0.0, response, cached=True)
             return response
         asked = request
@@ -239,7 +239,10 @@ class Fetch:
     async def _follow(self, request: Request) -> Response:
         self._seconds_spent = 0.0
         first = request.url
-        response = await self._logged_in_hop(request, first)
+        response = await self._hop(request)
+        if response.status < 300:
+            return response
+        response = await self._logged_in(request, response, first)
         if response.status < 300 or response.status >= 400:
             return response
         for _ in range(MOST_REDIRECTS):
@@ -247,14 +250,13 @@ class Fetch:
             if redirect is None:
                 return response
             request = redirect
-            response = await self._logged_in_hop(request, first)
+            response = await self._logged_in(request, await self._hop(request), first)
         if request.redirected(response) is None:
             return response
         raise ProcessingError(f"{mask_url(first)} redirects without end", retryable=False)
 
-    async def _logged_in_hop(self, request: Request, first: str) -> Response:
-        """Send one request, and once more with the login if the site of the `first` URL asks for a digest."""
-        response = await self._hop(request)
+    async def _logged_in(self, request: Request, response: Response, first: str) -> Response:
+        """Send a request again with the login if the site of the `first` URL asks for a digest."""
         login = self._options.digest_auth
         if response.status != 401 or login is None or urlsplit(request.url)[:2] != urlsplit(first)[:2]:
             return response
@@ -268,6 +270,7 @@ class Fetch:
         end = url.find("/", 8)
         site = url if end < 0 else url[:end]
         host = context.hosts.get(site) or context.host(url, site)
+        self._own.begin(host)
         usual = None
         if context.environment is not None and context.proxies is None and options.proxy is None:
             usual = context.environment.proxy_for(url)
@@ -327,12 +330,17 @@ class Fetch:
         if self._seconds_spent:
             # All redirects together share the time of one try; waiting for the rate limit does not count.
             total = max((context.total if total is None else total) - self._seconds_spent, _LEAST_SECONDS)
+        if proxy is None and host in context.private and await self._own.include(host):
+            request = request.to_own_host()
         started = time.perf_counter()
         try:
-            if proxy is None:
-                response = await self._send_direct(request, host, total)
-            else:
+            try:
                 response = await context.transport.send(request, proxy, total)
+            except PrivateAddressError:
+                # Nothing was sent.
+                if proxy is not None or request.own or not await self._own.include(host):
+                    raise
+                response = await self._send_to_own(request, host, total)
         except (ConnectionFailedError, TimedOutError):
             context.pace.answered(host, identity, None, None, time.perf_counter() - started)
             raise
@@ -348,20 +356,13 @@ class Fetch:
             )
         return response
 
-    async def _send_direct(self, request: Request, host: str, total: float | None) -> Response:
+    async def _send_to_own(self, request: Request, host: str, total: float | None) -> Response:
+        """Send a request to a host of the job that turned out to be on a private network."""
         context = self._context
-        if host in context.private and await self._own.include(host):
-            request = msgspec.structs.replace(request, own=True)
-        try:
-            return await context.transport.send(request, None, total)
-        except PrivateAddressError:
-            # Nothing was sent.
-            if request.own or not await self._own.include(host):
-                raise
         if len(context.private) >= _SITES_REMEMBERED:
             context.private.clear()
         context.private.add(host)
-        return await context.transport.send(msgspec.structs.replace(request, own=True), None, total)
+        return await context.transport.send(request.to_own_host(), None, total)
 
     async def _ask_robots(self, url: str, site: str) -> None:
         try:

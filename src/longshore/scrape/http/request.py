@@ -97,6 +97,10 @@ class Request(msgspec.Struct, frozen=True):
         """Whether the request may be sent again if it is unknown whether it arrived."""
         return self.method in _IDEMPOTENT
 
+    def to_own_host(self) -> Request:
+        """Return the same request, with `own` set."""
+        return Request(self.method, self.url, self.headers, self.body, self.jar, own=True, cut_at=self.cut_at)
+
     def redirected(self, answer: Response) -> Request | None:
         """Return the request that a redirect response asks for; None if the response is no redirect."""
         target = answer.headers.get("Location") if answer.status in REDIRECTS else None

@@ -12,6 +12,7 @@ from http import HTTPStatus
 import msgspec
 
 from longshore.errors import ProcessingError
+from longshore.scrape.html.page import HtmlPage
 from longshore.scrape.http.encodings import decode_page
 from longshore.stored import Json
 from longshore.url import canonical_url, mask_url
@@ -59,8 +60,8 @@ def _status_error(url: str, status: int, final_url: str, retryable: bool) -> Sta
     return StatusError(url, status, final_url=final_url, retryable=retryable)
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """The complete response of a server."""
+class Response(HtmlPage, msgspec.Struct, frozen=True, kw_only=True):
+    """The complete response of a server. If it is an HTML page, `HtmlPage` has its elements, links and forms."""
 
     url: str
     """The URL that answered, after redirects."""

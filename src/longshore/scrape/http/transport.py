@@ -136,11 +136,13 @@ class AiohttpTransport:
     async def _exchange(
         self, held: _ProxySession, request: Request, total: float | None, first: asyncio.Timeout | None
     ) -> Response:
-        cookies = self._jars.jar(request.jar, held.proxy_url)
+        cookies, headers = self._jars.jar(request.jar, held.proxy_url), request.headers
+        if cookies:
+            headers = cookies.with_cookies(request.url, headers)
         async with held.session.request(
             request.method,
             request.url,
-            headers=cookies.with_cookies(request.url, request.headers) or None,
+            headers=headers or None,
             data=request.body,
             proxy=held.proxy,
             allow_redirects=False,
@@ -292,9 +294,10 @@ class AiohttpTransport:
 
 
 def _headers(response: aiohttp.ClientResponse) -> CIMultiDictProxy[str]:
-    if all(value.isascii() for _, value in response.raw_headers):
-        return response.headers
-    return text_headers(response.raw_headers)
+    for _, value in response.raw_headers:
+        if not value.isascii():
+            return text_headers(response.raw_headers)
+    return response.headers
 
 
 def text_headers(raw: Iterable[tuple[bytes, bytes]]) -> CIMultiDictProxy[str]:

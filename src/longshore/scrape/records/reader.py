@@ -21,7 +21,7 @@ import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
-from longshore.extensions.record_store import Record, RecordCounts, StoredAttempt
+from longshore.extensions.record_store import Record, RecordCounts
 from longshore.job import Job
 from longshore.scrape.records.attempt_index import AttemptIndex
 from longshore.scrape.records.segment_lines import SUFFIX, AttemptHead, AttemptLine, SettledLine
@@ -142,7 +142,7 @@ class RecordReader:
                 elif self._run is None or line.run == self._run:
                     self._unmarked[writer, line.job, line.epoch, line.revision] = (line, place)
                     if self._index is not None:
-                        self._index.add(_stored(line), place)
+                        self._index.add(line, place)
 
     def _mark(self, writer: str, line: SettledLine) -> None:
         revision = int(writer.rpartition(".r")[2]) if ".r" in writer else 0
@@ -152,7 +152,7 @@ class RecordReader:
             if self._index is None:
                 self._choose(*entry)
             elif not entry[0].queue:
-                self._index.add(_stored(entry[0], marked=True), entry[1])
+                self._index.add(*entry, marked=True)
 
     def _choose(self, head: AttemptHead, place: int) -> None:
         """Keep the newer attempt: the latest revision of a job, or the later of two jobs with the same key."""
@@ -167,20 +167,6 @@ class RecordReader:
             if not newer:
                 return
         self._marked[name] = _PACKED.pack(*found)
-
-
-def _stored(head: AttemptHead, *, marked: bool = False) -> StoredAttempt:
-    return StoredAttempt(
-        run=head.run,
-        kind=head.kind,
-        key=head.key,
-        queue=head.queue,
-        job=head.job,
-        epoch=head.epoch,
-        revision=head.revision,
-        at=head.at,
-        marked=marked,
-    )
 
 
 def read_line(decoder: msgspec.json.Decoder[T], segment: Path, text: bytes) -> T:

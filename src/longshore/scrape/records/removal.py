@@ -20,7 +20,7 @@ from longshore.scrape.records.segment_lines import SUFFIX, AttemptHead, SettledL
 from longshore.scrape.records.writer import SEGMENT_SECONDS
 from longshore.system.atomic_file import write_atomically
 from longshore.system.descriptors import open_binary
-from longshore.system.file_lock import hold_open_file
+from longshore.system.file_lock import LOCKS_OPEN_FILES, hold_open_file
 
 _FRAME = 1 << 20
 
@@ -36,10 +36,11 @@ def _remove(segment: Path, gone: Container[JobInQueue]) -> int:
     except FileNotFoundError:
         return 0  # another prune has removed it
     try:
-        # A writer begins a new segment after `SEGMENT_SECONDS`, so an older one is complete; also on Windows, and if
-        # an earlier version wrote it, which did not lock its segments.
+        # A writer begins a new segment after `SEGMENT_SECONDS`, so an older one is complete: on Windows, and if an
+        # earlier version wrote it, which did not lock its segments. Otherwise the lock alone decides, because the time
+        # of day may be wrong, and the machine may have slept.
         complete = time.time() - os.fstat(file).st_mtime > SEGMENT_SECONDS
-        if not hold_open_file(file, wait=False) and not complete:
+        if not hold_open_file(file, wait=False) and (LOCKS_OPEN_FILES or not complete):
             return 0
         return _rewrite(segment, gone, complete=complete)
     finally:

@@ -136,7 +136,7 @@ class RecordWriter:
         marked = [_encode(SettledLine(tuple(marks)))] if marks else []
         frame = self._compressor.compress(b"\n".join([*lines, *marked, b""]))
         old = time.monotonic() - self._opened > SEGMENT_SECONDS
-        if self._file is not None and (old or self._size + len(frame) > SEGMENT_BYTES):
+        if self._file is not None and (old or self._size + len(frame) > SEGMENT_BYTES or not self._is_there()):
             self._close_file()
         file = self._open() if self._file is None else self._file
         rest = memoryview(frame)
@@ -156,6 +156,15 @@ class RecordWriter:
         # The name of a new file must be as durable as its contents.
         sync_folder(self._folder)
         return self._file
+
+    def _is_there(self) -> bool:
+        """Return whether the open file is still the one with its name: records in a removed file would be lost."""
+        if self._file is None or self._path is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._file), self._path.stat())
+        except FileNotFoundError:
+            return False
 
     def _truncate(self) -> None:
         """Remove what a failed write left: it takes space on a full disk, and each try would leave another segment."""

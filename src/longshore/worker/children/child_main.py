@@ -24,6 +24,7 @@ from typing import BinaryIO
 import structlog
 
 from longshore.errors import CrashedError, HandlerFileError, LongshoreError
+from longshore.handlers.class_handler import connect
 from longshore.handlers.handler import Handler
 from longshore.handlers.kit import SyncKit
 from longshore.handlers.load import load_handlers
@@ -73,6 +74,7 @@ def main(arguments: list[str]) -> int:
     except HandlerFileError as error:
         send(BrokenHandlerFile(str(error)))
         return error.exit_code
+    connect(handlers.values(), "", setup.label)
     tools = ChildTools(setup.tools, client)
     log = structlog.get_logger()
     send(Ready())

@@ -27,12 +27,15 @@ class ChildStartError(Exception):
 class ChildPool:
     """The child processes of one worker. Each attempt takes one, so there are never more than attempts under way."""
 
-    def __init__(self, handler_file: Path, mark: str, *, level: str, kit: KitConfig, shared: SharedTools) -> None:
-        """`mark` identifies all processes that the children start. `kit` configures the tools of the children;
-        `shared` are the tools that they share with the worker."""
+    def __init__(
+        self, handler_file: Path, mark: str, *, label: str, level: str, kit: KitConfig, shared: SharedTools
+    ) -> None:
+        """`mark` identifies all processes that the children start, `label` is the worker's. `kit` configures the tools
+        of the children; `shared` are the tools that they share with the worker."""
         self._handler_file = handler_file.resolve()
         # The file may be saved, half finished, at any time; all children of a worker run what the worker has loaded.
         self._content = loaded_content(handler_file)
+        self._label = label
         self._level = level
         self._kit = kit
         self._shared = shared
@@ -67,7 +70,7 @@ class ChildPool:
         self._any_started = True
         mark = f"{self.mark}/{secrets.token_hex(4)}"
         # The worker writes the records; a handler need not know the password of their database.
-        setup = Setup(msgspec.structs.replace(self._kit, records_database=None), self._content)
+        setup = Setup(msgspec.structs.replace(self._kit, records_database=None), self._content, self._label)
         try:
             child = await ChildProcess.start(self._handler_file, self._level, mark, setup, self._shared)
         except OSError as error:

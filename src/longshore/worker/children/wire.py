@@ -24,6 +24,8 @@ class Setup(msgspec.Struct, tag="setup"):
     tools: KitConfig
     content: bytes | None = None
     """None to load the file as it is now."""
+    label: str = ""
+    """The name of the worker."""
 
 
 class RunJob(msgspec.Struct, tag="run"):

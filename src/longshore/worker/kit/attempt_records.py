@@ -12,15 +12,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longshore.errors import QueueUnavailableError
+from longshore.extensions.find import find
 from longshore.extensions.record_store import AttemptName, RefusedRecordsError
+from longshore.extensions.traces import KeepsTraces, TraceKeeper
 from longshore.job import Job
-from longshore.media import open_records
+from longshore.media import open_queue, open_records
 from longshore.outcome import Completed, Settlement
+from longshore.queue import Queue
 from longshore.scrape.records import Emitted, RecordSink, RecordWriter, SegmentSink
+from longshore.worker.kit.outbox import Outbox
 
 
 class AttemptRecords:
-    """Records in a folder, or in a database once `open_database` was called."""
+    """Records in a folder, in a database once `open_database` was called, or with the queue after `open_keeper`."""
 
     def __init__(self, folder: Path, worker: str) -> None:
         """`worker` is the worker's incarnation: no two write to the same files."""
@@ -28,6 +32,9 @@ class AttemptRecords:
         self._worker = worker
         self._sink: RecordSink = SegmentSink(RecordWriter(folder / "records", worker))
         self._database: str | None = None
+        self._queue: str | None = None
+        self._keeper: TraceKeeper | None = None
+        self._outbox: Outbox | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unkept: dict[AttemptName, tuple[Job, Emitted]] = {}
         self._unmarked: set[AttemptName] = set()
@@ -39,16 +46,28 @@ class AttemptRecords:
         self._sink = await open_records(url)
         self._database, self._loop = url, asyncio.get_running_loop()
 
+    async def open_keeper(self, queue: Queue, url: str, outbox: Outbox) -> None:
+        """Send records, unless they go to a database, and what is in the outbox to the queue, which keeps them."""
+        extension = find(queue, KeepsTraces)
+        assert extension is not None, "the queue keeps no traces"  # noqa: S101 - a mistake of the caller
+        self._keeper, self._queue, self._outbox = await extension.traces(), url, outbox
+        self._loop = asyncio.get_running_loop()
+        if self._database is None:
+            self._sink = self._keeper.new_records()
+
     async def in_this_loop(self) -> AttemptRecords:
         """Return the same records for the event loop that runs now. Call it from any thread.
 
-        Files can be written from any thread. A database connection belongs to one event loop, so another loop gets a
+        Files can be written from any thread. A connection belongs to one event loop, so another loop gets a
         connection of its own and all records not known to be durable; keeping a record twice changes nothing.
         """
-        if self._database is None or self._loop is asyncio.get_running_loop():
+        if self._loop is None or self._loop is asyncio.get_running_loop():
             return self
         other = AttemptRecords(self._folder, self._worker)
-        await other.open_database(self._database)
+        if self._database is not None:
+            await other.open_database(self._database)
+        if self._queue is not None and self._outbox is not None:
+            await other.open_keeper(await open_queue(self._queue), self._queue, self._outbox)
         for job, emitted in list(self._unkept.values()):
             other.take(job, emitted)
         return other
@@ -66,10 +85,12 @@ class AttemptRecords:
         self._sink.put(job, emitted)
 
     async def keep(self) -> None:
-        """Return when all records taken before this call are durable, or are in `refused`.
+        """Return when all records taken before this call are durable, or are in `refused`, and the outbox is sent.
 
         Raises `QueueError` when it cannot be written; nothing is lost by that, and the next call tries again.
         """
+        if self._keeper is not None and self._outbox is not None:
+            await self._outbox.send(self._keeper)
         taken = list(self._unkept)
         if not taken:
             return

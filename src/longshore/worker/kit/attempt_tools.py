@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -21,6 +23,7 @@ from longshore.scrape.capture.page_store import PageStore
 from longshore.scrape.capture.trail import Trail
 from longshore.scrape.records import Emission, Emitted
 from longshore.worker.kit.config import KitConfig
+from longshore.worker.kit.outbox import attempt_pages
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _LOG_AGAIN_SECONDS = 60.0
@@ -32,9 +35,13 @@ class AttemptTools:
     """Keeps what attempts leave behind, in the worker and in its children: records, pages, failure bundles."""
 
     def __init__(self, config: KitConfig, worker: str) -> None:
-        folder = Path(config.folder)
+        folder = Path(config.folder if config.outbox is None else config.outbox)
         self._logged_at: dict[str, float] = {}
-        self._pages = PageStore(folder / "pages") if config.keep_pages else None
+        self._pages: Callable[[Job], PageStore] | None = None
+        if config.keep_pages:
+            store = PageStore(folder / "pages")
+            self._pages = (lambda _: store) if config.outbox is None else partial(attempt_pages, folder)
+        self._at_server = config.outbox is not None
         self._bundles = (
             FailureBundles(folder / "bundles", each=config.bundles, worker=worker, settings=config.settings)
             if config.bundles
@@ -44,7 +51,7 @@ class AttemptTools:
     def trail(self, kit: Kit) -> Trail:
         """Return the trail of an attempt, made at the first call."""
         if kit.trail is None:
-            kit.trail = Trail(None if self._pages is None else self._pages.attempt(kit.job))
+            kit.trail = Trail(None if self._pages is None else self._pages(kit.job).attempt(kit.job))
         return kit.trail
 
     def emit(self, kit: Kit, record: object, kind: str) -> bool:
@@ -105,4 +112,6 @@ class AttemptTools:
         if place is not None:
             code = getattr(handler.function, "__code__", None)
             file = "FILE" if code is None else os.path.relpath(code.co_filename)
-            log.info(f"Kept this failure: longshore replay {shlex.join((str(place), file))}", place=signature.place)
+            # One in the outbox has only its name at the server.
+            bundle = place.name if self._at_server else str(place)
+            log.info(f"Kept this failure: longshore replay {shlex.join((bundle, file))}", place=signature.place)

@@ -36,6 +36,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where records, pages and failure bundles are kept."""
     records_database: str | None = None
     """The database for records; None keeps them in the folder."""
+    outbox: str | None = None
+    """The folder of pages and failure bundles until the queue has them; None if they stay in the folder."""
     contact: str = ""
     """The address that the owner of a site may write to; part of the user agent."""
     user_agent: str = ""

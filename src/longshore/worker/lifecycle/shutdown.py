@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 
 from longshore.errors import PassingQueueError, QueueUnavailableError
+from longshore.extensions.worker_orders import WorkerOrder
 from longshore.worker.context import WorkerContext
 from longshore.worker.status.counters import Exit
 
@@ -57,6 +58,16 @@ class Shutdown:
         elif not self.at_once.is_set():
             self.code = Exit.INTERRUPTED
             self.reason = f"{name} received twice; all jobs in flight are given back"
+            self.stopping.set()
+            self.at_once.set()
+            self._reporter.stopping(self.reason)
+
+    def ordered(self, order: WorkerOrder) -> None:
+        """Obey an order that a person gave through the queue. It is a success: no supervisor restarts the worker."""
+        if order is WorkerOrder.DRAIN:
+            self.stop(f"asked to drain; {self._what_is_left}")
+        elif not self.at_once.is_set():
+            self.reason = "asked to stop; all jobs in flight are given back"
             self.stopping.set()
             self.at_once.set()
             self._reporter.stopping(self.reason)

@@ -62,8 +62,7 @@ class WorkerRun:
         parts, kit = self._parts, self._context.config.kit
         claiming = self._start(thread)
         settling = parts.services.start(parts.settler.run())
-        if kit.records_database is not None:
-            await self._open_records(kit.records_database)
+        await self._open_records(kit.records_database)
         if kit.tor:
             await self._start_tor()
         parts.executors.resize(parts.spacing.concurrency)
@@ -80,6 +79,8 @@ class WorkerRun:
                 await thread.stop()
             await parts.children.close()
             await parts.tools.close()
+            if parts.outbox is not None:
+                parts.outbox.close()
             await parts.limiter.close()
 
     def _start(self, thread: RenewalThread | None) -> asyncio.Task[None]:
@@ -90,6 +91,7 @@ class WorkerRun:
         start(parts.limiter.keep())
         start(self._context.queue.keep())
         start(parts.schedule_poller.run())
+        start(parts.orders.run())
         start(parts.tools.post_proxies())
         start(parts.gatekeeper.run())
         start(parts.scope.keep())
@@ -119,11 +121,16 @@ class WorkerRun:
         except TorError as error:
             self._shutdown.fail(str(error))
 
-    async def _open_records(self, url: str) -> None:
-        """Open the database of the records: no job begins before, because its records could not be kept."""
+    async def _open_records(self, database: str | None) -> None:
+        """Open the place of the records, if it is no folder: no job begins before, because they could not be kept."""
+        records, outbox = self._parts.tools.records, self._parts.outbox
         try:
-            await self._parts.tools.records.open_database(url)
-        except (UsageError, QueueError) as error:
+            if database is not None:
+                await records.open_database(database)
+            if outbox is not None:
+                outbox.open()
+                await records.open_keeper(self._context.queue, self._context.config.queue_url, outbox)
+        except (UsageError, QueueError, OSError) as error:
             self._shutdown.fail(f"Records: {error}")
 
     async def _drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:

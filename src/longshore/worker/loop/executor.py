@@ -21,7 +21,7 @@ from longshore.job import Job
 from longshore.lease import Lease
 from longshore.observe.captured_prints import finish_prints
 from longshore.observe.logs import enter_job
-from longshore.outcome import Failed, Outcome, Released, Settlement
+from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.worker.children.child_pool import ChildPool, ChildStartError
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.held_leases import HeldLeases
@@ -99,7 +99,7 @@ class Executor:
             if spacing.pauses:
                 spacing.ended(leases)
             if outcome is not None:
-                self._settle(Settlement(lease, outcome, ended - self.started).made_by(self.version))
+                self._settle(self._settlement(lease, outcome, ended - self.started))
             if ended - turn > _TURN_SECONDS:
                 await asyncio.sleep(0)
                 turn = now()
@@ -162,6 +162,12 @@ class Executor:
         # Its traceback refers to this frame: the cycle would keep the attempt's objects, such as pages, alive for long.
         del caught
         return outcome
+
+    def _settlement(self, lease: Lease, outcome: Outcome, seconds: float) -> Settlement:
+        if isinstance(outcome, Completed):
+            # Made at once: most outcomes are completions, and a copy would be checked a second time.
+            return Settlement(lease, outcome, seconds, handler_version=self.version)
+        return Settlement(lease, outcome, seconds).made_by(self.version)
 
     def _interrupted(self, handler: Handler, job: Job) -> Outcome | None:
         while self._task is not None and self._task.cancelling():

@@ -1,0 +1,103 @@
+"""The links of a page: absolute, canonical, each once, and only those that a crawl may follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import urljoin, urlsplit
+
+from selectolax.lexbor import LexborHTMLParser
+
+from longshore.scrape.html.parse import Element
+from longshore.url import canonical_url, clean_url, host_of
+
+Patterns = str | re.Pattern[str] | Sequence[str | re.Pattern[str]]
+"""One regular expression, or several; a URL matches if one of them is found anywhere in it."""
+
+# The endings of files that are no pages: pictures, sound, films, archives, programs, fonts, styles, office documents.
+_FILES = frozenset(
+    re.findall(
+        r"\w+",
+        """7z aac ai apk avi avif bin bmp bz2 css csv dmg doc docx eot eps exe flac flv gif gz ico iso jar jpeg jpg js
+        m4a m4v mjs mkv mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv otf pdf png ppt pptx ps psd rar rpm rtf svg tar tgz
+        tif tiff ttf wav weba webm webp wma wmv woff woff2 xls xlsx xz zip""",
+    )
+)
+
+
+def base_of(tree: LexborHTMLParser, url: str) -> str:
+    """Return the URL that links of the page are relative to: that of its `<base>`, else its own."""
+    base = tree.css_first("base[href]")
+    return url if base is None else absolute(url, base.attributes.get("href")) or url
+
+
+def absolute(base: str, href: str | None) -> str | None:
+    """Return the absolute URL of a link; None if it leads to no page: `mailto:`, `javascript:`, a broken URL."""
+    if href is None:
+        return None
+    try:
+        url = urljoin(base, clean_url(href))
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return url if parts.scheme in ("http", "https") and parts.hostname else None
+
+
+def hrefs(elements: Iterable[Element]) -> Iterator[Element]:
+    """Yield the links among these elements, and those inside the elements that are no links themselves."""
+    for element in elements:
+        if element.attributes.get("href") is not None:
+            yield element
+        else:
+            yield from element.css("a[href], area[href]")
+
+
+def may_follow(element: Element) -> bool:
+    """Return whether the page does not ask robots to pass over this link (`rel=nofollow`)."""
+    return "nofollow" not in (element.attributes.get("rel") or "").lower().split()
+
+
+def forbids_following(tree: LexborHTMLParser) -> bool:
+    """Return whether the page asks robots to follow none of its links (`<meta name=robots content=nofollow>`)."""
+    for meta in tree.css("meta[name][content]"):
+        if (meta.attributes.get("name") or "").lower() == "robots":
+            words = (meta.attributes.get("content") or "").lower().replace(",", " ").split()
+            if "nofollow" in words or "none" in words:
+                return True
+    return False
+
+
+class LinkFilter:
+    """The choice of links by host, by pattern and by the ending of the path."""
+
+    def __init__(
+        self, page_url: str, *, same_host: bool, allow: Patterns = (), deny: Patterns = (), files: bool = False
+    ) -> None:
+        self._host = host_of(page_url) if same_host else None
+        self._allow = _compiled(allow)
+        self._deny = _compiled(deny)
+        self._files = files
+
+    def chosen(self, urls: Iterable[str | None]) -> list[str]:
+        """Return the chosen URLs in their canonical form, each once, in their first order."""
+        canonical = dict.fromkeys(canonical_url(url) for url in urls if url is not None)
+        return [url for url in canonical if self._fits(url)]
+
+    def _fits(self, url: str) -> bool:
+        if self._host is not None and host_of(url) != self._host:
+            return False
+        if not self._files and _is_file(url):
+            return False
+        if self._allow and not any(pattern.search(url) for pattern in self._allow):
+            return False
+        return not any(pattern.search(url) for pattern in self._deny)
+
+
+def _is_file(url: str) -> bool:
+    name = urlsplit(url).path.rpartition("/")[2]
+    return name.rpartition(".")[2].lower() in _FILES if "." in name else False
+
+
+def _compiled(patterns: Patterns) -> list[re.Pattern[str]]:
+    several = [patterns] if isinstance(patterns, str | re.Pattern) else patterns
+    return [re.compile(pattern) for pattern in several]
