@@ -47,6 +47,8 @@ VERBS: Mapping[str, _Listed] = {
     "top": _Listed("inspect.top", _INSPECT, "Watch a queue or a run live."),
     "assign": _Listed("inspect.assign", _INSPECT, "Show which worker has which partitions."),
     "hosts": _Listed("inspect.hosts", _INSPECT, "Show the request rate of each host, and closed hosts."),
+    "fetch": _Listed("inspect.fetch", _INSPECT, "Fetch one page as a handler would, and print it."),
+    "shell": _Listed("inspect.shell", _INSPECT, "Open a Python prompt with a page, to try selectors."),
     "jobs": _Listed("inspect.jobs", _INSPECT, "List jobs."),
     "show": _Listed("inspect.show", _INSPECT, "Show everything about one job."),
     "records": _Listed("inspect.records", _INSPECT, "Count the records of a run, and show why others were rejected."),
@@ -69,6 +71,7 @@ VERBS: Mapping[str, _Listed] = {
     "proxies": _Listed("setup.proxies", _SETUP, "Show the health of each proxy per host; with check, test each."),
     "demo": _Listed("setup.demo", _SETUP, "Scrape a bundled site, to see how it works."),
     "init": _Listed("setup.init", _SETUP, "Create a folder to start from."),
+    "recipes": _Listed("setup.recipes", _SETUP, "List complete systems to start from, and copy one."),
 }
 """The verbs in the order of the help."""
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import msgspec
-
-from longshore.cli.bulk_verb import JobAction
 from longshore.cli.options import age, listed
-from longshore.errors import NotFoundError, UsageError
+from longshore.errors import UsageError
 from longshore.job import State
 from longshore.queue import Queue, Selection, each_job
-from longshore.runs.open_queue import counts_of
-from longshore.settings import Settings
+from longshore.runs.control.bulk_action import BulkAction
+from longshore.runs.control.job_selection import select_jobs
 from longshore.ui.output import confirmed, note
 from longshore.ui.words import counted
 
@@ -29,62 +26,24 @@ def selection(
     older_than: str | None = None,
 ) -> Selection:
     """Return the selection that the options of a command describe."""
-    return Selection(
+    return select_jobs(
+        ids=ids or None,
         run=run,
-        ids=frozenset(ids) if ids else None,
-        kinds=listed(kind),
-        partitions=None if partition is None else frozenset(name.strip() for name in partition.split(",")),
-        states=_states(state),
+        kind=listed(kind),
+        partition=None if partition is None else [name.strip() for name in partition.split(",")],
+        state=listed(state),
         error=error,
         older_than=age(older_than),
     )
 
 
-def _states(text: str | None) -> frozenset[State] | None:
-    names = listed(text)
-    if names is None:
-        return None
-    for name in names:
-        if name not in list(State):
-            raise UsageError(f"There is no state '{name}'. The states are: {', '.join(State)}.")
-    return frozenset(State(name) for name in names)
-
-
-def narrowed(chosen: Selection, change: JobAction) -> Selection:
+def narrowed(chosen: Selection, action: BulkAction) -> Selection:
     """Return the selection with the states the verb can change. Raise `UsageError` without a condition."""
-    verb, possible = change.verb, change.possible
     if chosen == Selection():
         raise UsageError(
-            f"Say which jobs to {verb}: ids, or any of --run, --kind, --partition, --state, --error, --older-than."
+            f"Say which jobs to {action}: ids, or any of --run, --kind, --partition, --state, --error, --older-than."
         )
-    if chosen.states is not None and not chosen.states <= possible:
-        wrong = ", ".join(sorted(chosen.states - possible))
-        raise UsageError(f"Jobs that are {wrong} cannot be changed by {verb}; those that are {_either(possible)} can.")
-    states = chosen.states or (possible if chosen.ids else change.default)
-    return msgspec.structs.replace(chosen, states=states)
-
-
-async def size(queue: Queue, chosen: Selection, settings: Settings) -> int:
-    """Return the number of selected jobs. Raise `NotFoundError` for a run or an id that does not exist."""
-    if chosen.run is not None:
-        await counts_of(queue, chosen.run, settings)
-    if chosen.ids is not None:
-        found = {job.id async for job in each_job(queue, Selection(ids=chosen.ids))}
-        if missing := sorted(chosen.ids - found):
-            raise NotFoundError(f"There is no job {', '.join(missing[:5])}. `longshore jobs` lists those there are.")
-    if chosen.ids is None and chosen.error is None and chosen.older_than is None:
-        # Counters answer at once, whatever the number of jobs.
-        return sum(
-            getattr(count, state)
-            for count in await queue.stats(chosen.run)
-            if (chosen.kinds is None or count.kind in chosen.kinds)
-            and (chosen.partitions is None or count.partition in chosen.partitions)
-            for state in chosen.states or State
-        )
-    total = 0
-    async for _ in each_job(queue, chosen):
-        total += 1
-    return total
+    return action.narrowed(chosen)
 
 
 async def nothing_to(queue: Queue, chosen: Selection, verb: str) -> str:
@@ -112,7 +71,3 @@ def agreed(number: int, chosen: Selection, verb: str, *, yes: bool) -> bool:
         return True
     note("Nothing was changed.")
     return False
-
-
-def _either(states: frozenset[State]) -> str:
-    return " or ".join(sorted(states))

@@ -36,6 +36,27 @@ Profile = Annotated[
 LogFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help=meaning("log_format"), show_default=False)]
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
+Url = Annotated[
+    list[str] | None,
+    typer.Option("--url", metavar="URL", help="A URL to work on. Several may be given.", show_default=False),
+]
+SitemapOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sitemap",
+        metavar="URL",
+        help="The pages that a sitemap or a feed (RSS, Atom) lists; of a site's first page: those of all its sitemaps.",
+        show_default=False,
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DAY",
+        help="With --sitemap: only pages that changed since this day, as in 2026-01-31, or that name no day.",
+        show_default=False,
+    ),
+]
 UrlsFile = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="A file with one URL a line; - is standard input.", show_default=False),

@@ -20,6 +20,8 @@ _DIFFERS = re.compile(
     r"|\d+(?:[.,:]\d+)*",  # a number, a time
     re.IGNORECASE,
 )
+_MISSING_NAME = re.compile(r"'[^'\n\d]{1,60}'")
+"""The whole message of a `KeyError`: a name that the code asked for, the same in every job."""
 _FEWEST_LETTERS = 4
 
 
@@ -41,6 +43,10 @@ class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
     """The id of such a job."""
     message: str = ""
     """The full message of the example."""
+    first: float | None = None
+    """When the first of the failed jobs failed for good; None if none did, or it is not known."""
+    last: float | None = None
+    """When the last of them did."""
 
     @property
     def name(self) -> tuple[str, str, str]:
@@ -51,7 +57,9 @@ class FailureKind(msgspec.Struct, frozen=True, kw_only=True):
 def kind_of(failure: Failure) -> FailureKind:
     """Return the kind of a failure."""
     pattern, error = _generalised(failure.message)
-    if sum(letter.isalpha() for letter in pattern) < _FEWEST_LETTERS:
+    if _MISSING_NAME.fullmatch(failure.message):
+        pattern, error = failure.message, _literally(failure.message)
+    elif sum(letter.isalpha() for letter in pattern) < _FEWEST_LETTERS:
         # Such a short pattern would select nearly all failures.
         error = _literally(failure.exception or failure.error_type)
     return FailureKind(error_type=failure.error_type, exception=failure.exception_name, pattern=pattern, error=error)
@@ -71,7 +79,9 @@ class FailureTally(FailureGroups):
 def _kind(group: FailureGroup) -> FailureKind:
     (job,) = group.examples
     failure = failure_of(job)
-    kind = msgspec.structs.replace(kind_of(failure), example=job.id, message=failure.message)
+    kind = msgspec.structs.replace(
+        kind_of(failure), example=job.id, message=failure.message, first=group.first, last=group.last
+    )
     if kind.name == group.name:
         return kind
     return msgspec.structs.replace(kind, pattern="", error=_literally(failure.exception or failure.error_type))

@@ -12,6 +12,7 @@ from longshore.clock import Clock
 from longshore.errors import LongshoreError
 from longshore.extensions.find import find
 from longshore.extensions.presence import PresentWorker, WorkerRegistry
+from longshore.extensions.rejected import RejectedFiles
 from longshore.extensions.submissions import submissions_among, workers_among
 from longshore.job import Job, State
 from longshore.pacing.choose_store import rate_store_for
@@ -21,9 +22,16 @@ from longshore.runs.control.pause import EVERYTHING
 from longshore.runs.estimate.estimate import Estimate
 from longshore.runs.estimate.forecast import Forecast
 from longshore.runs.estimate.throughput import Throughput, ThroughputSpan
-from longshore.runs.watch.active_workers import seen_among, works_on
+from longshore.runs.watch.active_workers import (
+    ActiveWorkers,
+    active_among,
+    kinds_without_worker,
+    seen_among,
+    works_on,
+)
 from longshore.runs.watch.blockers import Blockers, blockers_of
 from longshore.runs.watch.current_rate import CurrentRate, seconds_left
+from longshore.runs.watch.rejections import rejections_of
 from longshore.top.failures import FailureKind, FailureTally, failure_kinds
 from longshore.top.hosts import HostRow, PendingTally, host_rows
 from longshore.top.job_reader import JobReader
@@ -62,8 +70,15 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The estimate of the run's end; None for all runs together."""
     being_submitted: bool
     """Whether jobs are being added."""
+    idle: float
+    """Seconds since a job was last seen to finish, or since the first look."""
     blockers: Blockers
     """Pauses and limits that people set, as of this look or some seconds before."""
+    active: ActiveWorkers
+    untaken: tuple[str, ...]
+    """Kinds with pending jobs that no worker takes, as far as the workers say."""
+    rejected: RejectedFiles | None = None
+    """Files that no counter includes, because they are damaged or gone; as of some seconds before."""
     workers: tuple[WorkerRow, ...]
     workers_known: bool
     """Whether all claimed jobs were read, so that the number of jobs of each worker is exact."""
@@ -90,29 +105,37 @@ class FiguresReader:
         self._failed = JobReader(queue, self._select(State.FAILED), FailureTally, clock)
         self._failed_read: int | None = None
         self._host_rates: tuple[float, dict[str, HostRate]] = (0.0, {})
+        self._rejected: RejectedFiles | None = None
         self._deep_at = float("-inf")
         self._known_pauses = Blockers()
         self._pauses_at = float("-inf")
         self._claimed: list[Job] = []
         self._claimed_at = float("-inf")
 
-    async def look(self) -> QueueFigures:
-        """Return the current figures. Raises `NotFoundError` if the queue has no such run, or no longer has it."""
+    async def look(self, *, deep: bool = True) -> QueueFigures:
+        """Return the current figures. Raises `NotFoundError` if the queue has no such run, or no longer has it.
+
+        With `deep` false no pending and failed jobs are read: the figures of hosts and failures are those of before.
+        """
         # Before the counts: see `extensions.submissions`.
-        present = await self._present()
+        registry = find(self._queue, WorkerRegistry)
+        listed = None if registry is None else await registry.present_workers()
+        present = listed or []
         if self._watch is None:
             counts, estimate = await self._queue.stats(), None
             blockers = await self._pauses()
             count, at = totals(counts), self._clock.monotonic()
             self._throughput.note(at, count.completed + count.failed)
-            spans, per_second = self._throughput.spans, self._throughput.per_second
+            spans, per_second, idle = self._throughput.spans, self._throughput.per_second, self._throughput.idle
         else:
             seen = await self._watch.look()
             counts, count, estimate, at = list(seen.lanes), seen.count, seen.estimate, seen.at
             spans, per_second, blockers = seen.evidence.spans, seen.per_second, self._watch.blockers
+            idle = seen.evidence.idle
         claimed = await self._claimed_jobs(count)
         workers = self._seen_workers.note(at, self._workers_of(present), claimed)
-        if self._clock.monotonic() >= self._deep_at:
+        active = active_among(listed, self._run, claimed=count.claimed)
+        if deep and self._clock.monotonic() >= self._deep_at:
             await self._look_deep(count)
         pending = self._pending.found
         in_flight = Counter(job.host for job in claimed if job.host)
@@ -125,7 +148,11 @@ class FiguresReader:
             left=None if blockers.paused else seconds_left(count.remaining, per_second),
             estimate=estimate,
             being_submitted=bool(submissions_among(present, self._run)),
+            idle=idle,
             blockers=blockers,
+            active=active,
+            untaken=kinds_without_worker(active, counts),
+            rejected=self._rejected,
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,
             hosts=host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0]),
@@ -133,6 +160,12 @@ class FiguresReader:
             failures=failure_kinds(self._failed.found, pending.retrying),
             failures_known=self._failed.complete,
         )
+
+    def expire(self) -> None:
+        """Let the next look read everything again that may be some seconds old: a person has just changed something."""
+        self._deep_at = self._pauses_at = self._claimed_at = float("-inf")
+        if self._watch is not None:
+            self._watch.expire()
 
     async def _pauses(self) -> Blockers:
         if self._clock.monotonic() >= self._pauses_at:
@@ -142,10 +175,6 @@ class FiguresReader:
 
     def _select(self, state: State) -> Selection:
         return Selection(run=self._run, states=frozenset({state}))
-
-    async def _present(self) -> list[PresentWorker]:
-        registry = find(self._queue, WorkerRegistry)
-        return [] if registry is None else await registry.present_workers()
 
     def _workers_of(self, present: list[PresentWorker]) -> list[PresentWorker]:
         return [each for each in seen_among(workers_among(present)) if self._run is None or works_on(each, self._run)]
@@ -169,6 +198,7 @@ class FiguresReader:
                 self._failed_read = count.failed
             await self._failed.read()
         self._host_rates = await self._read_host_rates()
+        self._rejected = await rejections_of(self._queue, self._run)
         ended = self._clock.monotonic()
         self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
 

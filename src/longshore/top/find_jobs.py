@@ -9,6 +9,7 @@ import msgspec
 from longshore.errors import NotFoundError
 from longshore.job import Attempt, Job, State
 from longshore.queue import Queue, Selection
+from longshore.runs.control.job_filter import contains
 from longshore.runs.watch.failures import subject
 from longshore.url import mask_urls
 
@@ -17,7 +18,6 @@ _READ = 20_000
 """The most jobs that are read in one search."""
 _PAGE = 200
 _LONGEST = 300
-_MADE_KEY = 64
 _ORDER = (State.CLAIMED, State.FAILED, State.PENDING, State.CANCELLED, State.COMPLETED)
 """The order of the states in a list: the most interesting first."""
 
@@ -73,7 +73,7 @@ async def find(queue: Queue, wanted: Wanted, text: str = "") -> FoundJobs:
         while page := await queue.jobs(selection, after=after, limit=_PAGE):
             for job in page:
                 read += 1
-                if (wanted.accepts is None or wanted.accepts(job)) and _contains(job, text):
+                if (wanted.accepts is None or wanted.accepts(job)) and contains(job, text):
                     rows[job.id] = row_of(job)
                 if len(rows) == SHOWN or read == _READ:
                     return FoundJobs(rows=tuple(rows.values()), read=read, more=True)
@@ -108,14 +108,3 @@ def row_of(job: Job) -> JobRow:
         what=mask_urls(subject(job))[:_LONGEST],
         failure=f"{job.failure.error_type}: {job.failure.message}"[:_LONGEST] if job.failure else "",
     )
-
-
-def _contains(job: Job, text: str) -> bool:
-    if not text:
-        return True
-    failure = job.failure
-    failed = (failure.error_type, failure.exception, failure.message) if failure else ()
-    places = (job.id, job.run, job.kind, job.state, job.partition, job.host, job.worker or "", *failed, subject(job))
-    # A generated key contains any short text by chance, so it is compared only from its beginning.
-    by_key = job.key.startswith(text) if len(job.key) == _MADE_KEY else text.lower() in job.key.lower()
-    return by_key or any(text.lower() in place.lower() for place in places)

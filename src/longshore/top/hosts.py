@@ -24,6 +24,8 @@ class HostRow(msgspec.Struct, frozen=True, kw_only=True):
     """Pending jobs; an estimate if not all were read."""
     rate: float | None = None
     """The current rate in requests per second; None if it was never requested or the rate is unknown."""
+    limit: float | None = None
+    """The rate that the host allows, in requests per second, as far as it was measured; None while it is unknown."""
     answers: int = 0
     refusals: int = 0
     last_status: int = 0
@@ -83,6 +85,7 @@ def _row(host: str, waiting: int, rates: list[HostRate], now: float) -> HostRow:
         host=host,
         waiting=waiting,
         rate=sum(_rate(rate) for rate in is_open or rates),
+        limit=sum(rate.ceiling for rate in rates) if all(rate.ceiling for rate in rates) else None,
         answers=sum(rate.answers for rate in rates),
         refusals=sum(rate.refusals for rate in rates),
         last_status=refused.last_status,

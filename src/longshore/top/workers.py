@@ -26,6 +26,9 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None = None
     """Its number in its fleet, or among the workers that share partitions."""
     partitions: tuple[str, ...] = ()
+    machine: str = ""
+    kinds: tuple[str, ...] | None = None
+    """The kinds of jobs it takes; None if it does not say."""
     details: tuple[str, ...] = ()
     """The other fields of its description, as `name value`."""
     held: int = 0
@@ -83,6 +86,8 @@ def _registered(each: PresentWorker) -> WorkerRow:
         fleet=fleet.name,
         number=membership.number if fleet.number is None else fleet.number,
         partitions=membership.partitions,
+        machine=info.machine or "",
+        kinds=info.kinds,
         details=tuple(text[:_LONGEST] for text in details),
         busy=info.busy,
         slots=info.slots,

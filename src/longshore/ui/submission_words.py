@@ -1,4 +1,4 @@
-"""Words about a submission: its counts, and the duplicates whose payloads differ."""
+"""Words about a submission: its counts, the duplicates whose payloads differ, and the pages that were left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from longshore.runs.sources import Sitemap, Source
 from longshore.runs.submit.submission import Submission
 from longshore.ui.output import note
 from longshore.ui.words import counted
@@ -27,3 +28,12 @@ def note_differing(done: Submission) -> None:
         f"{counted(done.differing.jobs, 'job')} left out: the run has another job with the same URL, which differs in "
         f"{', '.join(fields)}. If they are different jobs, submit them again with --identity {identity}."
     )
+
+
+def note_left_out(source: Source) -> None:
+    """Say how many pages of other sites a sitemap lists."""
+    if isinstance(source, Sitemap) and source.left_out:
+        pages = (
+            "1 page of another site was" if source.left_out == 1 else f"{source.left_out:,} pages of other sites were"
+        )
+        note(f"{pages} left out: a sitemap stands for its own site. Submit them with --url or --urls-file.")

@@ -48,9 +48,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} days {whole % 86400 // 3600} h"
 
 
-def set_aside(rejected: int, where: str) -> str:
-    """Return the words for jobs of a run that no counter includes, because their files are damaged or gone."""
-    return f"{counted(rejected, 'file')} of this run were rejected or removed by hand, and are not counted: see {where}"
+def set_aside(rejected: int, where: str, whose: str = "this run") -> str:
+    """Return the words for jobs that no counter includes, because their files are damaged or gone."""
+    was, is_ = ("was", "is") if rejected == 1 else ("were", "are")
+    files = counted(rejected, "file")
+    return f"{files} of {whose} {was} rejected or removed by hand, and {is_} not counted: see {where}"
 
 
 def not_seen(workers: int, seconds: float) -> str:

@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from longshore.clock import Clock
-from longshore.errors import QueueUnavailableError
+from longshore.errors import PassingQueueError
 from longshore.extensions.archive import Archives, Month
 from longshore.extensions.submissions import being_submitted
 from longshore.job import Job, State
@@ -164,7 +164,7 @@ class CollectEvents(Protocol):
     def passed(self, passed: Sequence[PassResult], packed: int) -> None:
         """Called after a pass over each run, with the number of archived jobs."""
 
-    def unavailable(self, error: QueueUnavailableError) -> None:
+    def unavailable(self, error: PassingQueueError) -> None:
         """Called when the queue does not answer; the next pass tries again."""
 
 
@@ -191,7 +191,7 @@ async def follow(
             if await collect_once(collectors, archivist, events):
                 return
             rest = IDLE_FACTOR * (clock.monotonic() - began)
-        except QueueUnavailableError as error:
+        except PassingQueueError as error:
             # A queue that did not answer was not loaded by the pass, so no extra wait is needed.
             events.unavailable(error)
         await clock.sleep(max(every.total_seconds(), rest))

@@ -6,9 +6,11 @@ from longshore.errors import QueueUnavailableError
 from longshore.extensions.find import find, require
 from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry, update_entry
 from longshore.queue import Queue
+from longshore.runs.open_queue import counts_of
+from longshore.settings import Settings
 from longshore.wrappers.paused import EVERYTHING, PAUSED
 
-__all__ = ["EVERYTHING", "pause", "paused", "resume"]
+__all__ = ["EVERYTHING", "change_pause", "pause", "paused", "resume"]
 
 
 async def paused(queue: Queue) -> dict[str, float]:
@@ -28,6 +30,17 @@ async def pause(queue: Queue, run: str) -> bool:
 async def resume(queue: Queue, run: str) -> bool:
     """Resume a run, or `EVERYTHING`. Return False if it was not paused."""
     return await _change(queue, run, paused=False)
+
+
+async def change_pause(queue: Queue, run: str, settings: Settings, *, pausing: bool) -> bool:
+    """Pause or resume a run, or `EVERYTHING`; return False if that changed nothing.
+
+    Raise `NotFoundError` if the queue does not have the run.
+    """
+    # The pause of a run that no longer exists can still be removed.
+    if run != EVERYTHING and (pausing or run not in await paused(queue)):
+        await counts_of(queue, run, settings)
+    return await (pause if pausing else resume)(queue, run)
 
 
 async def _change(queue: Queue, run: str, *, paused: bool) -> bool:

@@ -1,18 +1,15 @@
-"""Release claimed jobs from their holders: the jobs become pending again, and the interrupted attempt does not count.
-
-Jobs held by a move between two queues stay with it: they may have arrived in the target, and would be worked on twice.
-"""
+"""Release claimed jobs: they become pending again, and the interrupted attempt does not count."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from longshore.job import State
+from longshore.job import Job, State
 from longshore.queue import Queue, Selection
-from longshore.runs.transfer.copy_jobs import MOVER
-
-_PAGE = 500
-_CLAIMED = frozenset({State.CLAIMED})
+from longshore.runs.control.bulk_action import BulkAction, change_pages, is_moving, page_change
+from longshore.runs.control.job_filter import JobFilter
 
 
 class ReleaseResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,12 +26,13 @@ async def release(queue: Queue, selection: Selection) -> ReleaseResult:
 
     It works page by page: if the process dies in the middle, calling again does the rest.
     """
-    claimed = msgspec.structs.replace(selection, states=_CLAIMED)
-    released = moving = 0
-    after = ""
-    while page := await queue.jobs(claimed, after=after, limit=_PAGE):
-        after = page[-1].id
-        going = frozenset(job.id for job in page if not (job.worker or "").startswith(MOVER))
-        released += await queue.release(Selection(ids=going, states=_CLAIMED))
-        moving += len(page) - len(going)
-    return ReleaseResult(released=released, moving=moving)
+    claimed = msgspec.structs.replace(selection, states=frozenset({State.CLAIMED}))
+    release_page, moving = page_change(BulkAction.RELEASE, queue), 0
+
+    async def change(page: Sequence[Job]) -> int:
+        nonlocal moving
+        moving += sum(map(is_moving, page))
+        return await release_page(page)
+
+    done = await change_pages(queue, JobFilter(selection=claimed), change)
+    return ReleaseResult(released=done.changed, moving=moving)

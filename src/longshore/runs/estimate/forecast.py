@@ -34,6 +34,10 @@ class Forecast(RunWatcher):
         self.blockers = Blockers()
         """Pauses and limits, as of the last look or some seconds before."""
 
+    def expire(self) -> None:
+        """Let the next look read the pauses and limits again."""
+        self._blockers_at = float("-inf")
+
     async def look(self) -> RunSnapshot:
         """Return a snapshot. Raise `NotFoundError` if the queue does not have the run, or no longer has it."""
         return await self._with_forecast(await super().look())

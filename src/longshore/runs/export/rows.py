@@ -63,8 +63,9 @@ class ExportRow(NamedTuple):
 
     order: tuple[str | int, ...]
     """Its sort key: the job's kind and key, and for records the position within the job."""
-    line: ResultLine | RecordLine
+    line: ResultLine | RecordLine | dict[str, Any]
     job: Job | None
+    record: Record | None = None
 
 
 class Rows(Protocol):
@@ -159,6 +160,49 @@ class RecordRows:
         """See `Rows`."""
         assert isinstance(row.line, RecordLine)  # noqa: S101  as above
         return [_fields("data", row.line.data)]
+
+
+class ItemRows(RecordRows):
+    """The records as their handlers emitted them: the fields first, and the job they came from after them or not."""
+
+    noun, table = "item", "items"
+    fixed: tuple[str, ...] = ()
+    precedence: tuple[str, ...] = ("data", "job")
+
+    def __init__(self, run: str, records: RunRecords, kind: str | None = None, *, bare: bool = False) -> None:
+        """With `bare`, only the fields of the items themselves."""
+        super().__init__(run, records, kind)
+        self._bare = bare
+
+    async def each(self) -> AsyncIterator[ExportRow]:
+        """See `Rows`. None if there are no items."""
+        async for record in self._records.records(self._kind):
+            row = ExportRow((record.job_kind, record.key, record.n), {}, None, record)
+            yield row._replace(line=_flat(self.groups(row)))
+
+    def table_of(self, row: ExportRow) -> str:
+        """See `Rows`: each kind has fields of its own."""
+        assert row.record is not None  # noqa: S101  as above
+        return row.record.kind
+
+    def groups(self, row: ExportRow) -> list[Group]:
+        """See `Rows`."""
+        assert row.record is not None  # noqa: S101  as above
+        record = row.record
+        data = _fields("data", record.data)
+        if self._bare:
+            return [data]
+        job = {"run": record.run, "job_kind": record.job_kind, "key": record.key, "n": record.n, "kind": record.kind}
+        return [data, Group("job", job)]
+
+
+def _flat(groups: list[Group]) -> dict[str, Any]:
+    """Return the fields of all groups; a name that an earlier group has gets the name of its own group in front."""
+    flat: dict[str, Any] = {}
+    for group in groups:
+        for name, value in group.fields.items():
+            flat[f"{group.name}_{name}" if name in flat else name] = value
+    return flat
 
 
 def _next_page(found: list[Job]) -> int:

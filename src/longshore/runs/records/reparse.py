@@ -26,9 +26,9 @@ from longshore.job import Job, JobName, NewJob, State
 from longshore.lease import DEFAULT_LEASE, Lease, Want, WorkerId
 from longshore.outcome import Completed, Failed, Released, Settlement
 from longshore.queue import Queue, Selection, each_job, totals
+from longshore.runs.records.kept_pages import KeptPages
 from longshore.runs.transfer.copy_jobs import taking_over
 from longshore.runs.watch.failures import short_message
-from longshore.scrape.capture.page_store import PageStore
 from longshore.scrape.records import Emitted, RecordError, RecordSink
 from longshore.wrappers.admission import Admission
 from longshore.wrappers.worker_queue import WorkerQueue
@@ -68,7 +68,7 @@ async def reparse(
     queue: Queue,
     run: str,
     handlers: Mapping[str, Handler],
-    pages: PageStore,
+    pages: KeptPages,
     records: RecordSink,
     revised: RecordSink,
     *,
@@ -90,7 +90,7 @@ class _Pass:
         queue: Queue,
         run: str,
         handlers: Mapping[str, Handler],
-        pages: PageStore,
+        pages: KeptPages,
         records: RecordSink,
         revised: RecordSink,
         lease: timedelta,
@@ -168,7 +168,7 @@ class _Pass:
         selection = Selection(run=self._run, kinds=frozenset(self._handlers), states=frozenset({state}))
         async for job in each_job(self._queue, selection):
             try:
-                exchanges = self._pages.exchanges(job)
+                exchanges = await self._pages.exchanges(job)
             except InputFileError as error:
                 log.warning(f"Job {job.id} counts as one without pages: {error}")
                 exchanges = []

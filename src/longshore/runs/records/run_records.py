@@ -9,19 +9,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from longshore.extensions.find import find
 from longshore.extensions.record_store import Counts, Record, RecordCounts, RecordStore, StoredAttempt
+from longshore.extensions.traces import KeepsTraces
 from longshore.job import State
 from longshore.media import open_records
-from longshore.queue import Queue, Selection, each_job
+from longshore.queue import Queue, Selection, each_page
 from longshore.scrape.records import RecordReader
 from longshore.scrape.records.attempt_index import AttemptIndex
 from longshore.settings import Settings
 from longshore.url import mask_url
 
 _AT_ONCE = 1000
+_IN_A_THREAD = 100
 
 
 class RunRecords(Protocol):
@@ -39,10 +43,28 @@ class RunRecords(Protocol):
         """Return how many records count, and how many were rejected for which reason."""
 
 
+class RecordsPlace(NamedTuple):
+    """The place of the records of this machine: a database, or else a folder."""
+
+    folder: Path
+    database: str | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> RecordsPlace:
+        """Return the place that the settings name."""
+        return cls(Path(settings.data_folder) / "records", settings.records_database)
+
+    def records(self, queue: Queue, run: str, kinds: frozenset[str] | None = None) -> RunRecords:
+        """Return the records of a run; with `kinds`, only those of jobs of these kinds."""
+        if self.database is not None:
+            return InDatabase(queue, run, self.database, kinds)
+        return InFolder(queue, run, self.folder, kinds)
+
+
 class InFolder:
     """Records in segment files, written by the workers of this machine."""
 
-    def __init__(self, queue: Queue, run: str, folder: Path) -> None:
+    def __init__(self, queue: Queue, run: str, folder: Path, kinds: frozenset[str] | None = None) -> None:
         self.place = str(folder)
         self.elsewhere = (
             "Each machine stores the records of its own workers: copy their segments into one folder, and name its "
@@ -51,34 +73,40 @@ class InFolder:
         self._queue = queue
         self._run = run
         self._folder = folder
+        self._kinds = kinds
 
     async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RunRecords`."""
-        for record in (await decided_records(self._queue, self._folder, run=self._run)).records(kind):
-            yield record
+        reader = await decided_records(self._queue, self._folder, run=self._run, kinds=self._kinds)
+        found = reader.records(kind)
+        # In a thread: a server has others to answer meanwhile.
+        while some := await asyncio.to_thread(lambda: list(islice(found, _IN_A_THREAD))):
+            for record in some:
+                yield record
 
     async def tally(self) -> RecordCounts:
         """See `RunRecords`."""
-        reader = await decided_records(self._queue, self._folder, run=self._run)
+        reader = await decided_records(self._queue, self._folder, run=self._run, kinds=self._kinds)
         return await asyncio.to_thread(reader.tally)
 
 
 class InDatabase:
     """Records in a database, written by the workers of any machine."""
 
-    def __init__(self, queue: Queue, run: str, url: str) -> None:
+    def __init__(self, queue: Queue, run: str, url: str, kinds: frozenset[str] | None = None) -> None:
         self.place = mask_url(url)
         self.elsewhere = "Check that its workers write there: they need LONGSHORE_RECORDS_DATABASE as well."
         self._queue = queue
         self._run = run
         self._url = url
+        self._kinds = kinds
 
     async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RunRecords`."""
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            counts = await counted_attempts(self._queue, store, self._run)
+            counts = await counted_attempts(self._queue, store, self._run, self._kinds)
             async for record in store.records(self._run, kind, counts):
                 yield record
         finally:
@@ -89,43 +117,65 @@ class InDatabase:
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            return await store.tally(self._run, await counted_attempts(self._queue, store, self._run))
+            return await store.tally(self._run, await counted_attempts(self._queue, store, self._run, self._kinds))
         finally:
             await store.close()
 
 
+class AtServer:
+    """Records that the queue keeps for its workers."""
+
+    elsewhere = "The server keeps the records of all workers, so this run has none yet."
+
+    def __init__(self, queue: KeepsTraces, run: str) -> None:
+        self.place = "the server"
+        self._queue = queue
+        self._run = run
+
+    async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
+        """See `RunRecords`."""
+        async for record in (await self._queue.traces()).records(self._run, kind):
+            yield record
+
+    async def tally(self) -> RecordCounts:
+        """See `RunRecords`."""
+        return await (await self._queue.traces()).tally(self._run)
+
+
 def run_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
-    """Return the records of a run, in the place that the settings name."""
-    if settings.records_database is not None:
-        return InDatabase(queue, run, settings.records_database)
-    return InFolder(queue, run, Path(settings.data_folder) / "records")
+    """Return the records of a run: at the server of the queue, or in the place that the settings name."""
+    place = RecordsPlace.of(settings)
+    if place.database is None and (keeper := find(queue, KeepsTraces)) is not None:
+        return AtServer(keeper, run)
+    return place.records(queue, run)
 
 
-async def decided_records(queue: Queue, folder: Path, *, run: str | None = None) -> RecordReader:
+async def decided_records(
+    queue: Queue, folder: Path, *, run: str | None = None, kinds: frozenset[str] | None = None
+) -> RecordReader:
     """Return a reader of a folder's records that counts those of the queue's completed jobs."""
     reader = await asyncio.to_thread(RecordReader, folder, run=run, queue_decides=True)
     if reader.segments:
-        async for job in each_job(queue, _completed(run)):
-            reader.count((job,))
+        async for page in each_page(queue, _completed(run, kinds)):
+            reader.count(page)
     return reader
 
 
-async def counted_attempts(queue: Queue, records: RecordStore, run: str) -> Counts:
+async def counted_attempts(queue: Queue, records: RecordStore, run: str, kinds: frozenset[str] | None = None) -> Counts:
     """Return a function that says which attempts in a record database count in the queue."""
     index, attempts = AttemptIndex(), 0
     async for attempt in records.attempts(run):
-        index.add(attempt, _place(attempt))
+        index.add(attempt, _place(attempt), marked=attempt.marked)
         attempts += 1
     found: set[int] = set()
     if attempts:
-        async for job in each_job(queue, _completed(run)):
-            if (place := index.place_of(job)) is not None:
-                found.add(place)
+        async for page in each_page(queue, _completed(run, kinds)):
+            found.update(place for job in page if (place := index.place_of(job)) is not None)
     return lambda attempt: _place(attempt) in found
 
 
-def _completed(run: str | None) -> Selection:
-    return Selection(run=run, states=frozenset({State.COMPLETED}))
+def _completed(run: str | None, kinds: frozenset[str] | None) -> Selection:
+    return Selection(run=run, kinds=kinds, states=frozenset({State.COMPLETED}))
 
 
 def _place(attempt: StoredAttempt) -> int:

@@ -1,4 +1,4 @@
-"""Sources of jobs other than files of URLs and of jobs: CSV files, folders, queries, combinations, Python functions.
+"""Sources of jobs other than files of URLs and of jobs: sitemaps, CSV files, folders, queries, functions and more.
 
 Every source is read while it is submitted, so memory does not grow with its size. Reading it again gives the same jobs,
 so submitting twice is harmless.
@@ -10,10 +10,12 @@ from longshore.runs.sources.csv_file import CsvFile
 from longshore.runs.sources.generated import Generated, PythonSource
 from longshore.runs.sources.product import Product, product
 from longshore.runs.sources.scan import Scan
+from longshore.runs.sources.sitemap import Sitemap
 from longshore.runs.sources.source import Source
 from longshore.runs.sources.sql_query import SqlQuery
 from longshore.runs.sources.tables import source_in
 from longshore.runs.sources.template import Shape, Template
+from longshore.runs.sources.url_list import UrlList
 
 __all__ = [
     "CsvFile",
@@ -22,9 +24,11 @@ __all__ = [
     "PythonSource",
     "Scan",
     "Shape",
+    "Sitemap",
     "Source",
     "SqlQuery",
     "Template",
+    "UrlList",
     "product",
     "source_in",
 ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
+
+import msgspec
 
 from longshore.errors import HandlerFileError, InputFileError, LongshoreError
 from longshore.job import DEFAULT_MAX_ATTEMPTS, NewJob
@@ -36,6 +39,16 @@ class Generated:
     def rereadable(self) -> bool:
         """True for lists and tuples only: a function may be slow and may have side effects."""
         return isinstance(self.items, list | tuple)
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The same for the same items; None if they can be read only once."""
+        if not self.rereadable:
+            return None
+        digest = hashlib.sha256()
+        for entry in self.entries():
+            digest.update(msgspec.json.encode(entry) + b"\n")
+        return digest.hexdigest()
 
     def entries(self) -> Iterator[InputEntry]:
         """Yield every item. Raise `InputFileError` for one that is not a job, and for any exception of the function."""

@@ -18,7 +18,7 @@ from longshore.system.loop_thread import LoopThread
 from longshore.url import mask_url
 
 if TYPE_CHECKING:
-    from longshore.media.postgres.rows import RowPage
+    from longshore.media.postgres.user_query import RowPage
 
 _SERVER = re.compile(r"postgres(ql)?:")
 _PAGE = 1000
@@ -79,7 +79,7 @@ class SqlQuery:
 
     def _from_server(self) -> Iterator[list[dict[str, Any]]]:
         # Imported here because its driver is an optional dependency.
-        from longshore.media.postgres.rows import pages_of
+        from longshore.media.postgres.user_query import pages_of
 
         loop = LoopThread("query")
         pages = pages_of(self.database, self.query, self.parameters, size=_PAGE)

@@ -12,6 +12,7 @@ from longshore.runs.sources.csv_file import CsvFile
 from longshore.runs.sources.generated import PythonSource
 from longshore.runs.sources.product import Product
 from longshore.runs.sources.scan import Scan
+from longshore.runs.sources.sitemap import Sitemap
 from longshore.runs.sources.source import Source
 from longshore.runs.sources.sql_query import SqlQuery
 from longshore.runs.sources.template import Shape
@@ -22,6 +23,7 @@ _SHAPE = {"url": str, "key": str, "partition": str}
 _SOURCES: Mapping[str, tuple[type, Mapping[str, type]]] = {
     "urls": (str, {}),
     "jobs": (str, {}),
+    "sitemap": (str, {"since": str}),
     "csv": (str, _SHAPE),
     "scan": (str, {"glob": str, "year": int, "limit": int, "partition": str}),
     "sql": (str, {"query": str, "parameters": dict, **_SHAPE}),
@@ -90,6 +92,7 @@ def _lines(path: str) -> list[str]:
 _CONSTRUCTORS: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
     "urls": lambda table: InputFile(table["urls"], InputFormat.URLS),
     "jobs": lambda table: InputFile(table["jobs"], InputFormat.JOBS),
+    "sitemap": lambda table: Sitemap(table["sitemap"], since=table.get("since")),
     "csv": lambda table: CsvFile(table["csv"], _shape(table)),
     "scan": lambda table: Scan(table["scan"], **{name: table[name] for name in _SOURCES["scan"][1] if name in table}),
     "sql": lambda table: SqlQuery(table["sql"], table["query"], table.get("parameters", {}), _shape(table)),

@@ -83,6 +83,11 @@ class InputFile:
         """Whether it can be read a second time: a pipe cannot."""
         return is_rereadable(self.path)
 
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same file, whatever it holds."""
+        return self.path if self.path == "-" else str(Path(self.path).resolve())
+
     def entries(self) -> Iterator[InputEntry]:
         """Yield every job of the file, in order. Raise `InputFileError` for the first line that is not a job."""
         read = _url_entry if self.format is InputFormat.URLS else _job_entry

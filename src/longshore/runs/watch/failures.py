@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ SUBJECT, VALUE = 60, 24
 """Largest number of characters shown of a payload, and of each value in it."""
 KEPT_GROUPS = 50
 """Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
+_STATUS = re.compile(r" answered (\d{3}(?: [A-Za-z' -]{1,40})?)\Z")
 _UNKNOWN = Failure(WorkerError.error_type, "the cause is not known")
 
 
@@ -26,9 +28,13 @@ class FailureGroup:
     """The failures that share one name."""
 
     name: tuple[str, ...]
-    """The type, the exception without its module, and perhaps more."""
+    """The type, the exception without its module (with the HTTP status, if it has one), and perhaps more."""
     count: int = 0
     examples: list[Job] = field(default_factory=list)
+    first: float | None = None
+    """When the first of the jobs failed for good; None if none did."""
+    last: float | None = None
+    """When the last of them did."""
 
     @property
     def error_type(self) -> str:
@@ -38,7 +44,12 @@ class FailureGroup:
     @property
     def exception(self) -> str:
         """The exception of the group; empty if there is none, or if the group holds failures past the bound."""
-        return self.name[1]
+        return self.name[1].partition(":")[0]
+
+    @property
+    def label(self) -> str:
+        """The group in words: `processing (StatusError: 404 Not Found)`."""
+        return f"{self.error_type} ({self.name[1]})" if self.name[1] else self.error_type
 
 
 class FailureGroups:
@@ -58,6 +69,9 @@ class FailureGroups:
             name = (*name[:-1], "")
         group = self._groups.setdefault(name, FailureGroup(name))
         group.count += 1
+        if job.settled_at is not None:
+            group.first = job.settled_at if group.first is None else min(group.first, job.settled_at)
+            group.last = job.settled_at if group.last is None else max(group.last, job.settled_at)
         if len(group.examples) < self._examples:
             group.examples.append(job)
 
@@ -73,11 +87,17 @@ def failure_of(job: Job) -> Failure:
 
 
 async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
-    """Return the failed jobs of a run, grouped by type and exception; the largest group first."""
-    groups = FailureGroups(KEPT_GROUPS, EXAMPLES, lambda failure: (failure.error_type, failure.exception_name))
+    """Return the failed jobs of a run, grouped by type, exception and HTTP status; the largest group first."""
+    groups = FailureGroups(KEPT_GROUPS, EXAMPLES, _cause)
     async for job in each_job(queue, Selection(run=run, states=frozenset({State.FAILED}))):
         groups.add(job)
     return sorted(groups.groups, key=lambda group: -group.count)
+
+
+def _cause(failure: Failure) -> tuple[str, str]:
+    name = failure.exception_name
+    status = _STATUS.search(failure.message) if name == "StatusError" else None
+    return failure.error_type, name if status is None else f"{name}: {status[1]}"
 
 
 def subject(job: Job) -> str:

@@ -13,7 +13,7 @@ from longshore.runs.watch.blockers import Blockers
 from longshore.top.figures import QueueFigures
 from longshore.ui.estimate_words import binding_words, time_left
 from longshore.ui.notices import notices
-from longshore.ui.words import left_words, one_line, rate
+from longshore.ui.words import left_words, one_line, rate, set_aside
 
 _NOTICES = 2
 
@@ -47,6 +47,9 @@ class HeaderBar(Widget):
             others = msgspec.structs.replace(self._board.blockers, paused={})
             told = list(notices(others).values())[:_NOTICES]
             lines += [Text(one_line(line, width), style="yellow") for line in told]
+            if (rejected := self._board.rejected) is not None:
+                whose = "this queue" if self._run is None else "this run"
+                lines.append(Text(one_line(set_aside(rejected.count, rejected.where, whose), width), style="red"))
         for line in lines:
             line.no_wrap = True
         return Text("\n").join(lines)
@@ -63,7 +66,7 @@ def _bar(board: QueueFigures, width: int) -> Text:
     cells = max(width - len(right) - 2, 8)
     filled = cells * done // count.total
     failed = min(-(-cells * count.failed // count.total), filled)
-    bar = Text("━" * (filled - failed), style="green" if not count.remaining else "cyan")
+    bar = Text("━" * (filled - failed), style="green" if not count.remaining and board.rejected is None else "cyan")
     bar.append("━" * failed, style="red").append("┄" * (cells - filled), style="dim")
     return bar.append(f"  {right}", style="bold")
 

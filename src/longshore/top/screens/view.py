@@ -15,8 +15,9 @@ from textual.widgets import Footer, Input, Static
 
 from longshore.errors import LongshoreError
 from longshore.queue import Selection
+from longshore.runs.control.bulk_action import COUNTED, BulkAction, size_of
+from longshore.runs.control.job_filter import JobFilter
 from longshore.system.printable import printable
-from longshore.top.bulk_change import BulkChange, size_of
 from longshore.top.screens.dialogs import Question
 from longshore.ui.words import counted
 
@@ -128,14 +129,14 @@ class View(Screen[None]):
         if target is None:
             self.notify(f"There is nothing to {verb} here: select a run, a kind of failure or a job.", markup=False)
             return
-        self.top.in_background(self._change(BulkChange(verb), target))
+        self.top.in_background(self._change(BulkAction(verb), target))
 
-    async def _change(self, change: BulkChange, target: Target) -> None:
+    async def _change(self, change: BulkAction, target: Target) -> None:
         chosen = change.narrowed(target.selection)
         try:
-            size = await size_of(self.top.queue, chosen)
+            size = await size_of(self.top.queue, JobFilter(selection=chosen), most=COUNTED)
             if not size.jobs:
-                states = " or ".join(sorted(change.states if chosen.ids is None else change.possible))
+                states = " or ".join(sorted(chosen.states or ()))
                 self.notify(printable(f"Nothing to {change}: {target.name}: nothing is {states}."), markup=False)
                 return
             number = f"more than {counted(size.jobs, 'job')}" if size.more else counted(size.jobs, "job")
@@ -144,10 +145,9 @@ class View(Screen[None]):
             self.top.push_screen(Question(question), answered.set_result)
             if not await answered:
                 return
-            changed = await change.carry_out(self.top.queue, chosen)
+            changed = await change.call(self.top.queue, chosen)
         except LongshoreError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
             return
-        what = "pending again" if change is BulkChange.RETRY else "cancelled"
-        self.notify(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} {what}.", markup=False)
+        self.notify(f"{counted(changed, 'job')} {'is' if changed == 1 else 'are'} {change.made}.", markup=False)
         self.top.hurry()

@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from longshore.errors import QueueUnavailableError
-from longshore.fleet.supervise.supervisor import Fleet
 from longshore.queue import Count, Queue
-from longshore.runs.local.campaign import Campaign
+from longshore.runs.local.campaign import Campaign, Crew
 from longshore.runs.watch.current_rate import CurrentRate
 from longshore.ui.fleet.board import FleetBoard, ProxySummary
 from longshore.ui.local.host_notices import HostNews
@@ -26,12 +25,12 @@ class CampaignView:
     campaign: Campaign
     shown: RunProgress
 
-    def begin(self, fleet: Fleet) -> None:
-        """Follow this fleet; its workers are about to start."""
-        self._clock = fleet.clock
-        self._board = FleetBoard(fleet.clock, fleet.posts, None, self.campaign.run, self.campaign.settings.workers)
+    def begin(self, crew: Crew) -> None:
+        """Follow these workers, which are about to start."""
+        self._clock = crew.clock
+        self._board = FleetBoard(crew.clock, crew.posts, None, self.campaign.run, self.campaign.workers)
         self._proxies = ProxySummary(self._board, self.say)
-        self._hosts = HostNews(self.queue, self.campaign.run, fleet.clock, self.say)
+        self._hosts = HostNews(self.queue, self.campaign.run, crew.clock, self.say)
         self._rate = CurrentRate()
 
     def hear(self, worker: str, line: bytes) -> None:

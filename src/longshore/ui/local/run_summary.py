@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,12 @@ import msgspec
 from rich.console import Console
 from rich.markup import escape
 
-from longshore.errors import LongshoreError
+from longshore.errors import LongshoreError, short_name
+from longshore.extensions.find import find
+from longshore.extensions.traces import KeepsTraces
 from longshore.fleet.supervise.supervisor import WorkerExit, how_it_ended
 from longshore.queue import Count, Queue
+from longshore.runs.export.output_file import STDOUT
 from longshore.runs.export.results import DEFAULT_OUT, Delivered
 from longshore.runs.local.campaign import Campaign, Conducted
 from longshore.runs.records.run_records import run_records
@@ -39,6 +42,15 @@ def tell(to: Console, lines: Iterable[str]) -> None:
         to.print(line)
 
 
+def items_lines(written: Mapping[str, int], *, so_far: bool = False) -> list[str]:
+    """Return a line for each file of items."""
+    files = {place: number for place, number in written.items() if place != STDOUT}
+    if not written:
+        return ["  items    none: the handlers emitted no records"]
+    until_now = " until now" if so_far else ""
+    return [f"  items    {escape(place)} ({counted(number, 'item')}{until_now})" for place, number in files.items()]
+
+
 @dataclass(frozen=True)
 class Summary:
     """The messages about one run."""
@@ -56,7 +68,7 @@ class Summary:
             head += f", {done:,} of them done before"
         if self.submission.duplicates and not done and not unfinished:
             head += f" ({self.submission.duplicates:,} given twice)"
-        lines = [head + f", {counted(settings.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
+        lines = [head + f", {counted(self.campaign.workers, 'worker')}, in {escape(mask_url(settings.queue))}"]
         if unfinished:
             advice = "To start a new one, give --run with a new name." if self.again is None else ""
             lines.append(f"Continuing the unfinished run. {advice}".rstrip())
@@ -85,7 +97,13 @@ class Summary:
         ]
 
     async def closing(
-        self, queue: Queue, before: Count, conducted: Conducted, delivered: Delivered, seconds: float, width: int | None
+        self,
+        queue: Queue,
+        before: Count,
+        conducted: Conducted,
+        delivered: Delivered | None,
+        seconds: float,
+        width: int | None,
     ) -> list[str]:
         """Return the results, for a screen of this width. The rate is that of the jobs done since `before`."""
         count = conducted.count
@@ -100,10 +118,10 @@ class Summary:
         ]
         if rejects is not None:
             lines.append(f"  [red]{escape(set_aside(rejects.count, rejects.where))}[/red]")
-        if delivered.place != "-":
+        if delivered is not None and delivered.place != "-":
             replaced = ", replaced" if delivered.replaced else ""
             lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")
-        if delivered.evaded:
+        if delivered is not None and delivered.evaded:
             lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
         lines += await self._records(queue)
         if conducted.endings:
@@ -118,7 +136,7 @@ class Summary:
             lines += [
                 "",
                 f"Look closer:  [cyan]{escape(f'{program()} jobs {where}')}[/cyan]",
-                *self._replays(groups),
+                *await self._replays(queue, groups),
                 f"Try again:    [cyan]{escape(f'{program()} retry {where}')}[/cyan]",
                 f"              then {self._with_run()}",
             ]
@@ -132,7 +150,7 @@ class Summary:
     async def _records(self, queue: Queue) -> list[str]:
         """Return how many records there are. A very large number is not counted while a person waits."""
         settings, run = self.campaign.settings, self.campaign.run
-        if settings.records_database is None:
+        if settings.records_database is None and not queue.traits.keeps_traces:
             folder = Path(settings.data_folder) / "records"
             size = sum(path.stat().st_size for path in folder.iterdir()) if folder.is_dir() else 0
             if not size:
@@ -155,17 +173,23 @@ class Summary:
             lines.append(escape(f"{head}{tally.kept.get(kind, 0):,} {kind}{rejected}"))
         return lines
 
-    def _replays(self, groups: list[FailureGroup]) -> list[str]:
+    async def _replays(self, queue: Queue, groups: list[FailureGroup]) -> list[str]:
         """Return how to replay a kept failure: one of the handler's own errors, if there is one."""
-        folder = Path(self.campaign.settings.data_folder) / "bundles"
-        own_first = sorted(groups, key=lambda group: group.error_type != "unknown")
-        kept = [path for group in own_first for path in bundles_of(folder, self.campaign.run, group.exception)]
+        own_first = [group.exception for group in sorted(groups, key=lambda group: group.error_type != "unknown")]
+        settings, run = self.campaign.settings, self.campaign.run
+        if (extension := find(queue, KeepsTraces)) is None:
+            place, flag = str(Path(settings.data_folder) / "bundles"), ""
+            kept = [str(path) for error in own_first for path in bundles_of(Path(place), run, error)]
+        else:
+            place, flag = "the server", queue_flag(settings)
+            listed = await (await extension.traces()).bundles(run)
+            kept = [each.name for error in own_first for each in listed if error in ("", short_name(each.error))]
         if not kept:
             return []
-        command = f"{program()} replay {shlex.quote(str(kept[0]))} {shlex.quote(str(self.campaign.handler_file))}"
+        command = f"{program()} replay {shlex.quote(kept[0])} {shlex.quote(str(self.campaign.handler_file))}{flag}"
         lines = [f"Run offline:  [cyan]{escape(command)}[/cyan]"]
         if more := len(kept) - 1:
-            lines.append(f"              {more:,} more in {escape(str(folder))}")
+            lines.append(f"              {more:,} more in {escape(place)}")
         return lines
 
     def _with_run(self) -> str:
@@ -183,8 +207,7 @@ def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
     """Return the failures by kind, with examples of each. A line wider than the screen becomes two."""
     lines = ["[bold]What failed[/bold]"]
     for group in groups:
-        name = f"{group.error_type} ({group.exception})" if group.exception else group.error_type
-        lines.append(f"  [red]{group.count:,} × {escape(name)}[/red]")
+        lines.append(f"  [red]{group.count:,} × {escape(group.label)}[/red]")
         for job in group.examples:
             message = one_line(job.failure.message, 160) if job.failure else ""
             about = mask_urls(subject(job))

@@ -43,6 +43,7 @@ from longshore.settings import Settings, export_dotenv
 from longshore.system.file_lock import PROBE_SECONDS, FileLock
 from longshore.system.private_files import make_private
 from longshore.ui.local.local_run import LocalRun, work_through
+from longshore.ui.local.run_here import finished
 from longshore.ui.local.run_summary import queue_flag
 from longshore.ui.output import note
 from longshore.ui.program import program
@@ -117,21 +118,9 @@ async def _single(start: Start, settings: Settings, out: str | None) -> Finished
             environment=worker_variables(start.scraper, settings),
         )
         worked = await work_through(queue, local, clock)
-        if worked.delivered is not None:
+        if worked.over:
             start.checkpoints.remove(done.run_id)
-        count = worked.count
-        over = "failed" if count.failed else "completed"
-        return Finished(
-            status=over if worked.delivered else "interrupted" if worked.interrupted else "stopped",
-            run_id=done.run_id,
-            enqueued=done.submitted,
-            duplicates=done.duplicates,
-            completed=count.completed,
-            failed=count.failed,
-            cancelled=count.cancelled,
-            remaining=count.remaining,
-            results=worked.delivered.place if worked.delivered else None,
-        )
+        return finished(done, worked)
 
 
 @asynccontextmanager

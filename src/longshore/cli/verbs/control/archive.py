@@ -55,31 +55,22 @@ def archive(
 
 async def _archive(settings: Settings, chosen: Selection | None, *, yes: bool) -> tuple[int | None, list[Month]]:
     """Return how many jobs were packed now (None if nothing was to be packed), and the contents of the archive."""
-    from longshore.cli.job_selection import agreed, size
-    from longshore.errors import UsageError
-    from longshore.extensions.archive import Archives
-    from longshore.extensions.find import find
+    from longshore.cli.job_selection import agreed
+    from longshore.runs.control.archive import archive_of, pack
+    from longshore.runs.control.job_selection import selected_number
     from longshore.runs.open_queue import counts_of, open_existing
-    from longshore.url import mask_url
 
     async with open_existing(settings) as queue:
-        archive = find(queue, Archives)
-        if archive is None:
-            raise UsageError(
-                f"{mask_url(settings.queue)} has no archive: finished jobs stay in the queue until you prune "
-                "them. To remove old ones: longshore prune --older-than 90d"
-            )
+        archive = archive_of(queue, settings)
         if chosen is None:
             return None, await archive.archived()
         if chosen.run is not None:
             await counts_of(queue, chosen.run, settings)
         if sys.stdin.isatty() and not yes:
-            number = await size(queue, chosen, settings)
+            number = await selected_number(queue, chosen, settings)
             if number and not agreed(number, chosen, "archive", yes=yes):
                 return None, await archive.archived()
-        packed = await archive.archive(chosen)
-        await archive.forget_history()
-        return packed, await archive.archived()
+        return await pack(archive, chosen), await archive.archived()
 
 
 def _result_words(packed: int, chosen: Selection, older_than: str) -> str:

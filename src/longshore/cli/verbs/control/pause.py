@@ -68,15 +68,12 @@ def _named(run: str | None, *, everything: bool) -> str:
 
 
 async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
-    from longshore.runs.control.pause import EVERYTHING, pause, paused, resume
-    from longshore.runs.open_queue import counts_of, open_existing
+    from longshore.runs.control.pause import EVERYTHING, change_pause, paused
+    from longshore.runs.open_queue import open_existing
     from longshore.ui.output import write
 
     async with open_existing(settings) as queue:
-        # The pause of a run that no longer exists can still be removed.
-        if run != EVERYTHING and (pausing or run not in await paused(queue)):
-            await counts_of(queue, run, settings)
-        changed = await (pause if pausing else resume)(queue, run)
+        changed = await change_pause(queue, run, settings, pausing=pausing)
         still = EVERYTHING in await paused(queue) and run != EVERYTHING
     if pausing:
         again = "--all" if run == EVERYTHING else shlex.quote(run)

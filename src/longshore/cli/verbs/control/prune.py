@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.cli.bulk_verb import JobAction, command
-from longshore.job import FINISHED
+from longshore.cli.bulk_verb import command
 
 if TYPE_CHECKING:
     from longshore.queue import Queue, Selection
@@ -14,18 +13,14 @@ if TYPE_CHECKING:
 
 async def _prune(settings: Settings, queue: Queue, chosen: Selection) -> int:
     from longshore.runs.records.prune_records import prune_with_records
+    from longshore.runs.records.run_records import RecordsPlace
 
-    return await prune_with_records(settings, queue, chosen)
+    return await prune_with_records(RecordsPlace.of(settings), queue, chosen)
 
 
 prune = command(
-    JobAction(
-        verb="prune",
-        made="removed",
-        possible=FINISHED,
-        default=FINISHED,
-        change=_prune,
-    ),
+    "prune",
+    _prune,
     "Remove finished jobs with their results, records and history, archived ones too. Pending and claimed jobs always"
     " stay."
     " A removed job may be submitted again.",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.cli.bulk_verb import JobAction, command
-from longshore.job import State
+from longshore.cli.bulk_verb import command
 
 if TYPE_CHECKING:
     from longshore.queue import Queue, Selection
     from longshore.settings import Settings
-
-_HELD = frozenset({State.CLAIMED})
 
 
 async def _release(_: Settings, queue: Queue, chosen: Selection) -> int:
@@ -26,13 +23,8 @@ async def _release(_: Settings, queue: Queue, chosen: Selection) -> int:
 
 
 release = command(
-    JobAction(
-        verb="release",
-        made="pending again",
-        possible=_HELD,
-        default=_HELD,
-        change=_release,
-    ),
+    "release",
+    _release,
     "Take claimed jobs away from their workers: they are pending again at once, and the attempt does not count. A"
     " worker that still runs one learns of it within a third of its lease, and cannot settle it any more. Jobs of a"
     " dead worker need no release: they are pending again when the lease expires.",

@@ -14,7 +14,9 @@ from longshore.cli import options
 from longshore.cli.options import meaning
 
 if TYPE_CHECKING:
+    from longshore.extensions.traces import TraceKeeper
     from longshore.handlers.handler import Handler
+    from longshore.runs.records.kept_pages import KeptPages
     from longshore.runs.records.reparse import ReparseResult
     from longshore.scrape.records import RecordSink
     from longshore.settings import Settings
@@ -58,20 +60,17 @@ def reparse(
 
 
 async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], version: str) -> ReparseResult:
-    from longshore.errors import NotFoundError
+    from longshore.extensions.find import find
+    from longshore.extensions.traces import KeepsTraces
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.records.reparse import reparse as reparse_run
-    from longshore.scrape.capture.page_store import PageStore
 
-    folder = Path(settings.data_folder)
     async with open_existing(settings) as queue:
         await counts_of(queue, run, settings)
-        if not (folder / "pages").is_dir():
-            raise NotFoundError(
-                f"No pages are kept in {folder / 'pages'}. They are where keep_pages is set while the run goes on."
-            )
-        records, revised = await _sinks(settings)
-        pages = PageStore(folder / "pages")
+        extension = find(queue, KeepsTraces)
+        keeper = None if extension is None else await extension.traces()
+        pages = _pages(settings, keeper)
+        records, revised = await _sinks(settings, keeper)
         try:
             return await reparse_run(
                 queue, run, handlers, pages, records, revised, lease=settings.lease, version=version
@@ -81,7 +80,20 @@ async def _reparse(settings: Settings, run: str, handlers: dict[str, Handler], v
             await revised.close()
 
 
-async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
+def _pages(settings: Settings, keeper: TraceKeeper | None) -> KeptPages:
+    from longshore.errors import NotFoundError
+    from longshore.runs.records.kept_pages import PagesAtServer, PagesInFolder
+    from longshore.scrape.capture.page_store import PageStore
+
+    if keeper is not None:
+        return PagesAtServer(keeper)
+    folder = Path(settings.data_folder) / "pages"
+    if not folder.is_dir():
+        raise NotFoundError(f"No pages are kept in {folder}. They are where keep_pages is set while the run goes on.")
+    return PagesInFolder(PageStore(folder))
+
+
+async def _sinks(settings: Settings, keeper: TraceKeeper | None) -> tuple[RecordSink, RecordSink]:
     """Return the sink for new records, and the sink for records that replace others."""
     from longshore.lease import WorkerId
     from longshore.media import open_records
@@ -90,6 +102,8 @@ async def _sinks(settings: Settings) -> tuple[RecordSink, RecordSink]:
     if settings.records_database is not None:
         store = await open_records(settings.records_database)
         return store, await store.revising()
+    if keeper is not None:
+        return keeper.new_records(), keeper.new_records(revising=True)
     worker, kept = WorkerId.new("reparse").incarnation, Path(settings.data_folder) / "records"
     revision = next_revision(kept)
     return SegmentSink(RecordWriter(kept, worker)), SegmentSink(RecordWriter(kept, worker, revision=revision))

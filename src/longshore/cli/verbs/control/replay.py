@@ -14,15 +14,23 @@ from longshore.cli import options
 
 if TYPE_CHECKING:
     from longshore.handlers.offline_run import OfflineAttempt
+    from longshore.scrape.capture.exchange import Exchange
     from longshore.scrape.capture.failure_bundles import FailureBundle
+    from longshore.settings import Settings
 
 
 def replay(
-    bundle: Annotated[Path, typer.Argument(metavar="BUNDLE", help="A failure bundle: a folder in .longshore/bundles.")],
+    bundle: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BUNDLE", help="A failure bundle: a folder in .longshore/bundles, or its name at a server."
+        ),
+    ],
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
     ],
     json: options.Json = False,
+    queue: options.Queue = None,
     debug: options.Debug = None,
 ) -> int:
     """Run the handler again on a kept failure, and say whether it still fails. Nothing is fetched.
@@ -34,12 +42,11 @@ def replay(
     from longshore.handlers.offline_run import run_offline
     from longshore.observe.logs import configure
     from longshore.runs.local.choose_handler import check_kinds
-    from longshore.scrape.capture.failure_bundles import read_bundle
     from longshore.settings import export_dotenv, resolve
     from longshore.ui.output import write_json
 
-    settings = resolve({"debug": debug})
-    kept, exchanges = read_bundle(bundle)
+    settings = resolve({"queue": queue, "debug": debug})
+    kept, exchanges = asyncio.run(_read(settings, bundle, is_name=len(bundle.parts) == 1 and not bundle.exists()))
     export_dotenv()
     configure(format=settings.log_format, level="debug" if settings.debug else "info")  # type: ignore[arg-type]
     handlers = load_handlers(file)
@@ -54,6 +61,23 @@ def replay(
     else:
         _print(bundle, kept, attempt)
     return 0 if attempt.signature is None else 1
+
+
+async def _read(settings: Settings, bundle: Path, *, is_name: bool) -> tuple[FailureBundle, list[Exchange]]:
+    """Return a bundle in a folder, or with this name at the server of the queue."""
+    from longshore.extensions.find import find
+    from longshore.extensions.traces import KeepsTraces
+    from longshore.media import exists, open_queue
+    from longshore.scrape.capture.failure_bundles import read_bundle, sent_bundle
+
+    if is_name and await exists(settings.queue):
+        queue = await open_queue(settings.queue)
+        try:
+            if (extension := find(queue, KeepsTraces)) is not None:
+                return sent_bundle(await (await extension.traces()).bundle(bundle.name))
+        finally:
+            await queue.close()
+    return read_bundle(bundle)
 
 
 def reproduced(kept: FailureBundle, attempt: OfflineAttempt) -> bool:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longshore.cli import options
-from longshore.errors import NotFoundError
 
 if TYPE_CHECKING:
     from longshore.job import Attempt, Job
-    from longshore.settings import Settings
 
 
 SHOWN_LINES = 15
@@ -28,28 +26,16 @@ def show(
     debug: options.Debug = None,
 ) -> None:
     """Show everything about one job: payload, result, why it failed, and every earlier attempt."""
+    from longshore.runs.control.job_selection import find_job
     from longshore.settings import resolve
     from longshore.ui.output import write_json
 
     settings = resolve({"queue": queue, "debug": debug})
-    found, history = asyncio.run(_find(settings, job))
+    found, history = asyncio.run(find_job(settings, job))
     if json:
         write_json(_whole(found, history))
     else:
         _print(found, history)
-
-
-async def _find(settings: Settings, job_id: str) -> tuple[Job, list[Attempt]]:
-    from longshore.queue import Selection
-    from longshore.runs.open_queue import open_existing
-    from longshore.url import mask_url
-
-    async with open_existing(settings) as queue:
-        found = await queue.jobs(Selection(ids=frozenset({job_id})), limit=1)
-        if not found:
-            where = mask_url(settings.queue)
-            raise NotFoundError(f"There is no job '{job_id}' in {where}. `longshore jobs` lists those there are.")
-        return found[0], await queue.history(job_id)
 
 
 def _whole(job: Job, history: list[Attempt]) -> dict[str, Any]:

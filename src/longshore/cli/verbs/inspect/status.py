@@ -150,18 +150,11 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
     """Return the counts, added up by run or by the wanted field."""
-    import msgspec
-
-    from longshore.queue import totals
+    from longshore.queue import totals_by
 
     if run and not by:
         return counts
-    name = by or "run"
-    found = dict.fromkeys(getattr(count, name) for count in counts)
-    return [
-        msgspec.structs.replace(totals([count for count in counts if getattr(count, name) == each]), **{name: each})
-        for each in found
-    ]
+    return totals_by(counts, "run" if by is None else "kind" if by == "kind" else "partition")
 
 
 def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:

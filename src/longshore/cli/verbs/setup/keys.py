@@ -36,7 +36,7 @@ def keys(
     """Make, list or revoke the keys of the server that 'longshore serve' runs from this folder.
 
     'longshore keys add NAME --scope work' prints a new key once; only its hash is stored. A worker needs the scope
-    work, which also lets it read. A running server takes a change at once.
+    work, which also shows it the jobs; for records and the page it needs read. A running server takes a change at once.
     """
     from longshore.server.auth.keys import KeyStore
     from longshore.settings import resolve

@@ -39,6 +39,7 @@ def serve(
     The first start makes an admin key. 'longshore keys add' makes a key for each worker or team. Ctrl-C stops the
     server; no job is lost, and workers go on when it is started again.
     """
+    from longshore.observe.logs import configure
     from longshore.runs.open_queue import check_shared
     from longshore.server.needed import check_installed
     from longshore.settings import resolve
@@ -46,19 +47,25 @@ def serve(
     from longshore.url import mask_url
 
     settings = resolve({"queue": queue, "debug": debug})
+    configure(format=settings.log_format, level="debug" if settings.debug else "warning")  # type: ignore[arg-type]
     check_shared(settings)
     check_installed()
     from longshore.clock import SystemClock
     from longshore.server.auth.keys import KeyStore, admin_key_made
-    from longshore.server.process import Listening
+    from longshore.server.process import Listening, event_loop
     from longshore.server.process import serve as run_server
+    from longshore.server.traces.trace_store import TraceStore
 
     listening = Listening(host, port, tls_certificate, tls_key, tuple(allowed_host or ()))
-    keys = KeyStore.in_folder(Path(settings.data_folder))
+    folder = Path(settings.data_folder)
+    keys = KeyStore.in_folder(folder)
+    traces = TraceStore(folder, records_database=settings.records_database, bundles=settings.bundles)
     made = admin_key_made(keys, SystemClock().now())
 
-    def ready(url: str) -> None:
+    def ready(url: str, login: str | None) -> None:
         write(f"Serving {mask_url(settings.queue)} at {url}/api. Ctrl-C stops.")
+        if login is not None:
+            write(f"The page: {login} (this link works once, within 15 minutes; later, log in with a key)")
         if made is not None:
             write(f"An admin key was made. It is in {made}; only you can read that file.")
         write("A worker needs a key of its own: longshore keys add NAME --scope work. Then, on its machine:")
@@ -67,4 +74,5 @@ def serve(
             note("Without TLS everyone on the network can read the keys: give --tls-certificate and --tls-key.")
         sys.stdout.flush()  # programs that start a server wait for these lines
 
-    asyncio.run(run_server(settings.queue, keys, listening, ready))
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(run_server(settings.queue, keys, traces, listening, ready))

@@ -14,7 +14,7 @@ from longshore.cli import options
 from longshore.errors import UsageError
 
 if TYPE_CHECKING:
-    from longshore.errors import QueueUnavailableError
+    from longshore.errors import PassingQueueError
     from longshore.extensions.archive import Month
     from longshore.runs.collect.collector import ArchiveBounds, Collector, PassResult
     from longshore.settings import Settings
@@ -87,7 +87,7 @@ class _View:
                 note(f"{each.run}: {each.new:,} new, {each.count.remaining:,} to come")
         self._packed += packed
 
-    def unavailable(self, error: QueueUnavailableError) -> None:
+    def unavailable(self, error: PassingQueueError) -> None:
         from longshore.system.printable import printable
         from longshore.ui.output import note
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from longshore.cli import options
 from longshore.cli.options import meaning
 from longshore.cli.verb import Verb
-
-if TYPE_CHECKING:
-    from longshore.queue import Count
-    from longshore.runs.export import Exported, ExportFormat, ExportOrder
-    from longshore.settings import Settings
+from longshore.errors import UsageError
 
 _RECORDS = "--records"
 
@@ -68,6 +64,9 @@ def export(
             show_default=False,
         ),
     ] = None,
+    bare: Annotated[
+        bool, typer.Option("--bare", metavar="", help="With --records: only their own fields, not the job's.")
+    ] = False,
     data_folder: Annotated[
         str | None, typer.Option(metavar="DIR", help=meaning("data_folder"), show_default=False)
     ] = None,
@@ -80,15 +79,22 @@ def export(
     The other formats are tables with a column for each field; sqlite has a table for each kind of record.
     """
     from longshore.runs.export import ExportOrder, format_of
+    from longshore.runs.export.export_run import ExportRequest, export_run
     from longshore.settings import resolve
     from longshore.ui.output import note
-    from longshore.ui.words import counted
+    from longshore.ui.progress import counting
+    from longshore.ui.words import counted, set_aside
 
+    if bare and records is None:
+        raise UsageError("--bare belongs to --records.")
     settings = resolve({"data_folder": data_folder, "queue": queue, "debug": debug})
     order = ExportOrder.NAME if in_order else ExportOrder.AGE
     chosen = format_of(out, format_)
     noun = "result" if records is None else "record"
-    exported, count = asyncio.run(_export(settings, run, out, chosen, order, records))
+    request = ExportRequest(run, out, chosen, order, records, bare)
+    with counting(lambda read: f"Reading {run}: {read:,}") as progress:
+        done = asyncio.run(export_run(settings, request, progress))
+    exported, count, rejects = done.exported, done.count, done.rejects
     if out != "-":
         columns = f", {counted(exported.columns, 'column')}" if exported.columns else ""
         note(f"{counted(exported.rows, noun)} of {run} in {out} ({chosen}{columns})")
@@ -97,21 +103,5 @@ def export(
         note(
             f"{counted(count.remaining, 'job')} of {run} {'was' if count.remaining == 1 else 'were'} not finished yet."
         )
-
-
-async def _export(
-    settings: Settings, run: str, out: str, format_: ExportFormat, order: ExportOrder, records: str | None
-) -> tuple[Exported, Count]:
-    from longshore.queue import totals
-    from longshore.runs.export import RecordRows, ResultRows, Rows, export
-    from longshore.runs.open_queue import counts_of, open_existing
-    from longshore.runs.records.run_records import run_records
-    from longshore.ui.progress import counting
-
-    async with open_existing(settings) as queue:
-        count = totals(await counts_of(queue, run, settings))
-        rows: Rows = ResultRows(queue, run)
-        if records is not None:
-            rows = RecordRows(run, run_records(settings, queue, run), records or None)
-        with counting(lambda read: f"Reading {run}: {read:,}") as progress:
-            return await export(rows, out, format_, order, progress=progress), count
+    if rejects is not None:
+        note(set_aside(rejects.count, rejects.where))

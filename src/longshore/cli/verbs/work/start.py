@@ -54,7 +54,7 @@ def start(
     job has two results. The exit code is 0 only if nothing failed.
     """
     from longshore.cli.input_file import input_file
-    from longshore.runs.local.growth import growth_limits
+    from longshore.runs.local.growth_options import growth_limits
     from longshore.runs.scrapers.registry import find_scraper
     from longshore.ui.local.scraper_start import start_scraper
     from longshore.ui.output import note, write_json

@@ -15,14 +15,14 @@ from longshore.errors import UsageError
 
 if TYPE_CHECKING:
     from longshore.runs.sources import Source
-    from longshore.runs.submit.shared_urls import Identities
-    from longshore.runs.submit.submission import Submission
     from longshore.settings import Settings
-    from longshore.wrappers.growth_limits import GrowthLimits
 
 
 def submit(
     kind: Annotated[str, typer.Argument(metavar="KIND", help="Which handler the jobs are for.", show_default=False)],
+    url: options.Url = None,
+    sitemap: options.SitemapOption = None,
+    since: options.Since = None,
     urls_file: options.UrlsFile = None,
     jobs_file: options.JobsFile = None,
     csv: Annotated[
@@ -109,30 +109,27 @@ def submit(
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
     exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
-    from longshore.runs.local.growth import growth_limits
-    from longshore.runs.submit.shared_urls import by_option
-    from longshore.runs.submit.submission import check_file, check_run_id
+    from longshore.runs.local.growth_options import growth_limits
+    from longshore.runs.submit.submit_run import RunAddition, submit_run
     from longshore.settings import resolve
     from longshore.ui.output import write_json
     from longshore.ui.progress import submitting
-    from longshore.ui.submission_words import note_differing, submission_json
+    from longshore.ui.submission_words import note_differing, note_left_out, submission_json
 
     limits = growth_limits(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
     source = _SourceOptions(
-        urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()
-    ).source(partition)
-    if not kind.strip():
-        raise UsageError("The kind is empty. Name the handler the jobs are for.")
+        url or (), sitemap, since, urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()
+    ).source(partition, settings)
     options.priority(priority)
-    if run is not None:
-        check_run_id(run)
-    identities = options.identities(kind, identity)
+    to = RunAddition(kind, run, priority, partition, options.identities(kind, identity), limits)
     with submitting(source):
-        check_file(source, kind, identities, by_option)
-    done = asyncio.run(_submit(settings, source, run, limits, kind, priority, partition, identities))
+        to.check(source)
+    with submitting(source) as progress:
+        done = asyncio.run(submit_run(settings, source, to, progress))
     write_json(submission_json(done))
     note_differing(done)
+    note_left_out(source)
     if not wait:
         return 0
     from longshore.cli.verbs.work.wait import waited
@@ -142,37 +139,13 @@ def submit(
     return asyncio.run(waited(settings, done.run_id))
 
 
-async def _submit(
-    settings: Settings,
-    source: Source,
-    run: str | None,
-    limits: GrowthLimits | None,
-    kind: str,
-    priority: int,
-    partition: str,
-    identities: Identities,
-) -> Submission:
-    from longshore.clock import SystemClock
-    from longshore.runs.open_queue import open_or_create
-    from longshore.runs.submit.submission import SubmissionPlan, new_run_id, submit_file
-    from longshore.ui.progress import submitting
-
-    async with open_or_create(settings) as queue:
-        run_id = run or await new_run_id(queue, SystemClock())
-        if limits is not None:
-            # Before the first job: a worker may claim it at once.
-            from longshore.runs.control.growth_limits import set_limits
-
-            await set_limits(queue, run_id, limits)
-        plan = SubmissionPlan(run=run_id, kind=kind, priority=priority, partition=partition, identities=identities)
-        with submitting(source) as progress:
-            return await submit_file(queue, source, plan, progress=progress)
-
-
 @dataclass(frozen=True)
 class _SourceOptions:
     """The options that name the source of the jobs."""
 
+    url: Sequence[str]
+    sitemap: str | None
+    since: str | None
     urls_file: str | None
     jobs_file: str | None
     csv: str | None
@@ -185,12 +158,14 @@ class _SourceOptions:
     query: str | None
     param: Sequence[str]
 
-    def source(self, partition: str) -> Source:
+    def source(self, partition: str, settings: Settings) -> Source:
         """Return the source. Raise `UsageError` for none, for several, or for an option of another source."""
-        from longshore.cli.input_file import input_file, note_if_terminal
+        from longshore.cli.input_file import named_jobs, note_if_terminal
         from longshore.runs.sources import CsvFile, Scan, Shape, SqlQuery
 
         named = {
+            "--url": self.url or None,
+            "--sitemap": self.sitemap,
             "--urls-file": self.urls_file,
             "--jobs-file": self.jobs_file,
             "--csv": self.csv,
@@ -200,8 +175,8 @@ class _SourceOptions:
         given = [flag for flag, value in named.items() if value is not None]
         if len(given) != 1:
             raise UsageError(
-                "Say where the jobs are, with one of them: --urls-file FILE or --jobs-file FILE (- is standard "
-                "input), --csv FILE, --scan FOLDER or --sql DATABASE."
+                "Say where the jobs are, with one of them: --url URL, --sitemap URL, --urls-file FILE or "
+                "--jobs-file FILE (- is standard input), --csv FILE, --scan FOLDER or --sql DATABASE."
             )
         self._refuse_strays(given[0])
         shape = Shape(url=self.template, partition=partition or None)
@@ -214,10 +189,11 @@ class _SourceOptions:
             if self.query is None:
                 raise UsageError("--sql needs --query: what to select, one job a row.")
             return SqlQuery(self.sql, self.query, _parameters(self.param), shape)
-        return input_file(self.urls_file, self.jobs_file)
+        return named_jobs(settings, self.url, self.sitemap, self.since, self.urls_file, self.jobs_file)
 
     def _refuse_strays(self, source: str) -> None:
         belongs: Mapping[str, tuple[object, tuple[str, ...]]] = {
+            "--since": (self.since, ("--sitemap",)),
             "--template": (self.template, ("--csv", "--sql")),
             "--glob": (self.glob, ("--scan",)),
             "--year": (self.year, ("--scan",)),

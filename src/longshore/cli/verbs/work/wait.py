@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 
 def wait(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run.", show_default=False)],
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", help="The run. Left out: the newest that is not finished.", show_default=False),
+    ] = None,
     timeout: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Wait no longer than this: 90s, 30m, 2h.", show_default=False),
@@ -56,19 +59,23 @@ def wait(
 
 async def waited(
     settings: Settings,
-    run: str,
+    named: str | None,
     longest: timedelta | None = None,
     record: Path | None = None,
     *,
     json: bool = False,
 ) -> int:
-    """Watch a run to its end, print how it ended, and return the exit code of the command."""
+    """Watch a run to its end, print how it ended, and return the exit code of the command.
+
+    Without a name, it is the newest run that is not finished.
+    """
     from longshore.clock import SystemClock
     from longshore.runs.estimate.forecast import Forecast
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.blockers import blockers_of
     from longshore.runs.watch.failures import failure_groups
     from longshore.runs.watch.rejections import rejections_of
+    from longshore.runs.watch.run_end import end_with, newest_unfinished
     from longshore.runs.watch.watcher import WaitEnd
     from longshore.ui.local.run_summary import tell, width_of
     from longshore.ui.notices import notices_json
@@ -77,6 +84,7 @@ async def waited(
 
     clock, to = SystemClock(), console()
     async with open_existing(settings) as queue:
+        run = named or await newest_unfinished(queue, settings)
         await counts_of(queue, run, settings)
         began = clock.monotonic()
         watch = Forecast(queue, run, clock)
@@ -85,8 +93,7 @@ async def waited(
         over = look.finished and ended is not WaitEnd.GONE
         groups = await failure_groups(queue, run) if look.count.failed and over else []
         rejects = await rejections_of(queue, run)
-    if rejects is not None and ended in (WaitEnd.COMPLETED, WaitEnd.CANCELLED):
-        ended = WaitEnd.REJECTED
+        ended = await end_with(queue, run, ended)
     seconds = clock.monotonic() - began
     if json:
         set_aside = {} if rejects is None else {"set_aside": rejects.count}
