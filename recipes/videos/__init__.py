@@ -1,0 +1,1 @@
+"""Searches and details of videos, as tasks over HTTP."""
