@@ -1,16 +1,17 @@
 """How much of what a site allows is used, and how many answers are refusals: `python -m benchmarks.pace`.
 
-A site in a process of its own allows R requests a second and a burst on top, and keeps the log that is judged. It is
-asked by one process, and by four that share the pace through PostgreSQL (or, with --sqlite, a file).
+A site in a process of its own limits requests in one of several ways, and keeps the log that is judged. It is asked by
+one process, and by four that share the pace through PostgreSQL (or, with --sqlite, a file).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
@@ -18,6 +19,15 @@ from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp import web
+from tests.pacing.worlds.limiters import (
+    Banning,
+    Bucket,
+    Changing,
+    FixedWindow,
+    HostLimiter,
+    SlidingLog,
+    Unbounded,
+)
 
 from benchmarks.measure import SPAWN, scratch
 from longshore.extensions.find import require
@@ -27,11 +37,39 @@ from longshore.pacing.limiter import LearnedLimiter
 from longshore.pacing.store import LocalRateStore, RateStore
 from longshore.pacing.store_shared import SharedRateStore
 
-LEARNING = 20.0
-"""Seconds that are left out of the share."""
 AT_ONCE = 16
-CASES = ((10, 5), (100, 20), (30, 1), (3, 5))
-"""Requests a second that are allowed, and the burst."""
+
+
+class Site(NamedTuple):
+    """How a site limits requests."""
+
+    limiter: Callable[[float], HostLimiter]
+    """Makes the limiter, for a run of this many seconds."""
+    at_once: int = 0
+    """It refuses requests beyond this number in flight; 0 if it does not."""
+    work: float = 0.0
+    """Seconds for each request."""
+    status: int = 429
+    says_when: bool = False
+    """Whether it sends Retry-After."""
+
+
+def _falls_and_rises(seconds: float) -> HostLimiter:
+    times = (0.0, seconds / 3, 2 * seconds / 3)
+    return Changing(*((at, Bucket(rate, 5)) for at, rate in zip(times, (20, 5, 20), strict=True)))
+
+
+SITES = {
+    "7/s, burst 3": Site(lambda _: Bucket(7, 3)),
+    "4/s, burst 20": Site(lambda _: Bucket(4, 20)),
+    "100/s, burst 20": Site(lambda _: Bucket(100, 20)),
+    "60 per 10 s, Retry-After": Site(lambda _: FixedWindow(60, 10.0, 3.0), says_when=True),
+    "60 in any 10 s": Site(lambda _: SlidingLog(60, 10.0)),
+    "20/s, 5/s, 20/s": Site(_falls_and_rises),
+    "4 in flight, each 0.1 s": Site(lambda _: Unbounded(), at_once=4, work=0.1, status=503),
+    "25/s, burst 1": Site(lambda _: Bucket(25, 1)),
+    "7/s, ban of 20 s after 5 refusals": Site(lambda _: Banning(Bucket(7, 3), 5, 60.0, 20.0)),
+}
 
 
 class Answer(NamedTuple):
@@ -42,23 +80,31 @@ class Answer(NamedTuple):
     status: int
 
 
-def serve(allowed: float, burst: float, pipe: Connection) -> None:
+def serve(name: str, seconds: float, pipe: Connection) -> None:
     """The site: says its port, and when it is told to stop, its log."""
-    asyncio.run(_serve(allowed, burst, pipe))
+    asyncio.run(_serve(SITES[name], seconds, pipe))
 
 
-async def _serve(allowed: float, burst: float, pipe: Connection) -> None:
+async def _serve(site: Site, seconds: float, pipe: Connection) -> None:
     log: list[Answer] = []
-    tokens, last = burst, time.monotonic()
+    limiter, begin, in_flight = site.limiter(seconds), 0.0, 0
 
     async def page(request: web.Request) -> web.Response:
-        nonlocal tokens, last
+        nonlocal begin, in_flight
         now = time.monotonic()
-        tokens, last = min(burst, tokens + (now - last) * allowed), now
-        status = 200 if tokens >= 1 else 429
-        tokens -= status == 200
-        log.append(Answer(now, int(request.match_info["page"]), status))
-        return web.Response(status=status, text="page")
+        begin = begin or now
+        wait = limiter.free_at(now - begin, 0) - (now - begin)
+        accepted = wait <= 0 and not (site.at_once and in_flight >= site.at_once)
+        log.append(Answer(now, int(request.match_info["page"]), 200 if accepted else site.status))
+        if not accepted:
+            limiter.refuse(now - begin, 0)
+            headers = {"Retry-After": str(math.ceil(wait))} if site.says_when else {}
+            return web.Response(status=site.status, headers=headers)
+        limiter.accept(now - begin, 0)
+        in_flight += 1
+        await asyncio.sleep(site.work)
+        in_flight -= 1
+        return web.Response(text="page")
 
     app = web.Application()
     app.router.add_get("/{page}", page)
@@ -69,6 +115,17 @@ async def _serve(allowed: float, burst: float, pipe: Connection) -> None:
     await asyncio.to_thread(pipe.recv)
     pipe.send([tuple(answer) for answer in log])
     await runner.cleanup()
+
+
+def allowed(site: Site, seconds: float) -> int:
+    """Return how many requests the site accepts at best."""
+    if site.at_once:
+        return int(site.at_once / site.work * seconds)
+    limiter, now, count = site.limiter(seconds), 0.0, 0
+    while (now := limiter.free_at(now, 0)) < seconds:
+        limiter.accept(now, 0)
+        count += 1
+    return count
 
 
 def fetch(port: int, queue_url: str | None, first_page: int, go: Event, seconds: float, pipe: Connection) -> None:
@@ -95,7 +152,8 @@ async def _fetch(port: int, queue_url: str | None, first_page: int, go: Event, s
                 async with session.get(f"http://{host}/{page}") as answer:
                     await answer.read()
                     status = answer.status
-                pace.answered(host, "", status, None, time.monotonic() - begin)
+                    after = answer.headers.get("Retry-After")
+                pace.answered(host, "", status, None if after is None else float(after), time.monotonic() - begin)
             got.append(page)
 
     async with aiohttp.ClientSession() as session:
@@ -106,10 +164,10 @@ async def _fetch(port: int, queue_url: str | None, first_page: int, go: Event, s
     return got
 
 
-def contest(allowed: float, burst: float, processes: int, queue_url: str | None, seconds: float) -> str:
+def contest(name: str, processes: int, queue_url: str | None, seconds: float) -> str:
     """What came of it, in one line."""
     ours, its = SPAWN.Pipe()
-    site = SPAWN.Process(target=serve, args=(allowed, burst, its), daemon=True)
+    site = SPAWN.Process(target=serve, args=(name, seconds, its), daemon=True)
     site.start()
     port = ours.recv()
     go = SPAWN.Event()
@@ -128,13 +186,12 @@ def contest(allowed: float, burst: float, processes: int, queue_url: str | None,
     for process in (site, *(member for member, _ in team)):
         process.join(10)
     end = begin + seconds
-    judged = [answer for answer in log if begin + LEARNING <= answer.at <= end]
-    through = sum(answer.status == 200 for answer in judged) / (seconds - LEARNING)
-    refused = sum(answer.status == 429 for answer in log)
+    through = sum(answer.status == 200 and answer.at <= end for answer in log)
+    refused = sum(answer.status != 200 for answer in log)
     lost = {answer.page for answer in log} - got
     return (
-        f"| {allowed:g}/s, burst {burst:g} | {processes} | {through / allowed:.3f} | {refused} of {len(log):,}"
-        f" ({100 * refused / len(log):.2f} %) | {len(lost)} |"
+        f"| {name} | {processes} | {through / allowed(SITES[name], seconds):.2f} | {refused} of {len(log):,}"
+        f" ({refused / len(log):.1%}) | {len(lost)} |"
     )
 
 
@@ -156,21 +213,18 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pace", description=__doc__)
     parser.add_argument("--seconds", type=float, default=80.0)
     parser.add_argument("--sqlite", action="store_true", help="share through a file")
-    parser.add_argument("--case", action="append", metavar="R,BURST", help="instead of the usual ones")
+    parser.add_argument("--case", action="append", choices=SITES, help="instead of all")
     parser.add_argument("--processes", type=int, action="append", metavar="N", help="instead of 1 and 4")
     chosen = parser.parse_args(arguments)
-    cases = [tuple(map(float, case.split(","))) for case in chosen.case] if chosen.case else CASES
-    print(
-        f"| site | processes | share of R after {LEARNING:.0f} s | refused | lost |\n|---|---|---|---|---|", flush=True
-    )
-    for allowed, burst in cases:
+    print("| site | processes | accepted of what it allows | refused | lost |\n|---|---|---|---|---|", flush=True)
+    for name in chosen.case or SITES:
         for processes in chosen.processes or (1, 4):
             if processes == 1:
-                print(contest(allowed, burst, 1, None, chosen.seconds), flush=True)
+                print(contest(name, 1, None, chosen.seconds), flush=True)
                 continue
             with shared_queue(chosen.sqlite) as url:
                 asyncio.run(_make(url))
-                print(contest(allowed, burst, processes, url, chosen.seconds), flush=True)
+                print(contest(name, processes, url, chosen.seconds), flush=True)
 
 
 async def _make(url: str) -> None:

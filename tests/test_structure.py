@@ -63,3 +63,8 @@ def test_one_function_waits_for_the_first_of_several() -> None:
 
 def test_the_worker_is_assembled_in_a_file_that_can_be_read_at_once() -> None:
     assert len((SOURCE / "worker" / "worker.py").read_text().splitlines()) < LONGEST_WORKER
+
+
+def test_each_decision_has_a_number_of_its_own() -> None:
+    pages = [path.name for path in (SOURCE.parents[1] / "docs" / "decisions").glob("[0-9]*.md")]
+    assert sorted(int(name[:4]) for name in pages) == list(range(1, len(pages) + 1))

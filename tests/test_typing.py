@@ -25,6 +25,8 @@ UNCHECKED = {
     "Keep": "a filter of the user's own, for records of the user's own types",
     "DriverPage": "the page of Playwright or Selenium, as a setting says",
     "Worker.process_task": "an override names the kit that fits it, async or plain",
+    "TaskOrId": "a task or its id: an override names the one that it was written for",
+    "ErrorOrText": "an exception or its message: an override names the one that it was written for",
     "Returned": "what a handler function returns: a value, or an awaitable of one",
     "Handler.__call__": "any handler; one made by @handler is called as its function is, with its types",
     "LoopThread.call": "what a coroutine and its event loop tell each other",
@@ -45,6 +47,7 @@ def test_the_wheel_has_the_mark_of_a_typed_package(tmp_path: Path) -> None:
 
 HANDLERS = """\
 from datetime import timedelta
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -107,6 +110,29 @@ class Either(Worker):
     def process_task(self, task: Task) -> str:
         task.kit.log.info("begun")
         return task.id
+
+
+class AsDicts(Worker):
+    def __init__(self, api_url: str, worker_id: str, config: dict[str, Any]) -> None:
+        super().__init__(api_url, worker_id, config)
+        self.pause: float = self.config["poll_interval"]
+
+    def process_task(self, task: dict[str, Any]) -> dict[str, Any]:
+        return {"success": True, "data": task.get("params", {})["n"], "id": task["id"]}
+
+    def complete_task(self, task_id: str, result: dict[str, Any]) -> None:
+        super().complete_task(task_id, result)
+
+    def fail_task(self, task_id: str, error: str) -> bool | None:
+        return super().fail_task(task_id, error)
+
+    def run(self) -> int:
+        task = self.claim_task()
+        if task is not None:
+            self.complete_task(task["id"], self.process_task(task))
+            self.stats["processed"] += 1
+            self.stats["processed"] = "one"  # assignment
+        return self.stats["failed"] + self.stats.completed
 
 
 @handler("untyped")

@@ -54,8 +54,8 @@ def trials(medium: str, seed: str, minutes: float, seconds: float) -> int:
         print(f"{medium}, seed {own}: {len(verdict.violations)} broken rules, histories in {folder}", flush=True)
         for remark in verdict.remarks:
             print(f"  {remark}")
-        for rule, number in sorted(Counter(each.rule for each in verdict.violations).items()):
-            print(f"  {rule} {RULES[rule]}: broken {number} times")
+        for rule, times in sorted(Counter(each.rule for each in verdict.violations).items()):
+            print(f"  {rule} {RULES[rule]}: broken {times} times")
             for each in [each for each in verdict.violations if each.rule == rule][:MOST_SHOWN]:
                 print(f"    {each}")
         broken += bool(verdict.violations)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS, set_back
+from tests.chaos.record_database import CRASHED
 from tests.chaos.roles import LATE, ROLES, begin
 from tests.chaos.trial import Trial, Verdict
 from tests.chaos.twins import TWINS
@@ -16,6 +18,7 @@ _FAULTS = (
     "blocked event loop",
     "slow calls",
     "lost answers",
+    "lost claim",
     "unreachable",
     "full disk",
     "read-only medium",
@@ -24,12 +27,14 @@ _FAULTS = (
     "clock step",
     "suspend",
     "hold may expire",
+    "medium set back",
+    CRASHED,
 )
 _OF_MEDIA: Mapping[str, tuple[str, ...]] = {
-    "sqlite": ("medium set back",),
     "directory": ("stale listing",),
     "postgres": ("server crashed", "read-only server"),
     "git": ("remote not found",),
+    "http": ("server killed", "server stands still"),
 }
 
 TWIN_STEPS = 60
@@ -45,10 +50,11 @@ def all_faults(medium: str) -> tuple[str, ...]:
 
 def conduct(folder: Path, medium: str, seed: str, seconds: float) -> Verdict:
     """Run a trial of this length, drain it, and return its verdict."""
-    with Trial(folder, medium, seed) as trial:
+    chance = random.Random(f"{seed} {medium}")
+    with Trial(folder, medium, seed, record_database=chance.random() < 0.3) as trial:
         begin(trial)
         # Afterwards the checker is lenient about much that happened before, so only some trials have it.
-        rare = {set_back: 1.0} if trial.chance.random() < 0.25 else {}
+        rare = {set_back: 1.0} if chance.random() < 0.25 else {}
         trial.conduct(seconds, {**ROLES, **FAULTS, **rare})
         for step in LATE:
             step(trial)

@@ -9,12 +9,23 @@ from contextlib import suppress
 from functools import partial
 
 import psutil
-from tests.chaos.switches import FULL_DISK, LOST_ANSWERS, READ_ONLY, SLOW_CALLS, STALE_LISTING, UNREACHABLE
+from tests.chaos.roles import resume
+from tests.chaos.switches import (
+    FULL_DISK,
+    LOST_ANSWERS,
+    LOST_CLAIM,
+    READ_ONLY,
+    SLOW_CALLS,
+    STALE_LISTING,
+    UNREACHABLE,
+)
 from tests.chaos.trial import Live, Trial
 
 from longshore.conformance.history.events import QueueRewound
 
-VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier")
+_TRIES = 15
+"""How often is looked whether a worker is in the middle of a settlement."""
+VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier", "mover")
 
 
 def kill(trial: Trial) -> None:
@@ -39,21 +50,34 @@ def kill_in_a_fleet(trial: Trial) -> None:
 
 def stop_past_the_lease(trial: Trial) -> None:
     """Stop a worker until others have taken its jobs, then let it go on; half of the time in the middle of a call."""
-    if (victim := _victim(trial, "worker")) is None:
+    going = [each for each in trial.of_role("worker") if each not in trial.stopped]
+    if not going:
         return
+    victim, tries = trial.chance.choice(going), iter(range(_TRIES))
     fault, in_a_call = "SIGSTOP past the lease", trial.chance.random() < 0.5
+    trial.stopped.append(victim)
     trial.fault(fault, True, victim)
     trial.switches.switch(SLOW_CALLS, victim.pid, on=in_a_call)
 
     def stop() -> None:
-        trial.signal(victim, signal.SIGSTOP)
-        trial.later(1.6 * trial.main.lease, go_on)
+        if in_a_call and not trial.settles(victim) and next(tries, None) is not None:
+            trial.later(0.2, stop)
+            return
+        seconds = trial.chance.uniform(1.2, 1.8) * trial.main.lease
+        trial.stop_for(victim, seconds)
+        if all(each in trial.stopped for each in trial.of_role("worker")):
+            # One that can take its jobs.
+            trial.start("worker", "work", "pages.py", "--batch-size", "20")
+        trial.later(seconds, go_on)
 
     def go_on() -> None:
         trial.switches.switch(SLOW_CALLS, victim.pid, on=False)
-        trial.signal(victim, signal.SIGCONT)
         # What it does with its lost leases is part of the fault.
-        trial.later(2, lambda: trial.fault(fault, False, victim))
+        trial.later(2, end)
+
+    def end() -> None:
+        trial.stopped.remove(victim)
+        trial.fault(fault, False, victim)
 
     trial.later(0.7 if in_a_call else 0, stop)
 
@@ -68,13 +92,18 @@ def lose_calls(trial: Trial) -> None:
     _switch(trial, trial.chance.choice([LOST_ANSWERS, LOST_ANSWERS, UNREACHABLE, FULL_DISK, READ_ONLY]))
 
 
+def lose_a_claim(trial: Trial) -> None:
+    """Let the answer to the next claim of a worker get lost: it holds jobs without knowing."""
+    _switch(trial, LOST_CLAIM, 1)
+
+
 def show_stale_listings(trial: Trial) -> None:
     """Let a worker see folders as they were some seconds ago."""
     if trial.main.name == "directory":
         _switch(trial, STALE_LISTING)
 
 
-def _switch(trial: Trial, fault: str) -> None:
+def _switch(trial: Trial, fault: str, leases: float = 2) -> None:
     if (victim := _victim(trial, "worker")) is None:
         return
     trial.fault(fault, True, victim)
@@ -84,7 +113,7 @@ def _switch(trial: Trial, fault: str) -> None:
         trial.switches.switch(fault, victim.pid, on=False)
         trial.fault(fault, False, victim)
 
-    trial.later(trial.chance.uniform(1, 2 * trial.main.lease), end)
+    trial.later(trial.chance.uniform(1, leases * trial.main.lease), end)
 
 
 def break_the_handler_file(trial: Trial) -> None:
@@ -129,13 +158,14 @@ def suspend(trial: Trial) -> None:
         trial.signal(each, signal.SIGSTOP)
     trial.clock.sleep(2 * trial.main.lease)
     for each in trial.live:
-        trial.signal(each, signal.SIGCONT)
+        if each not in trial.stopped:
+            trial.signal(each, signal.SIGCONT)
     trial.later(2, lambda: trial.fault(fault, False))
 
 
 def trouble_of_the_medium(trial: Trial) -> None:
     """Bring about a fault that only this medium has."""
-    known = trial.main.faults()
+    known = trial.faults()
     if not known:
         return
     fault = trial.chance.choice(sorted(known))
@@ -147,35 +177,45 @@ def trouble_of_the_medium(trial: Trial) -> None:
 
 
 def _end(trial: Trial, fault: str) -> None:
-    trial.main.faults()[fault](False)
+    trial.faults()[fault](False)
     trial.fault(fault, False)
 
 
 def set_back(trial: Trial) -> None:
     """Keep a copy of the stored queue, and put it back some seconds later, as a person restores a backup."""
-    if "medium set back" in trial.done or (restore := trial.main.back_up()) is None:
+    # Other trouble of the medium could be in the way of copying it.
+    if "medium set back" in trial.done or trial.wide_faults & set(trial.faults()):
+        return
+    with trial.at_rest():
+        restore = trial.main.back_up()
+    if restore is None:
         return
     trial.done.add("medium set back")
 
     def go_back() -> None:
+        if trial.wide_faults & set(trial.faults()):
+            trial.later(1, go_back)
+            return
         trial.fault("medium set back", True)
         trial.notes.write(QueueRewound(queue="main", done=False))
-        restore()
+        with trial.at_rest():
+            restore()
         trial.moments.tick()
         trial.notes.write(QueueRewound(queue="main", done=True))
         # The workers stand still for a moment, so that a new one claims the same jobs with the same epochs.
-        still = trial.of_role("worker")
-        for each in still:
-            trial.signal(each, signal.SIGSTOP)
+        still = 0.6 * trial.main.lease
+        for each in trial.of_role("worker"):
+            trial.stop_for(each, still)
         trial.start("worker", "work", "pages.py", "--batch-size", "20")
-        trial.later(0.6 * trial.main.lease, lambda: go_on(still))
-
-    def go_on(still: list[Live]) -> None:
-        for each in still:
-            trial.signal(each, signal.SIGCONT)
-        trial.later(trial.main.lease, end)
+        trial.later(still + trial.main.lease, end)
 
     def end() -> None:
+        if trial.main.refuses_a_backup:
+            for each in trial.live:
+                trial.signal(each, signal.SIGKILL)
+            trial.main.go_on_with_the_backup(trial.machines)
+        # A pause that had ended may be there again.
+        resume(trial)
         trial.fault("medium set back", False)
         trial.done.discard("medium set back")
 
@@ -193,6 +233,7 @@ FAULTS: Mapping[Callable[[Trial], None], float] = {
     stop_past_the_lease: 2,
     slow_calls: 1.5,
     lose_calls: 2.5,
+    lose_a_claim: 1.5,
     show_stale_listings: 1.5,
     break_the_handler_file: 1,
     set_the_clock: 1,

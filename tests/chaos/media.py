@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import sqlite3
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
-from tests.services.postgres import PostgresServer
+from tests.services.postgres import PostgresServer, free_port
 
 Switch = Callable[[bool], None]
 """Switches a fault on (True) or off."""
@@ -23,6 +27,10 @@ class TrialMedium(ABC):
     name: str
     lease = 3
     """Seconds of a lease: long enough that a healthy worker of a busy machine renews it in time."""
+    saved_at_rest = False
+    """Whether it can be copied and put back only while no process touches it."""
+    refuses_a_backup = False
+    """Whether all processes stop after it was set back, until a person decides; see `go_on_with_the_backup`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,6 +39,11 @@ class TrialMedium(ABC):
     @abstractmethod
     def url(self) -> str:
         """The URL of the queue."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """The environment variables that a process needs to open the queue."""
+        return {}
 
     def stored(self) -> dict[str, int] | None:
         """Count the stored jobs by state without the code of the medium; None if that is not possible."""
@@ -41,11 +54,12 @@ class TrialMedium(ABC):
         return {}
 
     def back_up(self) -> Callable[[], None] | None:
-        """Copy the stored queue, and return a function that puts the copy back while processes run.
-
-        None if that cannot be done at one stroke.
-        """
+        """Copy the stored queue, and return a function that puts the copy back; None if that cannot be done now."""
         return None
+
+    def go_on_with_the_backup(self, machines: Iterable[Path]) -> None:
+        """Tell the machines, which have these cache folders, to go on with an older state. No process runs."""
+        return
 
     def close(self) -> None:
         """Delete what lies outside the trial's folder."""
@@ -84,6 +98,7 @@ class DirectoryMedium(TrialMedium):
     """A folder of files."""
 
     name = "directory"
+    saved_at_rest = True
     _STATES: Mapping[str, str] = {"processing": "claimed"}
 
     @property
@@ -97,6 +112,19 @@ class DirectoryMedium(TrialMedium):
             for name in ("pending", "processing", "completed", "failed", "cancelled")
         }
         return {state: number for state, number in found.items() if number}
+
+    def back_up(self) -> Callable[[], None]:
+        folder, saved = self.folder / "queue", self.folder / "saved"
+        shutil.rmtree(saved, ignore_errors=True)
+        shutil.copytree(folder, saved, symlinks=True)
+
+        def restore() -> None:
+            newer = self.folder / "newer"
+            shutil.rmtree(newer, ignore_errors=True)
+            folder.rename(newer)
+            saved.rename(folder)
+
+        return restore
 
 
 class PostgresMedium(TrialMedium):
@@ -124,6 +152,18 @@ class PostgresMedium(TrialMedium):
             db.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if on else 'off'}")
             db.execute("SELECT pg_reload_conf()")
 
+    def back_up(self) -> Callable[[], None]:
+        self._server.stop("immediate")
+        self._server.save()
+        self._server.start()
+
+        def restore() -> None:
+            self._server.stop("immediate")
+            self._server.restore()
+            self._server.start()
+
+        return restore
+
     def close(self) -> None:
         self._server.remove()
 
@@ -133,6 +173,7 @@ class GitMedium(TrialMedium):
 
     name = "git"
     lease = 8
+    refuses_a_backup = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -146,6 +187,27 @@ class GitMedium(TrialMedium):
     def faults(self) -> Mapping[str, Switch]:
         return {"remote not found": self._hide}
 
+    def back_up(self) -> Callable[[], None] | None:
+        if not self._repository.exists():
+            return None
+        names = ("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads")
+        saved = dict(line.split() for line in self._git(*names).splitlines())
+
+        def restore() -> None:
+            for name, commit in saved.items():
+                self._git("update-ref", name, commit)
+
+        return restore
+
+    def go_on_with_the_backup(self, machines: Iterable[Path]) -> None:
+        """Delete the mirrors: each machine that has seen newer commits refuses the branch."""
+        for machine in machines:
+            shutil.rmtree(machine / "longshore/git", ignore_errors=True)
+
+    def _git(self, *arguments: str) -> str:
+        order = ["git", "-C", str(self._repository), *arguments]
+        return subprocess.run(order, check=True, capture_output=True, text=True).stdout
+
     def _hide(self, on: bool) -> None:
         hidden = self._repository.with_suffix(".hidden")
         if on:
@@ -154,6 +216,76 @@ class GitMedium(TrialMedium):
             hidden.rename(self._repository)
 
 
+class HttpMedium(SqliteMedium):
+    """A SQLite file behind `longshore serve`, which has a machine of its own: its clock is not that of the trial."""
+
+    name = "http"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._port = free_port()
+        self._home = folder / "server"
+        self._home.mkdir()
+        self._server = self._started()
+        self._key = (self._home / ".longshore/server/admin.key").read_text().strip()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}/api"
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        return {"LONGSHORE_API_KEY": self._key}
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
+        ours["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+        served = ("--queue", super().url, "--port", str(self._port))
+        log = self._home / "errors.log"
+        with log.open("ab") as errors:
+            server = subprocess.Popen(
+                [sys.executable, "-m", "longshore", "serve", *served],
+                cwd=self._home,
+                env=ours,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            )
+        assert server.stdout is not None
+        assert b"Serving" in server.stdout.readline(), log.read_text()
+        return server
+
+    def faults(self) -> Mapping[str, Switch]:
+        return {"server killed": self._kill, "server stands still": self._stand_still}
+
+    def _kill(self, on: bool) -> None:
+        if on:
+            self._end()
+        else:
+            self._server = self._started()
+
+    def _stand_still(self, on: bool) -> None:
+        self._server.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
+
+    def back_up(self) -> Callable[[], None]:
+        restore_file = super().back_up()
+
+        def restore() -> None:
+            self._end()
+            for suffix in ("-wal", "-shm"):
+                (self.folder / f"queue.db{suffix}").unlink(missing_ok=True)
+            restore_file()
+            self._server = self._started()
+
+        return restore
+
+    def _end(self) -> None:
+        self._server.kill()
+        self._server.communicate()
+
+    def close(self) -> None:
+        self._end()
+
+
 MEDIA: Mapping[str, type[TrialMedium]] = {
-    each.name: each for each in (SqliteMedium, DirectoryMedium, PostgresMedium, GitMedium)
+    each.name: each for each in (SqliteMedium, DirectoryMedium, PostgresMedium, GitMedium, HttpMedium)
 }

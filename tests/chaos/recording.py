@@ -23,6 +23,7 @@ from tests.chaos import twins
 from tests.chaos.switches import (
     FULL_DISK,
     LOST_ANSWERS,
+    LOST_CLAIM,
     READ_ONLY,
     SLOW_CALLS,
     STALE_LISTING,
@@ -233,7 +234,11 @@ class _Faulty(QueueWrapper):
         return await self._through(self._queue.submit(jobs))
 
     async def claim(self, want: Want) -> list[Lease]:
-        return await self._through(self._queue.claim(want))
+        leases = await self._through(self._queue.claim(want))
+        if leases and self._switches.on(LOST_CLAIM):
+            self._switches.switch(LOST_CLAIM, os.getpid(), on=False)
+            raise QueueUnavailableError("The answer to a claim was lost (a fault of the trial).")
+        return leases
 
     async def renew(self, worker: WorkerId, lease: timedelta) -> list[Held]:
         return await self._through(self._queue.renew(worker, lease))

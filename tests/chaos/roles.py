@@ -70,8 +70,12 @@ def submit(trial: Trial) -> None:
 
 def submit_long_jobs(trial: Trial) -> None:
     """Submit jobs that take seconds, so that workers hold many of them."""
-    given = "\n".join(_lines(trial, "main", 20))
-    trial.command("submitter", "submit", "long", "--jobs-file", "-", "--run", "main", stdin=given)
+    _submit_long(trial, "main")
+
+
+def _submit_long(trial: Trial, run: str) -> None:
+    given = "\n".join(_lines(trial, run, 20))
+    trial.command("submitter", "submit", "long", "--jobs-file", "-", "--run", run, stdin=given)
 
 
 def submit_slowly(trial: Trial) -> None:
@@ -144,12 +148,13 @@ def reparse(trial: Trial) -> None:
 
 
 def stop_worker(trial: Trial) -> None:
-    """Let a worker drain; sometimes a second signal makes it give everything back."""
+    """Let a worker drain; half of the time a second signal makes it give everything back."""
     if (worker := _any(trial, "worker")) is None:
         return
     worker.until_done = ""
-    for _ in range(trial.chance.choice([1, 1, 2])):
-        trial.signal(worker, signal.SIGINT)
+    trial.signal(worker, signal.SIGINT)
+    if trial.chance.random() < 0.5:
+        trial.later(0.3, lambda: trial.signal(worker, signal.SIGINT))
 
 
 def look(trial: Trial) -> None:
@@ -190,20 +195,33 @@ def pause(trial: Trial) -> None:
     trial.start("worker", "work", "pages.py", "--run", "hold")
     trial.start("worker", "work", "pages.py")
 
-    def resume() -> None:
-        trial.notes.write(RunPaused(queue="main", run="hold", on=False))
-        trial.wide_faults.discard("paused")
-        trial.command("operator", "resume", "hold")
+    trial.later(trial.chance.uniform(4, 8), lambda: resume(trial))
 
-    trial.later(trial.chance.uniform(4, 8), resume)
+
+def resume(trial: Trial) -> None:
+    """End the pause of a run. If the queue has trouble, the person tries again."""
+    trial.notes.write(RunPaused(queue="main", run="hold", on=False))
+    trial.wide_faults.discard("paused")
+    if trial.command("operator", "resume", "hold").returncode:
+        trial.later(1, lambda: resume(trial))
 
 
 def operate(trial: Trial) -> None:
-    """Cancel, retry or release jobs of a run."""
-    verb = trial.chance.choice(["cancel", "retry", "release"])
+    """Cancel or retry jobs of a run."""
+    verb = trial.chance.choice(["cancel", "retry"])
     chosen = ["--partition", trial.chance.choice(PARTITIONS[1:])] if verb == "cancel" else []
     states = ["--state", "failed,cancelled"] if verb == "retry" else []
     trial.command("operator", verb, "--run", "hold", *chosen, *states, "--yes")
+
+
+def release(trial: Trial) -> None:
+    """Take jobs from workers that are at work on them."""
+    _submit_long(trial, "hold")
+
+    def take() -> None:
+        trial.command("operator", "release", "--run", "hold", "--yes")
+
+    trial.later(1, take)
 
 
 def prune_and_resubmit(trial: Trial) -> None:
@@ -214,12 +232,18 @@ def prune_and_resubmit(trial: Trial) -> None:
 
 def copy(trial: Trial) -> None:
     """Copy a run into a queue on another medium, or copy what is missing there."""
+    if "move" in trial.done or trial.of_role("copier"):
+        return
     url = _other(trial, "copy")
-    trial.command("copier", "copy", trial.main.url, url, "--run", "away", "--resume")
+    trial.start("copier", "copy", trial.main.url, url, "--run", "away", "--resume")
 
 
 def move(trial: Trial) -> None:
     """Move a run to a queue on another medium; the end of the trial repeats it until all of it has arrived."""
+    if "move" in trial.done:
+        return
+    trial.done.add("move")
+    _submit(trial, "away", 20)
     url = _other(trial, "moved")
     trial.notes.write(JobsMoved(queue="main", run="away", to="moved"))
     order = ("copy", trial.main.url, url, "--run", "away", "--move", "--resume")
@@ -285,13 +309,15 @@ ROLES: Mapping[Callable[[Trial], None], float] = {
     look: 3,
     wait: 2,
     pause: 1,
-    operate: 3,
+    operate: 2,
+    release: 1,
     prune_and_resubmit: 2,
     start_fleet: 0.7,
     reparse: 1,
     copy: 1,
+    move: 0.3,
     work_offline: 2,
 }
 """The steps of people and programs, with the weight of each."""
 LATE: Sequence[Callable[[Trial], None]] = (move,)
-"""Steps that are taken at most once, near the end: afterwards the checker is lenient about the run."""
+"""Steps that are taken at the end, if they were not taken before."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 SLOW_CALLS = "slow calls"
 LOST_ANSWERS = "lost answers"
+LOST_CLAIM = "lost claim"
 UNREACHABLE = "unreachable"
 FULL_DISK = "full disk"
 READ_ONLY = "read-only medium"

@@ -15,16 +15,18 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Self
+from unittest import mock
 
 import psutil
-from tests.chaos.media import MEDIA, TrialMedium
+from tests.chaos.media import MEDIA, Switch, TrialMedium
 from tests.chaos.observation import observe
+from tests.chaos.record_database import RecordDatabase
 from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN, process_name
 from tests.chaos.site import NumberSite
 from tests.chaos.switches import MachineClock, Switches
@@ -32,7 +34,8 @@ from tests.services.warm import Started, Warm
 
 from longshore.conformance.history import HistoryWriter, Moments, Violation, check, read_histories
 from longshore.conformance.history.coverage import Coverage, coverage
-from longshore.conformance.history.events import FaultSwitched, ProcessEnded, QueueSeen
+from longshore.conformance.history.events import Answered, Called, FaultSwitched, ProcessEnded, QueueSeen
+from longshore.conformance.history.history_file import read_history
 from longshore.media import exists
 
 HERE = Path(__file__).parent
@@ -88,13 +91,21 @@ class Trial:
     """One queue, its processes and their histories. The seed draws what happens, not how fast it happens."""
 
     def __init__(
-        self, folder: Path, medium: str, seed: str, *, twin: str = "", patience: float = DRAIN_SECONDS
+        self,
+        folder: Path,
+        medium: str,
+        seed: str,
+        *,
+        twin: str = "",
+        patience: float = DRAIN_SECONDS,
+        record_database: bool = False,
     ) -> None:
         """Make the queue. `patience` is how many seconds able workers have at the end to finish everything."""
         self.folder = folder
         self.patience = patience
         self.chance = random.Random(seed)
         self.main: TrialMedium = MEDIA[medium](folder)
+        self._records = RecordDatabase(self.main) if record_database else None
         self.histories = folder / "histories"
         self.histories.mkdir()
         self.moments = Moments(self.histories / "moment", create=True)
@@ -102,6 +113,8 @@ class Trial:
         self.switches = Switches(folder)
         self.site = NumberSite()
         self.notes = HistoryWriter(self.histories, "conductor", "conductor")
+        self.machines = [folder / f"machine-{number}" for number in range(2)]
+        """The cache folders: processes of one machine share theirs."""
         self.queues: dict[str, str] = {}
         self.live: list[Live] = []
         self.numbers = itertools.count()
@@ -109,11 +122,15 @@ class Trial:
         """Faults that are on now and concern every process."""
         self.before_the_drain: Callable[[], None] = lambda: None
         """Called when all faults are off and no process is left."""
+        self.stopped: list[Live] = []
+        """Workers that stand still, or are about to."""
         self.done: set[str] = set()
         """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
-        self._environment = _environment(folder, twin, self.main.lease)
+        self._environment = _environment(folder, twin, self.main.lease) | dict(self.main.variables)
+        if self._records is not None:
+            self._environment["LONGSHORE_RECORDS_DATABASE"] = self._records.url
         self._warm = Warm(self._environment)
         self.name_queue(self.main.url, "main")
         self.restore_handlers()
@@ -127,6 +144,8 @@ class Trial:
         self._warm.__exit__(*_)
         self.site.close()
         self.main.close()
+        if self._records is not None:
+            self._records.close()
 
     def name_queue(self, url: str, name: str) -> None:
         """Give a queue the name that it has in the histories."""
@@ -167,7 +186,7 @@ class Trial:
         return live
 
     def _variables(self, role: str, queue: str | None) -> dict[str, str]:
-        machine = self.folder / f"machine-{self.chance.randrange(2)}"
+        machine = self.chance.choice(self.machines)
         return self._environment | {
             ROLE: role,
             "LONGSHORE_QUEUE": queue or self.main.url,
@@ -196,6 +215,40 @@ class Trial:
             (self.wide_faults.add if on else self.wide_faults.discard)(name)
         for process in itertools.chain.from_iterable(each.names() for each in victims or self.live):
             self.notes.write(FaultSwitched(fault=name, on=on, process=process))
+
+    def settles(self, live: Live) -> bool:
+        """Return whether a process is in the middle of a call of `settle`."""
+        file = self.histories / f"{live.name}.jsonl"
+        calls = [*read_history(file).events] if file.exists() else []
+        under_way = {each.call for each in calls if isinstance(each, Called) and each.verb == "settle"}
+        return bool(under_way - {each.call for each in calls if isinstance(each, Answered)})
+
+    def faults(self) -> Mapping[str, Switch]:
+        """Return the faults that only these media have."""
+        return {**self.main.faults(), **(self._records.faults() if self._records is not None else {})}
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Stop all processes of the trial, if the medium can be copied only then."""
+        stopped = [*map(psutil.Process, self._running())] if self.main.saved_at_rest else []
+        for each in stopped:
+            with suppress(psutil.NoSuchProcess):
+                each.suspend()
+        pause = threading.Event()
+        while any(map(_runs, stopped)):
+            pause.wait(0.01)
+        try:
+            yield
+        finally:
+            for each in stopped:
+                with suppress(psutil.NoSuchProcess):
+                    each.resume()
+
+    def _running(self) -> Iterator[int]:
+        for live in self.live:
+            with suppress(psutil.NoSuchProcess):
+                process = psutil.Process(live.pid)
+                yield from (each.pid for each in (process, *process.children(recursive=True)) if _runs(each))
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Call `act` in so many seconds, between two steps."""
@@ -226,15 +279,9 @@ class Trial:
         drained = self._drain()
         self.remarks.append(f"drained in {time.monotonic() - began:.0f} s")
         self.moments.tick()
-        cache = os.environ.get("XDG_CACHE_HOME")
-        os.environ["XDG_CACHE_HOME"] = str(self.folder / "machine-of-the-conductor")
-        try:
+        own = {"XDG_CACHE_HOME": str(self.folder / "machine-of-the-conductor"), **self.main.variables}
+        with mock.patch.dict(os.environ, own):
             seen = [self._observed(url, name, drained=drained) for url, name in self.queues.items()]
-        finally:
-            if cache is None:
-                del os.environ["XDG_CACHE_HOME"]
-            else:
-                os.environ["XDG_CACHE_HOME"] = cache
         histories = read_histories(self.histories)
         return Verdict(check(histories, seen), coverage(histories), self.remarks, self.folder)
 
@@ -297,10 +344,25 @@ class Trial:
             pause.wait(0.05)
         return not self.live
 
+    def stop_for(self, live: Live, seconds: float) -> None:
+        """Stop a process for this long, also while the conductor waits for another one: that may wait for a lock."""
+        self.signal(live, signal.SIGSTOP)
+        going_on = threading.Timer(seconds, self.signal, (live, signal.SIGCONT))
+        going_on.daemon = True
+        going_on.start()
+
     def signal(self, live: Live, number: signal.Signals) -> None:
         """Send a signal to a process, if it is still there."""
         with suppress(ProcessLookupError):
             os.kill(live.pid, number)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Return whether a process is there and not stopped."""
+    try:
+        return process.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD}
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:

@@ -23,6 +23,12 @@ def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
         data = {"attempt": [*attempt], "number": number, "text": chance.choice(["plain", "naïve ✓", "a\tb"])}
         note_record(job, data)
         kit.emit(data, kind="item")
+    if chance.random() < 0.02:
+        # A folder stores it; a database refuses this character, and then the attempt has failed.
+        data = {"attempt": [*attempt], "number": "odd"}
+        note_record(job, data)
+        note_left(job, "unstorable")
+        kit.emit(data, kind="item\0")
     mood = chance.random()
     if mood < 0.07:
         note_left(job, "raised")

@@ -145,11 +145,12 @@ def _forget_uncommitted_changes() -> None:
     load = BranchState.load_finished
 
     def load_finished(self: BranchState) -> Any:
-        changes, self._changes = self._changes, {}
+        staged = self._staged
+        changes, staged.changes = staged.changes, {}
         try:
             return load(self)
         finally:
-            self._changes = changes
+            staged.changes = changes
 
     BranchState.load_finished = load_finished  # type: ignore[method-assign]
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import ssl
 import stat
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -146,3 +150,73 @@ def test_keys_are_listed_without_their_secret(shell: Shell) -> None:
     assert shell("keys", "revoke", "anna").returncode == 0
     (row,) = json.loads(shell("keys", "list", "--json").stdout)
     assert row["state"] == "revoked"
+
+
+def _asked(url: str, key: str, body: object = None, host: str | None = None, certificate: str | None = None) -> Any:
+    """Return the JSON of an answer."""
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    if host is not None:
+        headers["Host"] = host
+    data = None if body is None else json.dumps(body).encode()
+    trusted = None if certificate is None else ssl.create_default_context(cafile=certificate)
+    with urllib.request.urlopen(urllib.request.Request(url, data, headers), context=trusted) as answer:
+        return json.loads(answer.read())
+
+
+def test_a_worker_over_http_drains_when_a_person_asks_it_to(shell: Shell) -> None:
+    shell.write("pages.py", WAITING)
+    port = free_port()
+    api = f"http://127.0.0.1:{port}/api"
+    with serving(shell, port):
+        key = admin_key(shell)
+        worker = shell.start("work", "pages.py", "--queue", api, "--worker-id", "anna", LONGSHORE_API_KEY=key)
+        wait_until(lambda: bool(_asked(f"{api}/v1/workers", key)["workers"]))
+        (listed,) = _asked(f"{api}/v1/workers", key)["workers"]
+        named = {"label": listed["label"], "incarnation": listed["incarnation"]}
+        assert _asked(f"{api}/v1/workers/orders", key, {**named, "order": "drain"}) == {"ordered": True}
+        said, _ = worker.communicate(timeout=60)
+        assert worker.returncode == 0, said
+        assert _asked(f"{api}/v1/workers", key)["workers"] == []
+        (kind,) = _asked(f"{api}/v1/kinds", key)["kinds"]
+        assert kind["schema"]["required"] == ["n"]
+
+
+def test_a_server_with_a_certificate_is_reached_over_tls_and_only_under_its_names(shell: Shell) -> None:
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    request = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-addext",
+        names,
+    ]
+    files = ["-keyout", str(shell.folder / "key.pem"), "-out", str(shell.folder / "cert.pem")]
+    subprocess.run(["openssl", *request, *files], check=True, capture_output=True)
+    port = free_port()
+    options = ("--tls-certificate", "cert.pem", "--tls-key", "key.pem", "--allowed-host", "longshore.test")
+    process = shell.start("serve", "--port", str(port), "--queue", "sqlite:///served.db", *options)
+    try:
+        assert process.stdout is not None
+        assert f"https://127.0.0.1:{port}/api" in process.stdout.readline()
+        key, certificate = admin_key(shell), str(shell.folder / "cert.pem")
+        api = f"https://localhost:{port}/api/v1/stats"
+        for host in (None, "longshore.test", f"LONGSHORE.test:{port}"):
+            assert _asked(api, key, host=host, certificate=certificate) == {"counts": []}
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            _asked(api, key, host="evil.test", certificate=certificate)
+        queue = ("--queue", f"https://localhost:{port}/api")
+        untrusted = shell("status", *queue, LONGSHORE_API_KEY=key)
+        assert (untrusted.returncode, "certificate" in untrusted.stderr) == (1, True)
+        # A process of its own: certificates are read when it starts.
+        trusting = shell.start("status", *queue, LONGSHORE_API_KEY=key, SSL_CERT_FILE=certificate)
+        _, errors = trusting.communicate(timeout=60)
+        assert trusting.returncode == 0, errors
+    finally:
+        process.kill()
+        process.communicate()

@@ -8,7 +8,10 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -81,6 +84,74 @@ def test_a_fleet_starts_in_the_folder_that_init_made(shell: Shell) -> None:
     done = shell("fleet", "handlers.py", "--workers", "1", "--dry-run")
     assert done.returncode == 0, done.stdout + done.stderr
     assert " fail " not in done.stdout
+
+
+SHOP = {
+    "/": "<title>Shop</title> <a class=item href=/1>Cups</a> <a rel=next href=/more>More</a>",
+    "/more": "<title>More</title> <a class=item href=/2>Plates</a>",
+    "/1": "<title>Cups</title> <h1>Cups</h1> <b class=price>7.50</b>",
+    "/2": "<title>Plates</title> <h1>Plates</h1>",
+}
+
+
+class ShopPages(BaseHTTPRequestHandler):
+    """A site of four pages."""
+
+    def do_GET(self) -> None:
+        html = SHOP.get(self.path)
+        self.send_response(404 if html is None else 200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write((html or "").encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    """The address of the shop."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), ShopPages) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("template", "file", "rows"),
+    [
+        ("pages", "results.jsonl", 1),
+        ("crawl", "pages.csv", 5),
+        ("items", "items.csv", 3),
+        ("documents", "documents.csv", 3),
+        ("class", "results.jsonl", 2),
+    ],
+)
+def test_every_template_has_a_test_that_passes_and_commands_that_work(
+    shell: Shell, site: str, template: str, file: str, rows: int
+) -> None:
+    done = shell("init", "made", "--template", template)
+    assert done.returncode == 0, done.stderr
+    made = shell.folder / "made"
+    *_, test = (line for line in done.stdout.splitlines() if line.endswith("-m pytest"))
+    commands = [line.strip() for line in done.stdout.partition(test)[2].splitlines() if line]
+    readme = (made / "README.md").read_text()
+    assert [line for line in commands if line.partition(" -m longshore ")[2] not in readme] == []
+    if (made / "urls.txt").exists():
+        (made / "urls.txt").write_text(f"{site}/\n")
+    for command in (f"{test.strip()} -q -W error -p no:cacheprovider", *commands):
+        ran = subprocess.run(
+            shlex.split(command), cwd=made, env=shell.environment, capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
+    assert len((made / file).read_text().splitlines()) == rows
+
+
+def test_a_template_that_there_is_not_is_refused_with_those_there_are(shell: Shell) -> None:
+    done = shell("init", "made", "--template", "shop")
+    assert done.returncode == 2
+    assert "There is no template 'shop'. The templates are: pages, crawl, items, documents, class." in done.stderr
+    assert not (shell.folder / "made").exists()
 
 
 def test_init_overwrites_nothing(shell: Shell) -> None:

@@ -21,6 +21,9 @@ def test_rejected_files_of_a_folder_are_counted_and_cause_a_warning(shell: Any) 
     counted = shell.json("status", "--json", *queue)
     assert (counted["completed"], counted["set_aside"]) == (2, 1)
     assert "rejected files: 1 (" in shell("status", *queue).stdout
+    exported = shell("export", "r", "-o", "r.jsonl", *queue)
+    assert exported.returncode == 0
+    assert "1 file of this run was rejected or removed by hand, and is not counted" in exported.stderr
     checks = json.loads(shell("doctor", "--json", *queue).stdout)["checks"]
     (found,) = [check for check in checks if check["name"] == "queue"]
     assert found["verdict"] == "warn"

@@ -308,7 +308,7 @@ def test_help_and_version_are_there(says: Says) -> None:
 
 def test_help_of_a_verb_names_its_arguments_and_its_own_defaults(here: Path, says: Says) -> None:
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", says("run", "--help")).split())
-    assert "Usage: longshore run [OPTIONS] FILE Submit" in text
+    assert "Usage: longshore run [OPTIONS] FILE [URL]... Submit" in text
     assert "How many worker processes 'run' and 'fleet' start." in text
     # Shorter than that of a worker of its own.
     assert "[LONGSHORE_LEASE_SECONDS] [default: 15]" in text

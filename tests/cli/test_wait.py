@@ -301,3 +301,13 @@ def test_a_run_that_is_still_being_submitted_is_not_finished_for_wait_worker_and
     assert worker.returncode == 0
     done = shell.json("status", "r", "--json")
     assert (done["completed"], "being_submitted" in done) == (BATCH + 10, False)
+
+
+def test_without_a_run_the_newest_that_is_not_finished_is_watched(
+    fill: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["wait"]) == 2
+    assert "is unfinished. Name one to see how it ended." in capsys.readouterr().err
+    fill(3, 1, 0)
+    assert main(["wait", "--timeout", "0s", "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["run"] == "r"

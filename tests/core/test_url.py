@@ -59,10 +59,33 @@ def test_a_canonical_url_is_its_own_canonical_form(url: str) -> None:
 @settings(deadline=None)
 def test_the_fast_way_and_the_full_way_agree(scheme: str, host: str, path: str, query: str) -> None:
     url = f"{scheme}://{host}{path}{query}"
-    fast = canonical_url(url), host_of(url)
+    fast = canonical_url(url)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(url_module, "_ALREADY_CANONICAL", NEVER)
-        assert (canonical_url(url), host_of(url)) == fast
+        assert canonical_url(url) == fast
+
+
+@given(
+    st.sampled_from(["http://", "https://", "ftp://", "HTTP://", "http:/", " http://"]),
+    st.text(st.sampled_from("ab.-_19@:[]%ß \t\n\\"), max_size=8),
+    st.from_regex(r"(:[0-9]{0,6})?", fullmatch=True),
+    st.text(st.sampled_from("/?#:@\n ab"), max_size=6),
+)
+@example("http://", "a.b", ":80", "/")
+@example("https://", "a.b", ":0443", "?x")
+@example("http://", "a.b", ":65536", "")
+@example("http://", "a.b", ":0", "#")
+@example("http://", "a.b", ":80", "@c/")
+@example("http://", "a.b", "", "\n.c/")
+@settings(deadline=None, max_examples=300)
+def test_a_host_that_needs_no_parsing_is_the_one_that_parsing_finds(
+    scheme: str, name: str, port: str, rest: str
+) -> None:
+    url = f"{scheme}{name}{port}{rest}"
+    fast = host_of(url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(url_module, "_PLAIN_HOST", NEVER)
+        assert host_of(url) == fast
 
 
 @given(hosts, settled_paths)

@@ -9,10 +9,10 @@ import pytest
 
 from longshore import Result, Worker, handler, new_job
 from longshore.errors import HandlerFileError
+from longshore.handlers.class_handler import class_handlers
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
 from longshore.handlers.result import outcome_of
-from longshore.handlers.worker_class import class_handlers
 from longshore.job import Job, NewJob, derived_key
 from longshore.outcome import Completed, Failed
 from longshore.url import url_key
@@ -86,7 +86,7 @@ def test_a_worker_class_knows_its_own_identity_without_a_file() -> None:
 
         def process_task(self, task: Any) -> None: ...
 
-    by = class_handlers(Shops, lambda: Shops(""))["shop"]
+    by = class_handlers(Shops)["shop"]
     assert made(by, new_job("branch", {"number": 7, "seen": 1}))[0].key == derived_key({"number": 7}, ("number",))
 
 

@@ -17,7 +17,15 @@ from typing import Any
 import pytest
 
 from longshore.clock import ManualClock, SystemClock
-from longshore.errors import Failure, QueueUnavailableError, UsageError
+from longshore.errors import (
+    Failure,
+    MissingQueueError,
+    PassingQueueError,
+    QueueFullError,
+    QueueUnavailableError,
+    ReadOnlyQueueError,
+    UsageError,
+)
 from longshore.job import new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
@@ -291,7 +299,7 @@ class Notes:
         self.new.append(sum(each.new for each in passed))
         self.packed += packed
 
-    def unavailable(self, error: QueueUnavailableError) -> None:
+    def unavailable(self, error: PassingQueueError) -> None:
         self.troubles.append(str(error))
 
 
@@ -307,13 +315,16 @@ class EventfulClock(SystemClock):
         await self._events.pop(0)()
 
 
-async def test_following_ends_with_the_run_and_outlives_an_outage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trouble", [QueueUnavailableError, ReadOnlyQueueError, QueueFullError, MissingQueueError])
+async def test_following_ends_with_the_run_and_outlives_an_outage(
+    tmp_path: Path, trouble: type[PassingQueueError]
+) -> None:
     class Shaky(MemoryQueue):
         down = False
 
         async def stats(self, run: str | None = None) -> Any:
             if self.down:
-                raise QueueUnavailableError("The queue is restarting.")
+                raise trouble("The queue is restarting.")
             return await super().stats(run)
 
     queue, told = Shaky(), Notes()

@@ -6,8 +6,11 @@ import msgspec
 import pytest
 
 from longshore.errors import Failure, short_name
-from longshore.runs.watch.failures import FailureGroups, short_message
-from longshore.testing import make_job
+from longshore.job import new_job
+from longshore.lease import Want, WorkerId
+from longshore.outcome import Failed, Settlement
+from longshore.runs.watch.failures import FailureGroups, failure_groups, short_message
+from longshore.testing import MemoryQueue, make_job
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,21 @@ def test_past_the_most_groups_further_names_lose_their_last_part() -> None:
     groups.add(make_job({"n": 9}))
     assert [(group.exception, group.count) for group in groups.groups] == [("A", 2), ("B", 1), ("", 3)]
     assert [job.payload["n"] for group in groups.groups for job in group.examples] == [0, 1, 2]
+
+
+async def test_a_missing_page_and_a_broken_server_are_different_failures() -> None:
+    queue = MemoryQueue()
+    await queue.submit([new_job("page", {"n": n}, run="r") for n in range(5)])
+    messages = ["https://a.org/1 answered 404 Not Found", "https://a.org/2 answered 503 Service Unavailable"]
+    worker = WorkerId.new("w")
+    for number, lease in enumerate(await queue.claim(Want(worker=worker, limit=5))):
+        if number < 4:
+            failure = Failure("processing", messages[number % 3 % 2], "longshore.scrape.http.response.StatusError")
+        else:
+            failure = Failure("processing", "robots.txt forbids it", "longshore.scrape.http.robots.RobotsError")
+        await queue.settle([Settlement(lease, Failed(failure, max_attempts=1))])
+    assert [(group.label, group.count) for group in await failure_groups(queue, "r")] == [
+        ("processing (StatusError: 404 Not Found)", 3),
+        ("processing (StatusError: 503 Service Unavailable)", 1),
+        ("processing (RobotsError)", 1),
+    ]

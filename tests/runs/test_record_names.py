@@ -23,7 +23,7 @@ from longshore.media import open_queue, open_records
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
 from longshore.runs.records.prune_records import prune_with_records
-from longshore.runs.records.run_records import InDatabase, InFolder, RunRecords
+from longshore.runs.records.run_records import InDatabase, InFolder, RecordsPlace, RunRecords
 from longshore.runs.transfer.copy_jobs import copy
 from longshore.runs.transfer.move_jobs import Move
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, check_out, prepare_checkout
@@ -293,12 +293,12 @@ async def test_a_prune_removes_the_records_of_what_it_removes_and_no_others(site
     await site.work(other, "other")
     uuid = (await queue.jobs(Selection()))[0].queue
     (b,) = [job.id for job in await queue.jobs(Selection()) if job.key == "b"]
-    assert await prune_with_records(settings_of(site), queue, Selection(ids=frozenset({b}))) == 1
+    assert await prune_with_records(RecordsPlace.of(settings_of(site)), queue, Selection(ids=frozenset({b}))) == 1
     assert await site.records(queue) == {"a": "queue"}
     assert (uuid, "b") not in await stored_jobs(site)
     assert {("", "a"), (uuid, "c")} <= await stored_jobs(site)
     await queue.cancel(Selection())
-    assert await prune_with_records(settings_of(site), queue, Selection()) == 2
+    assert await prune_with_records(RecordsPlace.of(settings_of(site)), queue, Selection()) == 2
     assert {name for name, _ in await stored_jobs(site)}.isdisjoint({uuid, ""})
     assert await site.records(other) == {"c": "other"}
 
@@ -314,12 +314,12 @@ async def test_a_prune_leaves_the_segment_of_a_live_worker_to_the_next_one(tmp_p
         writer.put(first.job, emitted)
         writer.flush()
         await queue.settle([Settlement(first, Completed())])
-        await prune_with_records(settings_of(site), queue, Selection())
+        await prune_with_records(RecordsPlace.of(settings_of(site)), queue, Selection())
         writer.put(second.job, emitted)
         writer.flush()
         await queue.settle([Settlement(second, Completed())])
         assert await site.records(queue) == {second.job.key: "w"}, "what the worker wrote later is not lost"
         assert len(await stored_jobs(site)) == 2
         writer.close()
-        await prune_with_records(settings_of(site), queue, Selection())
+        await prune_with_records(RecordsPlace.of(settings_of(site)), queue, Selection())
         assert await stored_jobs(site) == {(first.job.queue, first.job.key)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -20,6 +22,7 @@ from longshore.scrape.http.address_policy import (
     literal_address,
 )
 from longshore.scrape.http.curl_transport import CurlTransport
+from longshore.scrape.http.page_cache import PageCache
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.transport import TransferLimits
 
@@ -139,6 +142,20 @@ async def test_the_first_host_is_the_own_one_of_a_job_that_names_none(
     assert (await attempt.get(f"{page.url}/x")).status == 200
     with pytest.raises(PrivateAddressError):
         await attempt.get(f"{victim.url}/x")
+
+
+async def test_a_page_of_the_cache_counts_as_the_first_that_a_job_asked_for(
+    kind: Kind, page: ScriptedSite, victim: ScriptedSite, tmp_path: Path
+) -> None:
+    http = Http(robots=False, transport=kind, cache=PageCache(tmp_path, ttl=timedelta(hours=1)))
+    await http.get(f"{page.url}/x")
+    attempt = http.attempt(own=OwnHosts())
+    assert (await attempt.get(f"{page.url}/x")).status == 200
+    assert len(page.asked("/x")) == 1
+    with pytest.raises(PrivateAddressError):
+        await attempt.get(f"{victim.url}/x")
+    assert victim.requests == []
+    await http.close()
 
 
 async def test_a_host_that_only_a_page_named_is_refused(http: Http, victim: ScriptedSite) -> None:

@@ -26,6 +26,7 @@ from longshore.scrape.records import (
     next_revision,
 )
 from longshore.scrape.records import writer as writer_module
+from longshore.scrape.records.removal import remove_records
 from longshore.stored import DEEPEST
 
 
@@ -418,3 +419,30 @@ def test_what_is_written_during_a_reading_is_not_seen_by_it(tmp_path: Path) -> N
     writer.close()
     assert data(survey) == ["a"]
     assert data(RecordReader(tmp_path)) == ["a", "b"]
+
+
+def test_a_prune_leaves_an_open_segment_alone_although_the_clock_is_ahead(tmp_path: Path) -> None:
+    """An hour ahead, every segment looks as if its writer had long begun another one."""
+    writer = RecordWriter(tmp_path, "w/1")
+    writer.put(job(1), emitted("a"))
+    writer.flush()
+    (segment,) = tmp_path.glob("*")
+    os.utime(segment, (1, 1))
+    gone = {("monday", "page", "k1", "", "1")}
+    assert remove_records(tmp_path, gone) == 0
+    writer.put(job(2), emitted("b"))
+    writer.close()
+    assert [each.job for each in RecordReader(tmp_path).attempts()] == ["1", "2"]
+    os.utime(segment, (1, 1))
+    assert remove_records(tmp_path, gone) == 1
+
+
+def test_records_do_not_go_to_a_segment_that_was_removed(tmp_path: Path) -> None:
+    writer = RecordWriter(tmp_path, "w/1")
+    writer.put(job(1), emitted("a"))
+    writer.flush()
+    (segment,) = tmp_path.glob("*")
+    segment.unlink()
+    writer.put(job(2), emitted("b"))
+    writer.close()
+    assert [each.job for each in RecordReader(tmp_path).attempts()] == ["2"]

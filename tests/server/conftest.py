@@ -5,21 +5,36 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import hypothesis
 import pytest
 import uvicorn
 
-from longshore.clock import ManualClock
+from longshore.clock import Clock, ManualClock
 from longshore.job import NewJob
 from longshore.media.memory import MemoryQueue
+from longshore.queue import Queue
 from longshore.server.app import application
 from longshore.server.auth.keys import KeyStore, Scope
+from longshore.server.bounded_connection import BoundedConnection
 from longshore.server.served import Served
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the profile of the tests that send what hypothesis thinks of."""
+    hypothesis.settings.register_profile(
+        "contract",
+        max_examples=200 if config.getoption("--long") else 5,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        derandomize=True,
+        database=None,
+    )
 
 
 class Api:
@@ -45,6 +60,12 @@ class Api:
     async def post(self, path: str, body: Any, **options: Any) -> Any:
         """Return the answer to a request that succeeds."""
         status, answer = await self.send("POST", path, body, **options)
+        assert status in {200, 202}, answer
+        return answer
+
+    async def get(self, path: str, **options: Any) -> Any:
+        """Return the answer to a request that succeeds."""
+        status, answer = await self.send("GET", path, **options)
         assert status == 200, answer
         return answer
 
@@ -74,11 +95,22 @@ class _Quiet(uvicorn.Server):
 @pytest.fixture
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     clock = ManualClock()
-    keys = KeyStore(tmp_path / "keys.json")
+    async with serving(MemoryQueue(clock), clock, tmp_path) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serving(queue: Queue, clock: Clock, folder: Path) -> AsyncIterator[Api]:
+    """Serve a queue in this process; `folder` keeps the keys."""
+    keys = KeyStore(folder / "keys.json")
     keys.add("first", [Scope.ADMIN], 0.0)
-    served = Served.of(MemoryQueue(clock), keys, clock)
+    served = Served.of(queue, keys, clock)
     listening = socket.create_server(("127.0.0.1", 0))
-    server = _Quiet(uvicorn.Config(application(served), log_level="warning", access_log=False, server_header=False))
+    server = _Quiet(
+        uvicorn.Config(
+            application(served), http=BoundedConnection, log_level="warning", access_log=False, server_header=False
+        )
+    )
     running = asyncio.create_task(server.serve(sockets=[listening]))
     async with aiohttp.ClientSession() as session:
         yield Api(f"http://127.0.0.1:{listening.getsockname()[1]}/api/v1", served, session)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,37 @@ def test_keys_are_hashed_and_only_their_owner_can_read_the_file(tmp_path: Path) 
     assert key.split("_", 2)[2] not in content
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+
+
+ADDING = """
+import sys
+from pathlib import Path
+from longshore.server.auth.keys import KeyStore, Scope
+
+store = KeyStore(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(100):
+    store.add(f"{sys.argv[2]}-{number}", [Scope.READ], 0.0)
+store.revoke(f"{sys.argv[2]}-0", 1.0)
+"""
+
+
+def test_keys_that_several_processes_make_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "server" / "keys.json"
+    command = [sys.executable, "-c", ADDING, str(path)]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    adding = [subprocess.Popen([*command, str(n)], **pipes) for n in range(4)]
+    for process in adding:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in adding:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in adding:
+        process.communicate()
+        assert process.returncode == 0
+    keys = KeyStore(path).all()
+    assert len({key.name for key in keys}) == 400
+    assert sum(key.revoked_at is not None for key in keys) == 4

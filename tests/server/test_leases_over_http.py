@@ -126,3 +126,15 @@ async def test_a_run_grows_no_deeper_than_its_limit(api: Api) -> None:
     body = {"settlements": [{"lease": claimed["lease"], "outcome": outcome}]}
     assert (await api.post("/settlements", body))["accepted"] == [True]
     assert [job["key"] for job in (await api.send("GET", "/jobs"))[1]["jobs"]] == ["a"]
+
+
+async def test_a_run_has_no_more_follow_on_jobs_than_its_limit(api: Api) -> None:
+    await api.submit("a")
+    limits = {"namespace": "runs", "entries": [{"name": "r", "version": "", "value": {"max_jobs": 3}}]}
+    await api.post("/state/swap", limits)
+    (claimed,) = await api.claim()
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "payload": {"n": n}} for n in range(10)]}
+    body = {"settlements": [{"lease": claimed["lease"], "outcome": outcome}]}
+    assert (await api.post("/settlements", body, key=api.key))["accepted"] == [True]
+    assert len((await api.get("/jobs"))["jobs"]) == 3
+    assert (await api.get("/runs/details?run=r"))["limits"] == {"max_jobs": 3}

@@ -115,6 +115,19 @@ class PostgresServer:
         self.stop(mode)
         self.start()
 
+    def save(self) -> None:
+        """Copy the data folder, while the server is stopped."""
+        shutil.rmtree(self._folder / "saved", ignore_errors=True)
+        self._copy(self._data, self._folder / "saved")
+
+    def restore(self) -> None:
+        """Put the saved copy of the data folder back, while the server is stopped."""
+        shutil.rmtree(self._data)
+        self._copy(self._folder / "saved", self._data)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        subprocess.run(["cp", "-a", str(source), str(target)], check=True)
+
     def remove(self) -> None:
         """Stop, and leave nothing behind."""
         if (self._data / "postmaster.pid").exists():

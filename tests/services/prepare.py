@@ -18,6 +18,9 @@ PACKAGES = {
     "tor": "tor",
     "chromium": "chromium",
     "chromedriver": "chromium-driver",
+    "node": "nodejs",
+    "curl": "curl",
+    "jq": "jq",
 }
 """program -> the Debian package that has it."""
 

@@ -29,6 +29,8 @@ def job(number: int, message: str, exception: str = "app.PageError") -> Job:
         ("order 8f14e45fceea is unknown", "order * is unknown"),
         ("first line\nsecond line", "first line*"),
         ("nothing differs", "nothing differs"),
+        ("'phone'", "'phone'"),  # a KeyError
+        ("'row 17'", "*"),
         ("x" * 500, "x" * 120 + "*"),
     ],
 )

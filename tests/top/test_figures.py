@@ -13,7 +13,8 @@ from tests.top.top_scene import Scene
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import NotFoundError
 from longshore.extensions.presence import WorkerInfo
-from longshore.job import Job
+from longshore.job import Job, new_job
+from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.pacing.choose_store import rate_store_for
@@ -207,3 +208,17 @@ async def test_every_medium_gives_the_same_figures(queue: Queue) -> None:
     assert {row.host: row.waiting for row in board.hosts} == {"a.org": 2}
     assert [(kind.pattern, kind.failed) for kind in board.failures] == [("Page * has no title", 2)]
     assert {row.label: row.held for row in board.workers} == {"w-1": 1}
+
+
+async def test_jobs_that_no_counter_includes_are_told(tmp_path: Path, clock: ManualClock) -> None:
+    queue = await open_queue(f"dir://{tmp_path}/jobs", clock=clock)
+    await queue.submit([new_job("page", {"n": number}, run="r") for number in range(2)])
+    board = await FiguresReader(queue, "r", clock).look()
+    assert board.rejected is None
+    next((tmp_path / "jobs" / "pending").rglob("*.json")).write_text("nonsense")
+    await queue.claim(Want(worker=WorkerId.new("w"), limit=2))
+    for run in ("r", None):
+        board = await FiguresReader(queue, run, clock).look()
+        assert board.rejected is not None
+        assert (board.count.total, board.rejected.count) == (1, 1)
+    await queue.close()

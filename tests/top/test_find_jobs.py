@@ -9,8 +9,9 @@ from longshore.errors import Failure, NotFoundError
 from longshore.job import Job, State
 from longshore.outcome import Failed
 from longshore.queue import Selection
-from longshore.top import bulk_change, find_jobs
-from longshore.top.bulk_change import BulkChange, size_of
+from longshore.runs.control.bulk_action import BulkAction, size_of
+from longshore.runs.control.job_filter import JobFilter
+from longshore.top import find_jobs
 from longshore.top.find_jobs import Wanted, detail_of, find
 
 ALL = Wanted(title="all", selection=Selection(run="r"))
@@ -88,9 +89,9 @@ async def test_a_job_that_is_gone_is_said_to_be(scene: Scene) -> None:
         await detail_of(scene.queue, "7")
 
 
-@pytest.mark.parametrize(("change", "number"), [(BulkChange.RETRY, 2), (BulkChange.CANCEL, 3)])
+@pytest.mark.parametrize(("change", "number"), [(BulkAction.RETRY, 2), (BulkAction.CANCEL, 3)])
 async def test_retry_means_failed_jobs_and_cancel_unfinished_ones(
-    scene: Scene, change: BulkChange, number: int
+    scene: Scene, change: BulkAction, number: int
 ) -> None:
     await scene.submit(6)
     await scene.complete(1)
@@ -98,21 +99,22 @@ async def test_retry_means_failed_jobs_and_cancel_unfinished_ones(
     await scene.claim(1)
     await scene.submit(1, run="other")
     meant = change.narrowed(Selection(run="r"))
-    assert (await size_of(scene.queue, meant)).jobs == number
-    assert await change.carry_out(scene.queue, meant) == number
+    assert (await size_of(scene.queue, JobFilter(selection=meant))).jobs == number
+    assert await change.call(scene.queue, meant) == number
 
 
 async def test_a_cancelled_job_is_retried_when_it_is_named(scene: Scene) -> None:
     await scene.submit(1)
     await scene.queue.cancel(Selection(run="r"))
-    assert (await size_of(scene.queue, BulkChange.RETRY.narrowed(Selection(run="r")))).jobs == 0
-    named = BulkChange.RETRY.narrowed(Selection(ids=frozenset({"1"})))
-    assert await BulkChange.RETRY.carry_out(scene.queue, named) == 1
+    failed = JobFilter(selection=BulkAction.RETRY.narrowed(Selection(run="r")))
+    assert (await size_of(scene.queue, failed)).jobs == 0
+    named = BulkAction.RETRY.narrowed(Selection(ids=frozenset({"1"})))
+    assert await BulkAction.RETRY.call(scene.queue, named) == 1
 
 
-async def test_very_many_are_counted_up_to_a_bound(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_very_many_are_counted_up_to_a_bound(scene: Scene) -> None:
     await scene.submit(1200)
     await scene.fail(1200)
-    monkeypatch.setattr(bulk_change, "COUNTED", 1000)
-    size = await size_of(scene.queue, BulkChange.RETRY.narrowed(Selection(run="r", error="Page * has no title")))
+    chosen = BulkAction.RETRY.narrowed(Selection(run="r", error="Page * has no title"))
+    size = await size_of(scene.queue, JobFilter(selection=chosen), most=1000)
     assert (size.jobs, size.more) == (1000, True)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import structlog
 from structlog.testing import capture_logs
+from tests.services.postgres import PostgresServer
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueUnavailableError
 from longshore.job import JobName, NewJob, new_job
 from longshore.lease import Lease, Want, WorkerId
+from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.runs.control.growth_limits import GrowthLimits, set_limits
@@ -94,6 +97,37 @@ async def test_jobs_that_only_have_a_url_are_not_even_looked_up(crawl: Crawl) ->
     crawl.queue.payloads = pytest.fail  # type: ignore[assignment, method-assign]
     await crawl.find(new_job("page", {"url": SEARCH}), new_job("page", {"url": SEARCH}), new_job("page", {"id": 1}))
     assert not await crawl.counted()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def stored_crawl(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Crawl]:
+    """A run on a medium that knows which jobs it left out."""
+    url = f"sqlite:///{tmp_path}/queue.db"
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("server")
+        url = f"{server.url}?schema=left_out"
+    crawl = Crawl()
+    queue = await open_queue(url, clock=crawl.clock)
+    crawl.queue = cast("MemoryQueue", queue)
+    crawl.worker_queue = WorkerQueue(queue, crawl.clock)
+    yield crawl
+    await queue.close()
+
+
+async def test_new_jobs_are_not_even_looked_up(stored_crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup, looked_up = stored_crawl.queue.payloads, list[JobName]()
+
+    async def noted(run: str, names: Sequence[JobName]) -> list[JsonObject | None]:
+        looked_up.extend(names)
+        return await lookup(run, names)
+
+    monkeypatch.setattr(stored_crawl.queue, "payloads", noted)
+    await stored_crawl.find(*(new_job("page", {"url": f"{SEARCH}/{n}", "found": "a"}) for n in range(9)))
+    assert not await stored_crawl.counted()
+    assert not looked_up
+    await stored_crawl.find(new_job("page", {"url": f"{SEARCH}/3", "found": "b"}))
+    assert (await stored_crawl.counted()).jobs == 1
+    assert len(looked_up) == 1
 
 
 async def test_jobs_of_a_refused_settlement_are_not_counted(crawl: Crawl) -> None:

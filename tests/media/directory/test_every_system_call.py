@@ -20,7 +20,7 @@ from longshore.extensions.transfer import Carried
 from longshore.job import Attempt, Job, JobName, NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue
-from longshore.media.directory.journal import journal
+from longshore.media.directory.journal import generations
 from longshore.media.directory.ops.heartbeats import ABANDONED
 from longshore.media.directory.ops.host_turns import HostTurn
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
@@ -176,7 +176,7 @@ def test_a_process_killed_before_any_system_call_leaves_all_or_nothing(
 ) -> None:
     # A kill loses nothing that was written, so a real sync would only take time. It still counts as a system call.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    monkeypatch.setattr(journal, "GENERATION", SHORT_GENERATION)
+    monkeypatch.setattr(generations, "GENERATION", SHORT_GENERATION)
     # Each process claims the jobs of the same hosts, or there would be many valid states after a claim.
     monkeypatch.setattr(HostTurn, "random", lambda: HostTurn("00", ""))
     start = ManualClock().now()

@@ -14,7 +14,7 @@ from longshore.errors import Failure, QueueError, QueueUnavailableError
 from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.directory import DirectoryQueue
-from longshore.media.directory.journal import journal
+from longshore.media.directory.journal import generations
 from longshore.media.directory.journal.entry import JournalEntry
 from longshore.media.directory.journal.journal import Journal
 from longshore.media.directory.journal.pending_change import PendingChange
@@ -92,7 +92,7 @@ async def test_renames_that_a_power_cut_undid_are_repeated(tmp_path: Path) -> No
 async def test_old_entries_are_removed_and_a_late_process_starts_from_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "GENERATION", 4)
+    monkeypatch.setattr(generations, "GENERATION", 4)
     queue, sleeper = await opened(tmp_path), await opened(tmp_path)
     for number in range(50):
         await queue.submit([job(str(number))])
@@ -108,7 +108,7 @@ async def test_old_entries_are_removed_and_a_late_process_starts_from_the_newest
 async def test_a_late_process_cannot_link_into_an_old_generation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "GENERATION", 4)
+    monkeypatch.setattr(generations, "GENERATION", 4)
     queue = await opened(tmp_path)
     await queue.submit([])  # makes the queue
     late = Journal(str(tmp_path))

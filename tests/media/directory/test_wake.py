@@ -52,7 +52,7 @@ async def test_a_change_by_another_process_wakes_a_waiter_by_inotify_alone_and_b
 async def test_the_change_that_begins_a_new_generation_wakes_a_waiter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longshore.media.directory.journal.journal.GENERATION", 4)
+    monkeypatch.setattr("longshore.media.directory.journal.generations.GENERATION", 4)
     url = f"dir://{tmp_path / 'queue'}"
     queue, other = await open_queue(url, ManualClock()), await open_queue(url, ManualClock())
     elsewhere = Want(worker=WorkerId.new(), run="elsewhere")

@@ -322,6 +322,21 @@ async def test_a_mirror_that_is_deleted_while_in_use_is_named(remote: Path, tmp_
     await queue.close()
 
 
+async def test_the_rest_of_a_mirror_that_was_deleted_while_in_use_is_in_nobodys_way(
+    remote: Path, tmp_path: Path
+) -> None:
+    """A process that still ran wrote to the folder while it was being deleted."""
+    queue = await opened(f"git+file://{remote}", tmp_path)
+    await queue.submit(jobs("a"))
+    await queue.close()
+    (ready,) = (tmp_path / "cache").rglob("longshore-ready")
+    ready.unlink()
+    queue = await opened(f"git+file://{remote}", tmp_path)
+    assert (await queue.submit(jobs("a", "b"))).new == 1
+    await queue.close()
+    assert not list((tmp_path / "cache").rglob("making-*"))
+
+
 async def test_a_remote_that_died_in_a_push_leaves_nothing_half_done(server: GitHttpServer, tmp_path: Path) -> None:
     queue = await opened(server.url("queue.git"), tmp_path)
     await queue.submit(jobs("a"))

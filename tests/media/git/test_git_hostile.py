@@ -18,7 +18,7 @@ from longshore.job import NewJob, State
 from longshore.lease import Want, WorkerId
 from longshore.media.git import GitQueue
 from longshore.media.git.objects import objects
-from longshore.media.git.state import archive, branch_files, storable
+from longshore.media.git.state import archive, branch_files, content_limits
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection, totals
 
@@ -261,7 +261,7 @@ async def test_a_huge_file_is_not_read(queue: GitQueue, tmp_path: Path, monkeypa
 async def test_a_job_that_is_too_large_to_be_rewritten_is_rejected_and_the_others_are_moved(
     queue: GitQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (objects, storable):
+    for module in (objects, content_limits):
         monkeypatch.setattr(module, "LARGEST", 100_000)
     remote = tmp_path / "remote.git"
     await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("good", "bad")])

@@ -16,7 +16,7 @@ from longshore.clock import ManualClock
 from longshore.errors import UsageError
 from longshore.extensions.shared_state import ABSENT, StateEntry
 from longshore.media.git import GitQueue
-from longshore.media.git.state.storable import ROOM
+from longshore.media.git.state.content_limits import ROOM
 
 
 def git(repository: Path, *arguments: str) -> str:

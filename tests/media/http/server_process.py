@@ -9,6 +9,8 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from tests.media.postgres.harness import PostgresHarness
+
 from longshore.conformance import Harness
 from longshore.media.http.connection import ApiConnection
 from longshore.media.http.queue import HttpQueue
@@ -48,6 +50,34 @@ class ServerProcess:
         """End the process."""
         self._process.kill()
         self._process.communicate()
+
+    def kill_and_restart(self) -> None:
+        """Kill the process with SIGKILL, and start another one on the same port."""
+        self.stop()
+        self._process = self._started(self.port)
+
+
+class HttpOverPostgresHarness(PostgresHarness):
+    """A queue over HTTP whose server keeps it in PostgreSQL."""
+
+    def __init__(self, server: ServerProcess, url: str) -> None:
+        super().__init__(url)
+        self._server = server
+        self._over_http = ""
+
+    async def open(self) -> Queue:
+        self._over_http = await asyncio.to_thread(self._server.open, self._url, manual=False)
+        return await HttpQueue.open(ApiConnection(self._over_http, self._server.key))
+
+    def url_for_processes(self) -> str:
+        return self._server.open(self._url, manual=False)
+
+    async def back_up(self) -> None:  # type: ignore[override]
+        """Do nothing: the server would have to be stopped."""
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._server.control, do="close", url=self._url)
+        await super().close()
 
 
 class HttpOverSqliteHarness(Harness):

@@ -2,17 +2,18 @@
 
     python -m tests.media.http.serving KEYS_FILE [PORT]
 
-It prints its port. Queue N is served at /queues/N/api. `POST /control` with a JSON object opens a queue
-or moves a clock.
+It prints its port. Queue N is served at /queues/N/api. `POST /control` with a JSON object opens or closes a queue,
+or moves a clock. A process that takes the place of a killed one opens the queues on the real clock again, when they are
+asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import socket
 import sys
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ class Queues:
         self._keys = keys
         self._apps: dict[str, Any] = {}
         self._clocks: dict[str, ManualClock] = {}
-        self._served: list[Served] = []
-        self._stack = AsyncExitStack()
+        self._opened: dict[str, tuple[asyncio.Event, asyncio.Task[None]]] = {}
+        self._opening = asyncio.Lock()
+        self._known = keys.path.with_name("queues")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         _, first, number, *_ = [*scope["path"].split("/", 3), "", ""]
@@ -50,6 +52,10 @@ class Queues:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": answer, "more_body": False})
             return
+        if number not in self._apps:
+            async with self._opening:
+                if number not in self._apps:
+                    await self._open(number, (self._known / number).read_text(), SystemClock())
         prefix = f"/queues/{number}"
         scope["path"] = scope["path"].removeprefix(prefix)
         scope["raw_path"] = scope["raw_path"].removeprefix(prefix.encode())
@@ -60,21 +66,42 @@ class Queues:
     ) -> Any:
         match do:
             case "open":
-                number = str(len(self._apps))
-                clock: Clock = SystemClock()
-                if manual:
-                    clock = self._clocks.setdefault(url, ManualClock())
-                served = Served.of(await open_queue(url, clock=clock), self._keys, clock)
-                app = application(served)
-                await self._stack.enter_async_context(app.lifespan())
-                self._apps[number] = app
-                self._served.append(served)
+                number = hashlib.sha256(f"{url} {manual}".encode()).hexdigest()[:16]
+                if number not in self._apps:
+                    clock: Clock = SystemClock()
+                    if manual:
+                        clock = self._clocks.setdefault(url, ManualClock())
+                    else:
+                        self._known.mkdir(exist_ok=True)
+                        (self._known / number).write_text(url)
+                    await self._open(number, url, clock)
                 return number
+            case "close":
+                for number in [each for each in self._opened if (self._known / each).exists()]:
+                    if (self._known / number).read_text() == url:
+                        del self._apps[number]
+                        closing, living = self._opened.pop(number)
+                        closing.set()
+                        await living
             case "advance":
                 self._clocks[url].advance(seconds)
             case "step":
                 self._clocks[url].step_wall(seconds)
         return None
+
+    async def _open(self, number: str, url: str, clock: Clock) -> None:
+        app = application(Served.of(await open_queue(url, clock=clock), self._keys, clock))
+        opened, closing = asyncio.Event(), asyncio.Event()
+
+        async def live() -> None:
+            # Begun and ended in one task, as the framework wants it.
+            async with app.lifespan():
+                opened.set()
+                await closing.wait()
+
+        self._opened[number] = closing, asyncio.create_task(live())
+        await opened.wait()
+        self._apps[number] = app
 
 
 async def main(keys: str, port: str = "0") -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.media.http.server_process import HttpOverSqliteHarness, ServerProcess
+from tests.media.http.server_process import HttpOverPostgresHarness, HttpOverSqliteHarness, ServerProcess
+from tests.services.postgres import PostgresServer
 
 from longshore.conformance import ConformanceTests, NewHarness, ProcessTests
 
@@ -17,3 +19,10 @@ class TestHttpOverSqlite(ConformanceTests, ProcessTests):
     def new_harness(self, api_server: ServerProcess, tmp_path: Path) -> NewHarness:
         numbers = count()
         return lambda: HttpOverSqliteHarness(api_server, tmp_path / f"{next(numbers)}.db")
+
+
+@pytest.mark.usefixtures("api_key")
+class TestHttpOverPostgres(ConformanceTests, ProcessTests):
+    @pytest.fixture
+    def new_harness(self, api_server: ServerProcess, server: PostgresServer) -> NewHarness:
+        return lambda: HttpOverPostgresHarness(api_server, f"{server.url}?schema=http_{secrets.token_hex(4)}")

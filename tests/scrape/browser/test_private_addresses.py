@@ -18,7 +18,7 @@ from longshore.errors import WorkerError
 from longshore.scrape.browser import Browsers
 from longshore.scrape.browser.local_proxy import LocalProxy
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
-from longshore.system.peer import is_own_peer
+from longshore.system.loopback_peer import is_own_peer
 
 Make = Callable[..., Browsers]
 HTML = Answer("<p>mine", headers={"Content-Type": "text/html"})

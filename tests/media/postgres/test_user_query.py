@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from longshore.errors import InputFileError
-from longshore.media.postgres.rows import numbered
+from longshore.media.postgres.user_query import numbered
 from longshore.runs.sources import Shape, SqlQuery
 from longshore.runs.submit.input_files import InputEntry
 

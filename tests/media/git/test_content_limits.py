@@ -18,7 +18,7 @@ from longshore.job import NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.git import GitQueue
 from longshore.media.git.objects import objects
-from longshore.media.git.state import archive, storable
+from longshore.media.git.state import archive, content_limits
 from longshore.media.git.state.branch_files import BranchJob
 from longshore.outcome import Completed, Failed, Settlement
 from longshore.queue import Reaped, Selection, Submitted, totals
@@ -30,9 +30,9 @@ ALL = Selection()
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lower the size limit of jobs; all other limits stay."""
-    monkeypatch.setattr(storable, "ACCEPTED", ACCEPTED)
-    for module in (storable, objects, archive):
-        monkeypatch.setattr(module, "LARGEST", ACCEPTED + storable.ROOM)
+    monkeypatch.setattr(content_limits, "ACCEPTED", ACCEPTED)
+    for module in (content_limits, objects, archive):
+        monkeypatch.setattr(module, "LARGEST", ACCEPTED + content_limits.ROOM)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def submit_largest(queue: GitQueue, **more: Any) -> None:
     while many - few > 1:
         middle = (few + many) // 2
         try:
-            storable.accepted(BranchJob.of(job("big", {"x": "x" * middle}, **more), queue._clock.now()))
+            content_limits.accepted(BranchJob.of(job("big", {"x": "x" * middle}, **more), queue._clock.now()))
         except UsageError:
             many = middle
         else:
@@ -78,7 +78,7 @@ async def claimed(queue: GitQueue, limit: int = 1, label: str = "anna") -> list[
 async def test_the_largest_accepted_job_comes_back_from_a_dead_worker(queue: GitQueue, clock: ManualClock) -> None:
     await submit_largest(queue)
     await queue.submit([job("small")])
-    assert len(await claimed(queue, 2, label="\x01" * storable.LONGEST_LABEL)) == 2
+    assert len(await claimed(queue, 2, label="\x01" * content_limits.LONGEST_LABEL)) == 2
     await queue.reap()
     clock.advance(10)
     assert await queue.reap() == Reaped(returned=2)
@@ -123,7 +123,7 @@ async def test_of_calls_that_share_a_commit_only_the_invalid_one_fails(queue: Gi
     await submit_largest(queue)
     await queue.submit([job("small")])
     big, small = await claimed(queue, 2)
-    result = "x" * (storable.ROOM + 1)
+    result = "x" * (content_limits.ROOM + 1)
     before = queue.traffic.pushes
     first, second, guilty, last = await asyncio.gather(
         queue.submit([job("new")]),
@@ -145,7 +145,10 @@ async def test_a_refused_call_leaves_no_partial_changes(queue: GitQueue) -> None
     await submit_largest(queue)
     await queue.submit([job("small")])
     big, small = await claimed(queue, 2)
-    both = [Settlement(small, Completed("done", (job("follow-on"),))), Settlement(big, Completed("x" * storable.ROOM))]
+    both = [
+        Settlement(small, Completed("done", (job("follow-on"),))),
+        Settlement(big, Completed("x" * content_limits.ROOM)),
+    ]
     with pytest.raises(UsageError):
         await queue.settle(both)
     counted = totals(await queue.stats())
@@ -163,7 +166,7 @@ async def test_dead_workers_are_found_although_calls_keep_failing(queue: GitQueu
         clock.advance(1)
         await queue.renew(big.worker, timedelta(seconds=5))
         with pytest.raises(UsageError):
-            await queue.settle([Settlement(big, Completed("x" * storable.ROOM))])
+            await queue.settle([Settlement(big, Completed("x" * content_limits.ROOM))])
     assert await queue.reap() == Reaped(returned=1)
     await queue.close()
 
@@ -200,9 +203,9 @@ async def test_json_that_cannot_be_read_back_is_refused_everywhere(queue: GitQue
 async def test_a_worker_with_too_long_a_label_or_info_is_refused(queue: GitQueue) -> None:
     await queue.submit([job("1")])
     with pytest.raises(UsageError, match="label"):
-        await claimed(queue, label="a" * (storable.LONGEST_LABEL + 1))
+        await claimed(queue, label="a" * (content_limits.LONGEST_LABEL + 1))
     with pytest.raises(UsageError, match="info of a worker"):
-        await queue.register(WorkerId.new("anna"), timedelta(seconds=5), WorkerInfo(machine="x" * storable.ROOM))
+        await queue.register(WorkerId.new("anna"), timedelta(seconds=5), WorkerInfo(machine="x" * content_limits.ROOM))
     assert (len(await claimed(queue)), await queue.present_workers()) == (1, [])
     await queue.close()
 

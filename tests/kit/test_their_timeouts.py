@@ -1,0 +1,117 @@
+"""A `process_task` ends at its timeout, plain or async, and the worker goes on with the next task (E6)."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.kit.task_server import TaskServer, clean_environment
+
+WORKER = """
+import os, signal, subprocess, sys, threading, time
+
+import longshore.handlers.time_limit
+from longshore import Worker
+
+longshore.handlers.time_limit.GRACE_SECONDS = 2.5
+
+
+class Slow(Worker):
+    kinds = ("slow",)
+    timeout = 0.5
+    retries = 0
+
+    BODY
+
+
+if __name__ == "__main__":
+    worker = Slow(os.environ["API"], "slow-1", {"max_runs": 2, "poll_interval": 0.1})
+    codes = []
+    START
+    sys.exit(codes[0])
+"""
+PLAIN = """def process_task(self, task):
+        if task["params"].get("quick"):
+            return "quick"
+        """
+ASYNC = "async " + PLAIN
+IGNORING = """while True:
+            try:
+                time.sleep(3600)
+            except Exception:
+                pass
+"""
+ENDS = {
+    "sleeping": PLAIN + "time.sleep(3600)",
+    "busy": PLAIN + "while True: pass",
+    "ignoring": PLAIN + IGNORING,
+    "waiting for a process": PLAIN + "subprocess.run(['sleep', '3600'])",
+    "waiting in C": PLAIN + "os.system('sleep 3600')",
+    "reading": PLAIN + "os.read(os.pipe()[0], 1)",
+    "locked": PLAIN + "threading.Event().wait()",
+    "async": ASYNC + "import asyncio; await asyncio.sleep(3600)",
+    "async that blocks": ASYNC + "time.sleep(3600)",
+}
+HERE = "codes.append(worker.run())"
+IN_A_THREAD = "thread = threading.Thread(target=lambda: codes.append(worker.run())); thread.start(); thread.join()"
+
+
+def work(server: TaskServer, folder: Path, body: str, start: str = HERE) -> tuple[int, list[dict[str, Any]]]:
+    (folder / "slow.py").write_text(WORKER.replace("BODY", body).replace("START", start))
+    variables = {"API": server.url, "LONGSHORE_API_KEY": server.key}
+    process = subprocess.Popen(
+        [sys.executable, "slow.py"],
+        cwd=folder,
+        env=clean_environment() | variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert "Traceback" not in err
+    return process.returncode, [json.loads(line) for line in err.splitlines()]
+
+
+def check_ended(server: TaskServer, slow: str, quick: str) -> None:
+    failed = server.task(slow)
+    assert (failed["status"], failed["error"]["error_type"]) == ("failed", "timeout")
+    assert failed["error"]["message"] == "It took longer than 0.5 seconds"
+    assert server.task(quick)["result"] == "quick"
+
+
+@pytest.mark.parametrize("body", ENDS.values(), ids=ENDS.keys())
+def test_a_task_ends_at_its_timeout_and_the_next_is_done(server: TaskServer, tmp_path: Path, body: str) -> None:
+    slow, quick = server.create("slow"), server.create("slow", quick=True)
+    code, log = work(server, tmp_path, body)
+    assert code == 0
+    assert "Failed work" in [line["message"] for line in log]
+    check_ended(server, slow, quick)
+
+
+def test_a_task_ends_at_its_timeout_in_another_thread(server: TaskServer, tmp_path: Path) -> None:
+    slow, quick = server.create("slow"), server.create("slow", quick=True)
+    assert work(server, tmp_path, ENDS["busy"], IN_A_THREAD)[0] == 0
+    check_ended(server, slow, quick)
+
+
+def test_a_task_that_cannot_be_ended_is_settled_and_ends_its_process(server: TaskServer, tmp_path: Path) -> None:
+    stuck = PLAIN + "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGVTALRM]); time.sleep(3600)"
+    slow, quick = server.create("slow"), server.create("slow", quick=True)
+    code, log = work(server, tmp_path, stuck)
+    assert code == 3
+    assert any(line["message"].startswith("STOPPING: process_task did not end") for line in log)
+    assert server.task(slow)["error"]["error_type"] == "timeout"
+    assert server.task(quick)["status"] == "pending"
+
+
+def test_a_quick_task_is_not_disturbed(server: TaskServer, tmp_path: Path) -> None:
+    first, second = server.create("slow", quick=True), server.create("slow", quick=True)
+    assert work(server, tmp_path, PLAIN + "pass")[0] == 0
+    assert [server.task(each)["result"] for each in (first, second)] == ["quick", "quick"]

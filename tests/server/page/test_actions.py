@@ -1,0 +1,97 @@
+"""Actions of people: jobs from a form, orders to workers, and the command line's own effects."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.server.page.conftest import Visitor
+
+from longshore.extensions.find import require
+from longshore.extensions.kind_schemas import publish_schemas
+from longshore.extensions.presence import WorkerInfo, WorkerRegistry
+from longshore.extensions.shared_state import SharedState
+from longshore.extensions.worker_orders import ORDERS
+from longshore.lease import WorkerId
+from longshore.queue import Selection
+from longshore.server.auth.keys import Scope
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string", "description": "The address of the page"},
+        "depth": {"type": "integer", "default": 2},
+        "deep": {"type": "boolean"},
+        "mode": {"enum": ["fast", "slow"]},
+        "tags": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["url", "depth"],
+    "additionalProperties": False,
+}
+
+
+async def _publish(visitor: Visitor) -> None:
+    await publish_schemas(require(visitor.api.served.queue, SharedState, "lacks it"), {"page": SCHEMA})
+
+
+async def test_the_form_of_a_kind_has_a_field_for_each_parameter(visitor: Visitor) -> None:
+    await _publish(visitor)
+    await visitor.log_in()
+    page = (await visitor.get("/submit?kind=page")).page
+    names = [each.attributes["name"] for each in page.css("[name^='payload.']")]
+    assert names == ["payload.url", "payload.depth", "payload.deep", "payload.mode", "payload.tags"]
+    depth = page.css_first("[name='payload.depth']")
+    assert depth is not None and (depth.attributes["type"], depth.attributes["value"]) == ("number", "2")
+    assert "The address of the page" in (page.body.text() if page.body else "")
+
+
+async def test_a_form_becomes_a_job_with_typed_parameters(visitor: Visitor) -> None:
+    await _publish(visitor)
+    await visitor.log_in()
+    form = {"kind": "page", "run": "r", "partition": "NV", "payload.url": "https://a.test/", "payload.depth": "3"}
+    answer = await visitor.post(
+        "/submit", form | {"payload.deep": "on", "payload.mode": "slow", "payload.tags": '["a"]'}
+    )
+    assert answer.status == 201 or "1 new job" in answer.text
+    (job,) = await visitor.api.served.queue.jobs(Selection())
+    assert job.payload == {"url": "https://a.test/", "depth": 3, "deep": True, "mode": "slow", "tags": ["a"]}
+    assert (job.run, job.partition) == ("r", "NV")
+
+
+async def test_a_form_with_a_fault_is_shown_again_with_its_values(visitor: Visitor) -> None:
+    await _publish(visitor)
+    await visitor.log_in()
+    form = {"kind": "page", "run": "r", "payload.url": "https://a.test/", "payload.depth": "many"}
+    answer = await visitor.post("/submit", form)
+    assert answer.status == 422 and answer.page.css_first(".fault") is not None
+    assert 'value="https://a.test/"' in answer.text
+    assert not await visitor.api.served.queue.jobs(Selection())
+
+
+async def test_a_kind_without_a_schema_takes_lines(visitor: Visitor) -> None:
+    await visitor.log_in(Scope.READ, Scope.SUBMIT)
+    lines = 'https://a.test/1\n\n{"n": 2}\nhttps://a.test/1'
+    answer = await visitor.post("/submit", {"kind": "any", "run": "r", "lines": lines})
+    assert "2 new jobs, 1 duplicate" in answer.text
+    for wrong in ("", "{", "\n".join(["https://a.test/"] * 1001)):
+        assert (await visitor.post("/submit", {"kind": "any", "run": "r", "lines": wrong})).status == 422
+
+
+async def test_a_limited_key_submits_only_into_its_runs(visitor: Visitor) -> None:
+    await visitor.log_in(Scope.READ, Scope.SUBMIT, runs=["ours"])
+    for run, status in (("theirs", 422), ("ours", 200)):
+        answer = await visitor.post("/submit", {"kind": "any", "run": run, "lines": "https://a.test/"})
+        assert answer.status == status
+    assert [job.run for job in await visitor.api.served.queue.jobs(Selection())] == ["ours"]
+
+
+async def test_an_admin_drains_a_worker(visitor: Visitor) -> None:
+    queue = visitor.api.served.queue
+    registry = require(queue, WorkerRegistry, "lacks it")
+    await registry.register(WorkerId("w-1", "w-1/x"), timedelta(hours=1), WorkerInfo())
+    await visitor.log_in(Scope.READ, Scope.SUBMIT)
+    assert (await visitor.post("/act", {"verb": "drain", "worker": "w-1"})).status == 403
+    await visitor.log_in()
+    assert "Drain w-1?" in (await visitor.get("/confirm?verb=drain&worker=w-1")).text
+    assert (await visitor.post("/act", {"verb": "drain", "worker": "w-1", "back": "/workers"})).status == 303
+    assert len((await require(queue, SharedState, "lacks it").read_entries(ORDERS)).entries) == 1
+    assert (await visitor.post("/act", {"verb": "drain", "worker": "w-2"})).status == 404
