@@ -86,7 +86,7 @@ bench: setup-dev ## measure ours beside the peers, in one run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m benchmarks
 
-# MEDIUM: sqlite, directory, postgres or git; left out, one after another. SEED repeats the mix of an earlier run.
+# MEDIUM: sqlite, directory, postgres, git or http; left out, one after another. SEED repeats the mix of an earlier run.
 MEDIUM ?= all
 MINUTES ?= 10
 chaos: setup-dev services ## faults and real processes for MINUTES on MEDIUM [SEED]; the history checker judges
@@ -94,7 +94,7 @@ chaos: setup-dev services ## faults and real processes for MINUTES on MEDIUM [SE
 
 lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build $(LOCK_OPTIONS) -o requirements.lock
-	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra html --extra parquet --extra serve --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra serve --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
 	rm -rf .venv $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
