@@ -69,6 +69,8 @@ TestingDirAuthVoteGuard {guards}
 TestingDirAuthVoteExit *
 TestingDirAuthVoteHSDir *
 ExitPolicy reject *:*
+# Without measurements clients choose exits by the traffic that each has seen, so the first one used gets all of it.
+V3BandwidthsFile {bandwidths}
 """
 _EXIT = """
 ExitRelay 1
@@ -145,13 +147,21 @@ def start_network(folder: Path, owner: int, tor: str, gencert: str) -> TorNetwor
     ]
     authorities, exits = relays[:3], relays[3:]
     for relay in authorities:
-        relay.make_keys(tor, gencert)
+        relay.make_authority_keys(gencert)
+    for relay in relays:
+        relay.make_fingerprint(tor)
+    bandwidths = place / "bandwidths"
+    bandwidths.write_text(
+        f"{int(time.time())}\n"
+        + "".join(f"node_id=${relay.fingerprint} bw=1000 nick={relay.name}\n" for relay in relays)
+    )
     known = "".join(f"{relay.line}\n" for relay in authorities)
     shared = _SHARED.format(paths=_RELAYS_KNOW) + known
     guards = ",".join(f"${relay.fingerprint}" for relay in authorities)
     for relay in relays:
         role = _AUTHORITY if relay in authorities else _EXIT
-        relay.torrc.write_text(shared + (_RELAY + role).format(owner=owner, guards=guards, **relay.facts))
+        facts = {"owner": owner, "guards": guards, "bandwidths": bandwidths, **relay.facts}
+        relay.torrc.write_text(shared + (_RELAY + role).format(**facts))
     pids: list[int] = []
     try:
         pids.extend(relay.start(tor) for relay in relays)
@@ -205,8 +215,8 @@ class _Relay:
             f"{self.address}:{self.dir_port} {self.fingerprint}"
         )
 
-    def make_keys(self, tor: str, gencert: str) -> None:
-        """An authority is known by two fingerprints, which all others must be told before they start."""
+    def make_authority_keys(self, gencert: str) -> None:
+        """Make the identity of an authority, which all others must be told before they start."""
         keys = self.folder / "keys"
         keys.mkdir(mode=0o700)
         subprocess.run(
@@ -227,6 +237,9 @@ class _Relay:
         )
         certificate = (keys / "authority_certificate").read_text()
         self.identity = _found(r"^fingerprint (\w+)$", certificate)
+
+    def make_fingerprint(self, tor: str) -> None:
+        """Make the keys of a relay and learn its fingerprint before it starts."""
         self.torrc.write_text(f"DataDirectory {self.folder}\nNickname {self.name}\nORPort 1\nAddress {self.address}\n")
         told = subprocess.run(
             [

@@ -61,6 +61,8 @@ log = logging.getLogger(__name__)
 
 _GC_EVERY = 200
 """Pushes between two checks whether the mirror needs `git gc`."""
+_GENERATION_PATIENCE = 60.0
+"""Seconds for which a new generation is tried while other machines push."""
 _FRESH = 1.0
 """Seconds for which the last fetch from a remote on another machine is recent enough for reads."""
 
@@ -141,7 +143,8 @@ class BranchSync:
     def new_generation(self) -> None:
         """Continue on a new branch that has the current files and no history."""
         with self.mirror.push_lock:
-            for _ in range(20):
+            until = now() + _GENERATION_PATIENCE
+            while now() < until:
                 self._fetch()
                 if not self.mirror.has_queue:
                     return
