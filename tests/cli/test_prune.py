@@ -70,6 +70,19 @@ def test_a_run_is_cleaned_away_without_touching_another(
 
 
 @pytest.mark.usefixtures("filled")
+def test_one_command_removes_a_run_with_its_unfinished_jobs(
+    says: Says, counts: Counts, shell: Shell, refused: Callable[..., str]
+) -> None:
+    assert "name the run with --run" in refused("prune", "--unfinished", "--yes", "--kind", "page")
+    assert "leave out --state" in refused("prune", "--unfinished", "--yes", "--run", "one", "--state", "failed")
+    assert "This would prune 4 jobs" in shell("prune", "--run", "one", "--unfinished").stderr
+    assert counts("one") == (1, 1, 1, 1, 0)
+    assert says("prune", "--run", "one", "--unfinished", "--yes") == "4 jobs are removed.\n"
+    assert [job["run"] for job in json.loads(says("jobs", "--json"))] == ["two"] * 4
+    assert counts("two") == (1, 1, 1, 1, 0)
+
+
+@pytest.mark.usefixtures("filled")
 def test_what_was_removed_may_be_submitted_anew(here: Path, says: Says) -> None:
     (here / "urls.txt").write_text("".join(f"https://a.org/{n}\n" for n in range(4)))
     says("prune", "--run", "one", "--yes")

@@ -42,16 +42,17 @@ def command(verb: str, change: JobChange, meaning: str) -> Callable[..., None]:
             ids=ids, run=run, kind=kind, partition=partition, state=state, error=error, older_than=older_than
         )
         action = BulkAction(verb)
-        asyncio.run(_carry_out(action, change, settings, narrowed(chosen, action), yes=yes))
+        asyncio.run(ask_and_change(action, change, settings, narrowed(chosen, action), yes=yes))
 
     carry_out.__name__ = verb
     carry_out.__doc__ = meaning
     return carry_out
 
 
-async def _carry_out(
+async def ask_and_change(
     action: BulkAction, change: JobChange, settings: Settings, chosen: Selection, *, yes: bool
 ) -> None:
+    """Count the selected jobs, ask the person unless `yes`, change the jobs, and say how many were changed."""
     from longshore.cli.job_selection import agreed, nothing_to
     from longshore.runs.control.job_selection import selected_number
     from longshore.runs.open_queue import open_existing
