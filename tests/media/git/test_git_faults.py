@@ -291,7 +291,7 @@ async def test_a_full_disk_under_the_mirror_is_not_reported_as_the_remotes(remot
     if _run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)).returncode != 0:
         pytest.skip("nothing may be mounted here")
     try:
-        with pytest.raises(QueueFullError, match=rf"The disk under '{small}/.*mirror.*XDG_CACHE_HOME"):
+        with pytest.raises(QueueFullError, match=rf"[Tt]he disk under '{small}/.*mirror.*XDG_CACHE_HOME"):
             await GitQueue.open(f"git+file://{remote}", SystemClock(), small)
     finally:
         _run("umount", str(small))
