@@ -8,8 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.kit.task_server import TaskServer, clean_environment
+
+from longshore.handlers import time_limit
 
 WORKER = """
 import os, signal, subprocess, sys, threading, time
@@ -115,3 +118,12 @@ def test_a_quick_task_is_not_disturbed(server: TaskServer, tmp_path: Path) -> No
     first, second = server.create("slow", quick=True), server.create("slow", quick=True)
     assert work(server, tmp_path, PLAIN + "pass")[0] == 0
     assert [server.task(each)["result"] for each in (first, second)] == ["quick", "quick"]
+
+
+def test_the_start_of_a_process_is_compared_by_its_own_clock() -> None:
+    """The clock of process starts may be up to a second behind the usual clock."""
+    before = time_limit._process_clock()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        started = psutil.Process(process.pid).create_time()
+        after = time_limit._process_clock()
+    assert before - time_limit._CLOCK_TICK <= started <= after + time_limit._CLOCK_TICK

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -26,7 +25,7 @@ from tests.waiting import wait_until
 
 MISSING = "No tor was found. Fix: install it (Debian: apt-get install tor)"
 EXITS = ("127.0.0.61", "127.0.0.62", "127.0.0.63")
-"""The addresses that a site at `site_address` sees."""
+"""Their own addresses in the network, which also name them."""
 
 _AUTHORITIES = ("127.0.0.51", "127.0.0.52", "127.0.0.53")
 _PATIENCE_SECONDS = 240
@@ -65,7 +64,9 @@ V3AuthVotingInterval 20
 V3AuthVoteDelay 4
 V3AuthDistDelay 4
 # Only authorities are guards, so that a client's guard never is the exit it would else have come out of.
+# An exit that is a guard, too, is hardly ever used as an exit beside one that is not, so no exit may become one.
 TestingDirAuthVoteGuard {guards}
+TestingDirAuthVoteGuardIsStrict 1
 TestingDirAuthVoteExit *
 TestingDirAuthVoteHSDir *
 ExitPolicy reject *:*
@@ -85,6 +86,8 @@ class TorNetwork(msgspec.Struct):
     torrc: str
     """Tor's configuration for a client of this network."""
     pids: list[int]
+    exits: list[int]
+    """The processes of the exits, in the order of `EXITS`."""
     users: int = 0
 
 
@@ -97,12 +100,16 @@ def find_programs() -> tuple[str, str]:
     return tor, gencert
 
 
-def site_address() -> str:
-    """An address of this machine that is not loopback, for towards loopback Tor leaves the choice of its own address
-    to the system, and all exits would look alike."""
-    addresses = (entry for entries in psutil.net_if_addrs().values() for entry in entries)
-    found = (entry.address for entry in addresses if entry.family == socket.AF_INET)
-    return next(address for address in found if not address.startswith("127."))
+def exit_of(network: TorNetwork, port: int) -> str:
+    """The exit whose process holds the local port from which a visitor came.
+
+    Towards loopback Tor does not bind its own address, so a site on loopback sees all exits come from 127.0.0.1.
+    """
+    for address, pid in zip(EXITS, network.exits, strict=True):
+        connections = psutil.Process(pid).net_connections("tcp4")
+        if any(connection.laddr.port == port for connection in connections if connection.raddr):
+            return address
+    return "not an exit"
 
 
 @contextlib.contextmanager
@@ -171,7 +178,7 @@ def start_network(folder: Path, owner: int, tor: str, gencert: str) -> TorNetwor
         raise
     client = place / "client.torrc"
     client.write_text(_SHARED.format(paths=_CLIENTS_KNOW) + known)
-    return TorNetwork(str(client), pids)
+    return TorNetwork(str(client), pids, exits=pids[len(authorities) :])
 
 
 def stop_network(pids: list[int]) -> None:

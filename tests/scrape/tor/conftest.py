@@ -1,4 +1,4 @@
-"""A private Tor network for the session, and a site that answers with the visitor's address."""
+"""A private Tor network for the session, and a site that answers with the exit its visitor came from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from tests.services.needing import needed
-from tests.services.tor import TorNetwork, find_programs, private_network, site_address
+from tests.services.tor import TorNetwork, exit_of, find_programs, private_network
 
 from longshore.scrape.proxies.connection import connector_for
 from longshore.scrape.proxies.proxy_file import Proxy
@@ -51,25 +51,26 @@ async def tor(network: TorNetwork, tmp_path: Path) -> AsyncIterator[Tor]:
 
 
 @pytest.fixture
-async def site() -> AsyncIterator[str]:
-    """The URL of a site that answers with the visitor's address."""
+async def site(network: TorNetwork) -> AsyncIterator[str]:
+    """The URL of a site that answers with the exit its visitor came from."""
 
     async def tell(request: web.Request) -> web.Response:
-        return web.Response(text=request.remote)
+        assert request.transport is not None
+        _, port = request.transport.get_extra_info("peername")
+        return web.Response(text=exit_of(network, port))
 
     application = web.Application()
     application.router.add_get("/", tell)
     runner = web.AppRunner(application)
     await runner.setup()
-    address = site_address()
-    await web.TCPSite(runner, address, 0).start()
-    yield f"http://{address}:{runner.addresses[0][1]}/"
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
     await runner.cleanup()
 
 
 @pytest.fixture
 def visit(site: str) -> Visit:
-    """Visit the site through a proxy over a new connection, and return the address the site saw."""
+    """Visit the site through a proxy over a new connection, and return the exit the site saw."""
 
     async def through(proxy: str) -> str:
         connector = connector_for(Proxy(proxy))

@@ -61,9 +61,9 @@ class Told(msgspec.Struct):
 async def test_two_workers_have_a_tor_each_and_come_out_in_several_places(
     network: TorNetwork, tmp_path: Path, site: str
 ) -> None:
-    """D3: over twenty new identities, each worker is seen from at least two addresses.
+    """D3: over twenty new identities, each worker comes out of at least two exits.
 
-    Tor draws the exit. With two exits that are used about equally, ten visits go through one of them once in 500 runs.
+    Tor draws the exit. Of three that are used equally, twenty visits go through one alone once in a billion runs.
     """
     command = [sys.executable, "-c", WORKER, str(tmp_path / "tor"), network.torrc, site]
     workers = [await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE) for _ in range(2)]
