@@ -25,7 +25,7 @@ LEFT_BEHIND = pytest.mark.xfail(
     strict=False,
     reason="records of jobs that are moved or merged between a queue over HTTP and another stay where they are",
 )
-"""A known bound, see docs/reliability.md. One trial over HTTP also missed follow-on jobs, not explained yet."""
+"""A known bound, see docs/reliability.md."""
 SOUND = sorted(set(MEDIA) - {"http"})
 
 

@@ -83,6 +83,7 @@ class Story:
         follow_ons: tuple[Name, ...] = (),
         path: str = "settler",
         last: bool = False,
+        keeps_limits: bool = False,
     ) -> None:
         sent = SettlementSent(
             id=job_id or name[2],
@@ -93,7 +94,7 @@ class Story:
             follow_ons=follow_ons,
             last=last,
         )
-        called = Called(call=0, queue=Q, verb="settle", path=path, settlements=(sent,))
+        called = Called(call=0, queue=Q, verb="settle", path=path, settlements=(sent,), keeps_limits=keeps_limits)
         self.call(by, called, None if accepted is None else Answered(call=0, accepted=(accepted,)))
 
     def change(self, verb: str, name: Name) -> None:
@@ -342,10 +343,10 @@ class TestRecords:
 class TestFollowOns:
     CHILD: Name = ("r", "page", "child")
 
-    def grown(self, story: Story, *, accepted: bool = True) -> JobSeen:
+    def grown(self, story: Story, *, accepted: bool = True, keeps_limits: bool = False) -> JobSeen:
         story.submit(A)
         story.claim(A)
-        story.settle(A, follow_ons=(self.CHILD,), accepted=accepted)
+        story.settle(A, follow_ons=(self.CHILD,), accepted=accepted, keeps_limits=keeps_limits)
         return job(self.CHILD, "pending", 0, parent=("page", "a"), depth=1)
 
     def test_a_follow_on_of_a_refused_attempt(self, story: Story) -> None:
@@ -354,6 +355,21 @@ class TestFollowOns:
         assert "C1" in broken(story, seen(job(A, "cancelled"), child))
 
     def test_a_follow_on_that_is_missing(self, story: Story) -> None:
+        self.grown(story)
+        assert broken(story, seen(job(A))) == ["C1"]
+
+    def test_a_medium_that_keeps_limits_may_drop_a_follow_on_of_a_limited_run(self, story: Story) -> None:
+        story.note("conductor", LimitsSet(queue=Q, run="r", max_depth=0))
+        self.grown(story, keeps_limits=True)
+        assert broken(story, seen(job(A))) == []
+
+    def test_a_medium_that_keeps_limits_drops_nothing_of_a_run_without_limits(self, story: Story) -> None:
+        story.note("conductor", LimitsSet(queue=Q, run="another", max_depth=0))
+        self.grown(story, keeps_limits=True)
+        assert broken(story, seen(job(A))) == ["C1"]
+
+    def test_a_follow_on_of_a_limited_run_that_a_medium_without_limits_lost(self, story: Story) -> None:
+        story.note("conductor", LimitsSet(queue=Q, run="r", max_jobs=2))
         self.grown(story)
         assert broken(story, seen(job(A))) == ["C1"]
 

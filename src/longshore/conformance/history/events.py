@@ -94,6 +94,8 @@ class Called(Event, frozen=True, tag="called"):
     settlements: tuple[SettlementSent, ...] = ()
     carried: tuple[JobCarried, ...] = ()
     chosen: Chosen | None = None
+    keeps_limits: bool = False
+    """For `settle`: the medium applies the growth limits itself, so it may drop some of the named follow-on jobs."""
 
 
 class Answered(Event, frozen=True, tag="answered"):

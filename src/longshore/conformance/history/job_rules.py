@@ -23,7 +23,7 @@ def names(facts: QueueFacts, seen: QueueSeen, listed: Mapping[str, frozenset[Nam
         name
         for name, origins in list(facts.origins.items())
         if name not in listed[seen.queue]
-        and any(each.certain and facts.generation(each.by) == len(facts.rewinds) for each in origins)
+        and any(facts.certain(name, each) and facts.generation(each.by) == len(facts.rewinds) for each in origins)
         and not facts.may_be_pruned(name)
     ]
     lost = [name for name in missing if not any(name in listed.get(to, ()) for to in facts.moved_to(name[0]))]
@@ -48,7 +48,10 @@ def submissions(facts: QueueFacts) -> Iterator[Violation]:
         if new + call.answered.duplicates != given:
             yield Violation("C1", facts.queue, f"submit of {given} jobs says {new} new, {call.answered.duplicates} not")
         there = sum(
-            any(each.certain and each.by is not call and each.by.precedes(call) for each in facts.origins[name])
+            any(
+                facts.certain(name, each) and each.by is not call and each.by.precedes(call)
+                for each in facts.origins[name]
+            )
             and not facts.may_be_pruned(name)
             and not facts.moved_to(name[0])
             for name in distinct

@@ -57,7 +57,10 @@ class RecordingQueue(QueueWrapper):
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         sent = tuple(map(_sent, settlements))
-        called = self._called("settle", path=settlement_path(), settlements=sent)
+        called = msgspec.structs.replace(
+            self._called("settle", path=settlement_path(), settlements=sent),
+            keeps_limits=self._queue.traits.keeps_limits,
+        )
         return await self._recorded(called, self._queue.settle(settlements), _accepted)
 
     async def reap(self) -> Reaped:

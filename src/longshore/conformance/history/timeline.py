@@ -156,6 +156,14 @@ class QueueFacts:
             for call in self.changes[verb]
         )
 
+    def certain(self, name: Name, origin: Origin) -> bool:
+        """Return whether the call brought the name into the queue, for certain.
+
+        A medium that keeps the limits of runs may drop a follow-on job of an accepted settlement.
+        """
+        limited = origin.parent is not None and origin.by.called.keeps_limits and name[0] in self.limits
+        return origin.certain and not limited
+
     def may_be_pruned(self, name: Name) -> int:
         """Return how many calls of `prune` may have removed a job of this name."""
         ids = self.ids[name] or {""}
