@@ -31,7 +31,7 @@ FOUND: Mapping[str, Found] = {
     "settle before records": Found(frozenset({"C3"}), {kill: 1}),
     "pause ignored by one face": Found(frozenset({"C8"}), {pause: 4}),
     "count, then claim": Found(frozenset({"C2"}), {kill: 1}),
-    "late-loaded state without uncommitted changes": Found(frozenset({"C1"}), {stop_worker: 2}),
+    "late-loaded state without uncommitted changes": Found(frozenset({"C1"}), {stop_worker: 2}, 14),
     "absence believed at first sight": Found(frozenset({"C1", "C5", "C6"}), {show_stale_listings: 8}, 14),
 }
 
