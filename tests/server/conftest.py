@@ -106,6 +106,7 @@ async def serving(queue: Queue, clock: Clock, folder: Path) -> AsyncIterator[Api
     keys.add("first", [Scope.ADMIN], 0.0)
     served = Served.of(queue, keys, clock)
     listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server process does
     server = _Quiet(
         uvicorn.Config(
             application(served), http=BoundedConnection, log_level="warning", access_log=False, server_header=False

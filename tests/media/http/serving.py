@@ -106,6 +106,7 @@ class Queues:
 
 async def main(keys: str, port: str = "0") -> None:
     listening = socket.create_server(("127.0.0.1", int(port)))
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server process does
     config = uvicorn.Config(
         Queues(KeyStore(Path(keys))),
         http="httptools",
