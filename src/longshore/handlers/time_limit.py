@@ -22,6 +22,7 @@ from typing import TypeVar
 import psutil
 
 from longshore.errors import TimedOutError
+from longshore.system.processes import start_clock
 
 T = TypeVar("T")
 
@@ -94,7 +95,7 @@ class TimeLimit:
             raise _TimeIsUpError
 
     def _watch(self) -> None:
-        began = _process_clock()
+        began = start_clock()
         if self._over.wait(self._seconds):
             return
         self._time_is_up = True
@@ -124,17 +125,6 @@ def _signal_for_this_thread() -> signal.Signals | None:
     if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
         return signal.SIGVTALRM
     return None
-
-
-def _process_clock() -> float:
-    """Return the present time by the clock in which `psutil` tells when a process started.
-
-    On Linux that is the time since boot, added to a boot time in whole seconds: up to a second behind the usual clock.
-    """
-    if sys.platform == "linux":
-        return psutil.boot_time() + time.clock_gettime(time.CLOCK_BOOTTIME)
-    else:  # after an `if` without `else`, the type checker takes this line for unreachable
-        return time.time()
 
 
 def _kill_children_since(began: float) -> None:
