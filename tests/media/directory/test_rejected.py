@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from longshore.clock import ManualClock
-from longshore.job import NewJob
+from longshore.job import NewJob, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue, open_queue
 from longshore.media.directory.files.job_file import DamagedError
@@ -278,3 +278,29 @@ def test_many_rejected_files_are_logged_in_a_few_lines_per_minute(caplog: pytest
         teller.report("pending/last", "It is none of ours.")
     assert len(caplog.records) == LINES_A_MINUTE + 1
     assert f"({1000 - LINES_A_MINUTE} more before it)" in caplog.records[-1].getMessage()
+
+
+async def test_a_claimed_job_of_a_run_that_was_forgotten_comes_back(queue: Queue, folder: Path) -> None:
+    """Its file was taken away by hand, its run was removed, and the file was put back."""
+    await queue.submit([job("lost", run="other")])
+    (lease,) = await queue.claim(Want(worker=WorkerId.new("otto"), run="other"))
+    file = only(folder, "processing/**/*.json", "lost")
+    away = folder.with_name("away.json")
+    file.rename(away)
+    await queue.reap()
+    assert await queue.stats("other") == []
+    file.parent.mkdir(exist_ok=True, parents=True)
+    away.rename(file)
+    later = ManualClock()
+    later.advance(3600)
+    other = await open_queue(f"dir://{folder}", later)
+    await other.reap()
+    later.advance(3600)
+    await other.reap()
+    await other.reap()
+    assert [(found.key, found.state) async for found in each_job(other, Selection(run="other"))] == [
+        ("lost", State.PENDING)
+    ]
+    assert totals(await other.stats("other")).pending == 1
+    await other.close()
+    assert await queue.settle([Settlement(lease, Completed())]) == [False]

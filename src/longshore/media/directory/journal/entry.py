@@ -59,7 +59,10 @@ class JournalHead(msgspec.Struct, kw_only=True):
         for folder, (run, kind, partition) in entry.lanes.items():
             self.lanes.setdefault(folder, LaneCounts(run=run, kind=kind, partition=partition, counts=[0] * len(Slot)))
         for folder, delta in entry.deltas.items():
-            lane = self.lanes[folder]
+            lane = self.lanes.get(folder)
+            if lane is None:
+                # A person put a job back whose lane was forgotten. `reconcile` adds the lane, with its files.
+                continue
             lane.counts = [count + change for count, change in zip(lane.counts, delta, strict=True)]
             if entry.frees_keys and not any(lane.counts):
                 # Forget the lanes of pruned runs, or the head would grow forever.
