@@ -121,7 +121,9 @@ class PostgresRecords:
 
     def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
         # PostgreSQL refuses a statement that writes the same attempt twice.
-        latest = {(job.run, job.kind, job.key, job.queue, job.id, job.epoch): (job, emitted) for job, emitted in rows}.values()
+        latest = {
+            (job.run, job.kind, job.key, job.queue, job.id, job.epoch): (job, emitted) for job, emitted in rows
+        }.values()
         attempts: list[tuple[Any, ...]] = []
         records: list[tuple[Any, ...]] = []
         for job, emitted in latest:
