@@ -16,11 +16,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from tests.chaos.conduct import all_faults, conduct
+from tests.chaos.conduct import IMPOSSIBLE, all_faults, conduct, guide_for
 from tests.chaos.media import MEDIA
 
 from longshore.conformance.history import RULES
-from longshore.conformance.history.coverage import Coverage, table
+from longshore.conformance.history.coverage import table
 
 MOST_SHOWN = 8
 """Violations of one rule that are printed for a trial."""
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--medium", choices=[*MEDIA, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="")
-    parser.add_argument("--seconds", type=float, default=40.0, help="the length of one trial before it is drained")
+    parser.add_argument("--seconds", type=float, default=60.0, help="the length of one trial before it is drained")
     given = parser.parse_args()
     seed = given.seed or secrets.token_hex(4)
     broken = 0
@@ -44,13 +44,13 @@ def main() -> int:
 def trials(medium: str, seed: str, minutes: float, seconds: float) -> int:
     """Run trials on a medium for so many minutes; return how many broke a rule."""
     until, number, broken = time.monotonic() + 60 * minutes, 0, 0
-    found: Coverage = Counter()
+    guide = guide_for(medium)
     while not number or time.monotonic() < until:
         number += 1
         own = f"{seed}/{number}"
         folder = Path(tempfile.mkdtemp(prefix="longshore-chaos-"))
-        verdict = conduct(folder, medium, own, seconds)
-        found += verdict.coverage
+        verdict = conduct(folder, medium, own, seconds, guide)
+        guide.found.update(verdict.coverage)
         print(f"{medium}, seed {own}: {len(verdict.violations)} broken rules, histories in {folder}", flush=True)
         for remark in verdict.remarks:
             print(f"  {remark}")
@@ -59,7 +59,8 @@ def trials(medium: str, seed: str, minutes: float, seconds: float) -> int:
             for each in [each for each in verdict.violations if each.rule == rule][:MOST_SHOWN]:
                 print(f"    {each}")
         broken += bool(verdict.violations)
-    print(table(found, all_faults(medium)), flush=True)
+    print(f"{medium}: {number} trials, {broken} of them broke a rule\n")
+    print(table(guide.found, all_faults(medium), IMPOSSIBLE), flush=True)
     return broken
 
 

@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.chaos.faults import FAULTS, set_back
+from tests.chaos.guide import QUIET, Guide
 from tests.chaos.record_database import CRASHED
-from tests.chaos.roles import LATE, ROLES, begin
+from tests.chaos.roles import ROLES, begin, move
+from tests.chaos.switches import ODD_ROWS
 from tests.chaos.trial import Trial, Verdict
 from tests.chaos.twins import TWINS
+
+from longshore.conformance.history.coverage import NO_FAULT, Cell
 
 _FAULTS = (
     "SIGKILL",
@@ -28,36 +32,61 @@ _FAULTS = (
     "suspend",
     "hold may expire",
     "medium set back",
-    CRASHED,
+    ODD_ROWS,
 )
 _OF_MEDIA: Mapping[str, tuple[str, ...]] = {
-    "directory": ("stale listing",),
+    "sqlite": (CRASHED,),
+    "directory": (CRASHED, "stale listing"),
     "postgres": ("server crashed", "read-only server"),
-    "git": ("remote not found",),
-    "http": ("server killed", "server stands still"),
+    "git": (CRASHED, "remote not found"),
+    "http": (CRASHED, "server killed", "server stands still"),
 }
+IMPOSSIBLE: Mapping[Cell, str] = {
+    ("unknown answer", NO_FAULT): "only a fault makes an answer unknown",
+    ("reap", NO_FAULT): "only a worker that died, stands still or was cut off loses leases",
+    ("path watchdog", NO_FAULT): "the watchdog acts on a blocked event loop, which is a fault",
+    ("path orphaned lease", NO_FAULT): "a lease has an owner that does not know of it only after a lost answer",
+}
+"""Cells of the matrix that cannot be reached, and why. With a number nevertheless: the fault had just been ended."""
 
 TWIN_STEPS = 60
 """The fewest steps of a trial that must find a twin."""
+QUIET_SHARE = 0.25
+"""The part of a trial before the first fault, if something was not tried without faults yet."""
 
 Steps = Mapping[Callable[[Trial], None], float]
 
 
 def all_faults(medium: str) -> tuple[str, ...]:
     """Return the names of all faults that trials on a medium have."""
-    return (*_FAULTS, *_OF_MEDIA.get(medium, ()))
+    return (*_FAULTS, *_OF_MEDIA[medium])
 
 
-def conduct(folder: Path, medium: str, seed: str, seconds: float) -> Verdict:
-    """Run a trial of this length, drain it, and return its verdict."""
+def guide_for(medium: str) -> Guide:
+    """Return a guide for trials on a medium."""
+    return Guide(all_faults(medium), IMPOSSIBLE)
+
+
+def conduct(folder: Path, medium: str, seed: str, seconds: float, guide: Guide | None = None) -> Verdict:
+    """Run a trial of this length, drain it, and return its verdict. A guide changes the mix that the seed draws."""
     chance = random.Random(f"{seed} {medium}")
-    with Trial(folder, medium, seed, record_database=chance.random() < 0.3) as trial:
+
+    def occurs(share: float, *faults: str) -> bool:
+        holes = guide is not None and any(map(guide.holes, faults))
+        return chance.random() < (max(share, 0.5) if holes else share)
+
+    with Trial(
+        folder, medium, seed, record_database=occurs(0.3, *{CRASHED, ODD_ROWS} & {*all_faults(medium)})
+    ) as trial:
         begin(trial)
         # Afterwards the checker is lenient about much that happened before, so only some trials have it.
-        rare = {set_back: 1.0} if chance.random() < 0.25 else {}
-        trial.conduct(seconds, {**ROLES, **FAULTS, **rare})
-        for step in LATE:
-            step(trial)
+        rare: Steps = {set_back: 1.0} if occurs(0.25, "medium set back") else {}
+        steps = {**ROLES, **FAULTS, **rare}
+        if guide is not None and guide.holes(NO_FAULT):
+            trial.conduct(QUIET_SHARE * seconds, {step: steps[step] for step in QUIET}, guide=guide)
+        trial.conduct(seconds, steps, guide=guide)
+        if "move" not in trial.done:
+            move(trial)
         return trial.verdict()
 
 

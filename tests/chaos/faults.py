@@ -9,11 +9,12 @@ from contextlib import suppress
 from functools import partial
 
 import psutil
-from tests.chaos.roles import resume
+from tests.chaos.roles import resume, submit_long_jobs
 from tests.chaos.switches import (
     FULL_DISK,
     LOST_ANSWERS,
     LOST_CLAIM,
+    ODD_ROWS,
     READ_ONLY,
     SLOW_CALLS,
     STALE_LISTING,
@@ -25,6 +26,10 @@ from longshore.conformance.history.events import QueueRewound
 
 _TRIES = 15
 """How often is looked whether a worker is in the middle of a settlement."""
+_PATIENCE = 10.0
+"""Seconds for what should happen within one, on a busy machine."""
+_AFTERMATH = 3.0
+"""Seconds after an outage of the medium in which it counts as on."""
 VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier", "mover")
 
 
@@ -113,7 +118,21 @@ def _switch(trial: Trial, fault: str, leases: float = 2) -> None:
         trial.switches.switch(fault, victim.pid, on=False)
         trial.fault(fault, False, victim)
 
-    trial.later(trial.chance.uniform(1, leases * trial.main.lease), end)
+    trial.later(trial.chance.uniform(leases, max(leases, 2) * trial.main.lease), end)
+
+
+def refuse_rows(trial: Trial) -> None:
+    """Let handlers emit many records that the sink refuses: only their own attempts may fail for it."""
+    if not trial.refuses_rows or ODD_ROWS in trial.wide_faults:
+        return
+    trial.fault(ODD_ROWS, True)
+    trial.switches.switch_for_all(ODD_ROWS, on=True)
+
+    def end() -> None:
+        trial.switches.switch_for_all(ODD_ROWS, on=False)
+        trial.fault(ODD_ROWS, False)
+
+    trial.later(trial.chance.uniform(2, 6), end)
 
 
 def break_the_handler_file(trial: Trial) -> None:
@@ -145,7 +164,7 @@ def set_the_clock(trial: Trial) -> None:
         trial.clock.set(-step)
         trial.fault(fault, False)
 
-    trial.later(trial.chance.uniform(1, 4), end)
+    trial.later(trial.chance.uniform(2, 6), end)
 
 
 def suspend(trial: Trial) -> None:
@@ -160,7 +179,7 @@ def suspend(trial: Trial) -> None:
     for each in trial.live:
         if each not in trial.stopped:
             trial.signal(each, signal.SIGCONT)
-    trial.later(2, lambda: trial.fault(fault, False))
+    trial.later(4, lambda: trial.fault(fault, False))
 
 
 def trouble_of_the_medium(trial: Trial) -> None:
@@ -178,7 +197,8 @@ def trouble_of_the_medium(trial: Trial) -> None:
 
 def _end(trial: Trial, fault: str) -> None:
     trial.faults()[fault](False)
-    trial.fault(fault, False)
+    # How everything goes on afterwards is part of the fault.
+    trial.later(_AFTERMATH, partial(trial.fault, fault, False))
 
 
 def set_back(trial: Trial) -> None:
@@ -186,11 +206,14 @@ def set_back(trial: Trial) -> None:
     # Other trouble of the medium could be in the way of copying it.
     if "medium set back" in trial.done or trial.wide_faults & set(trial.faults()):
         return
+    # Pending in the copy, and soon held by workers.
+    submit_long_jobs(trial)
     with trial.at_rest():
         restore = trial.main.back_up()
     if restore is None:
         return
     trial.done.add("medium set back")
+    copied_at = trial.moments.tick()
 
     def go_back() -> None:
         if trial.wide_faults & set(trial.faults()):
@@ -202,12 +225,20 @@ def set_back(trial: Trial) -> None:
             restore()
         trial.moments.tick()
         trial.notes.write(QueueRewound(queue="main", done=True))
-        # The workers stand still for a moment, so that a new one claims the same jobs with the same epochs.
-        still = 0.6 * trial.main.lease
-        for each in trial.of_role("worker"):
-            trial.stop_for(each, still)
-        trial.start("worker", "work", "pages.py", "--batch-size", "20")
-        trial.later(still + trial.main.lease, end)
+        # The workers stand still until a new one has claimed the same jobs with the same epochs.
+        still = [each for each in trial.of_role("worker") if each not in trial.stopped]
+        for each in still:
+            trial.stop_for(each, _PATIENCE)
+        new = trial.start("worker", "work", "pages.py", "--batch-size", "20")
+
+        def go_on() -> None:
+            for each in still:
+                trial.signal(each, signal.SIGCONT)
+            trial.later(trial.main.lease, end)
+
+        # On git, all machines that have seen newer commits refuse the branch.
+        seconds = 0.6 * trial.main.lease if trial.main.refuses_a_backup else _PATIENCE
+        trial.when(lambda: trial.given_jobs(new), go_on, seconds=seconds)
 
     def end() -> None:
         if trial.main.refuses_a_backup:
@@ -216,10 +247,18 @@ def set_back(trial: Trial) -> None:
             trial.main.go_on_with_the_backup(trial.machines)
         # A pause that had ended may be there again.
         resume(trial)
+        # What people and workers do next is part of the fault.
+        trial.later(trial.main.lease, over)
+
+    def over() -> None:
         trial.fault("medium set back", False)
         trial.done.discard("medium set back")
 
-    trial.later(trial.chance.uniform(1, 3), go_back)
+    def worked() -> bool:
+        return any(trial.given_jobs(each, copied_at) for each in trial.of_role("worker"))
+
+    seconds = trial.chance.uniform(0.2, 2)
+    trial.when(worked, lambda: trial.later(seconds, go_back), seconds=_PATIENCE)
 
 
 def _victim(trial: Trial, *roles: str) -> Live | None:
@@ -236,6 +275,7 @@ FAULTS: Mapping[Callable[[Trial], None], float] = {
     lose_a_claim: 1.5,
     show_stale_listings: 1.5,
     break_the_handler_file: 1,
+    refuse_rows: 1,
     set_the_clock: 1,
     suspend: 0.5,
     trouble_of_the_medium: 1.5,

@@ -29,6 +29,8 @@ class TrialMedium(ABC):
     """Seconds of a lease: long enough that a healthy worker of a busy machine renews it in time."""
     saved_at_rest = False
     """Whether it can be copied and put back only while no process touches it."""
+    keeps_records = False
+    """Whether the medium keeps the records of its workers, and judges them."""
     refuses_a_backup = False
     """Whether all processes stop after it was set back, until a person decides; see `go_on_with_the_backup`."""
 
@@ -220,6 +222,7 @@ class HttpMedium(SqliteMedium):
     """A SQLite file behind `longshore serve`, which has a machine of its own: its clock is not that of the trial."""
 
     name = "http"
+    keeps_records = True
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -11,6 +11,7 @@ from longshore.conformance.history.events import JobSeen, PastAttempt, QueueSeen
 from longshore.conformance.history.recording_queue import sorted_json
 from longshore.extensions.find import find
 from longshore.extensions.rejected import KeepsRejected
+from longshore.extensions.traces import KeepsTraces
 from longshore.job import Job
 from longshore.media import exists, open_queue
 from longshore.queue import Queue, Selection, each_job, totals
@@ -31,6 +32,7 @@ def observe(name: str, url: str, command: Command, stored: dict[str, int] | None
         stored=stored,
         records=records,
         rejected=seen.rejected,
+        keeps_records=seen.keeps_records,
         drained=drained,
     )
 
@@ -55,13 +57,20 @@ async def _seen(name: str, url: str, *, drained: bool) -> QueueSeen:
     try:
         jobs = [await _job(queue, job) async for job in each_job(queue, Selection())]
         count = totals(await queue.stats())
-        keeps = find(queue, KeepsRejected)
+        keeps, keeper = find(queue, KeepsRejected), find(queue, KeepsTraces)
         rejected = 0 if keeps is None else (await keeps.rejected()).count
     finally:
         await queue.close()
     states = ("pending", "claimed", "completed", "failed", "cancelled")
     counts = {state: getattr(count, state) for state in states}
-    return QueueSeen(queue=name, jobs=tuple(jobs), counts=counts, rejected=rejected, drained=drained)
+    return QueueSeen(
+        queue=name,
+        jobs=tuple(jobs),
+        counts=counts,
+        rejected=rejected,
+        keeps_records=keeper is not None,
+        drained=drained,
+    )
 
 
 async def _job(queue: Queue, job: Job) -> JobSeen:

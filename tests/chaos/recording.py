@@ -24,6 +24,7 @@ from tests.chaos.switches import (
     FULL_DISK,
     LOST_ANSWERS,
     LOST_CLAIM,
+    ODD_ROWS,
     READ_ONLY,
     SLOW_CALLS,
     STALE_LISTING,
@@ -128,6 +129,11 @@ def attempt_of(job: Job) -> tuple[str, str, int]:
 def reparsing() -> bool:
     """Return whether this process runs handlers again on stored pages."""
     return os.environ.get(ROLE) == "reparser"
+
+
+def many_odd_rows() -> bool:
+    """Return whether many attempts emit a record that some sinks refuse."""
+    return _switches().on_for_all(ODD_ROWS)
 
 
 def _own_queue() -> str:

@@ -17,7 +17,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from tests.chaos.trial import MAX_DEPTH, MAX_JOBS, Live, Trial
@@ -29,6 +29,8 @@ NAMES = {"again": 30, "grow": 20}
 """How many names the submitted jobs of a run have, if they are few. The run with limits must be able to grow."""
 PARTITIONS = ("", "A", "B", "C")
 MOST_WORKERS = 4
+_PATIENCE = 20.0
+"""Seconds for a new worker to begin, on a busy machine."""
 STATES = ("pending", "claimed", "completed", "failed", "cancelled")
 
 
@@ -104,10 +106,12 @@ def submit_slowly(trial: Trial) -> None:
 def submit_a_blocker(trial: Trial) -> None:
     """Submit a job that blocks the event loop of its worker."""
     key = f"blocks-{next(trial.numbers)}"
-    trial.fault("blocked event loop", True, *trial.of_role("worker"))
+    victims = trial.of_role("worker")
+    trial.fault("blocked event loop", True, *victims)
     given = json.dumps({"payload": {"n": key}, "key": key})
     trial.command("submitter", "submit", "blocks", "--jobs-file", "-", "--run", "main", stdin=given)
-    trial.later(4, lambda: trial.fault("blocked event loop", False))
+    # The watchdog ends the worker after that.
+    trial.later(10, lambda: trial.fault("blocked event loop", False, *victims))
 
 
 def start_worker(trial: Trial) -> None:
@@ -143,8 +147,10 @@ def start_fleet(trial: Trial) -> None:
 
 
 def reparse(trial: Trial) -> None:
-    """Run the handlers again on the stored pages of a run: those that failed pass now."""
+    """Run the handlers again on the stored pages of a run: those that failed pass now. New pages come for the next."""
     trial.command("reparser", "reparse", "parse", "pages.py")
+    pages = "\n".join(json.dumps({"url": f"{trial.site.url}/{3 * next(trial.numbers)}"}) for _ in range(3))
+    trial.command("submitter", "submit", "fetch", "--jobs-file", "-", "--run", "parse", stdin=pages)
 
 
 def stop_worker(trial: Trial) -> None:
@@ -157,9 +163,32 @@ def stop_worker(trial: Trial) -> None:
         trial.later(0.3, lambda: trial.signal(worker, signal.SIGINT))
 
 
+def leave_at_once(trial: Trial) -> None:
+    """Tell a worker twice to stop while a handler of it ignores that: it settles what it can, and ends itself."""
+    key = f"stubborn-{next(trial.numbers)}"
+    given = json.dumps({"payload": {"n": key}, "key": key})
+    trial.command("submitter", "submit", "stubborn", "--jobs-file", "-", "--run", "main", stdin=given)
+    worker = trial.start("worker", "work", "pages.py", "--kinds", "stubborn")
+
+    def interrupt() -> None:
+        trial.signal(worker, signal.SIGINT)
+        trial.later(0.5, lambda: trial.signal(worker, signal.SIGINT))
+
+    trial.when(lambda: trial.has_entered(worker), interrupt, seconds=_PATIENCE)
+
+
 def look(trial: Trial) -> None:
-    """Ask for the status of a run, and note what it said."""
+    """Ask for the status of a run, or look at it in `top`, and note what was said."""
     run, began = trial.chance.choice(RUNS[:3]), trial.moments.tick()
+    if trial.chance.random() < 0.5:
+        if (seen := trial.top(run)) is not None:
+            counts = {state: getattr(seen.count, state) for state in STATES}
+            paused, promised = bool(seen.blockers.paused), seen.left is not None
+            told = ReaderSaid(
+                queue="main", run=run, reader="top", began=began, counts=counts, paused=paused, promised=promised
+            )
+            trial.notes.write(told)
+        return
     done = trial.command("reader", "status", run, "--json")
     if done.returncode == 0:
         told = json.loads(done.stdout)
@@ -192,10 +221,13 @@ def pause(trial: Trial) -> None:
     trial.wide_faults.add("paused")
     _submit(trial, "hold", 10)
     # One that asks for this run, and one that asks for any.
-    trial.start("worker", "work", "pages.py", "--run", "hold")
-    trial.start("worker", "work", "pages.py")
+    new = [trial.start("worker", "work", "pages.py", *chosen) for chosen in (("--run", "hold"), ())]
+    seconds = trial.chance.uniform(2, 5)
 
-    trial.later(trial.chance.uniform(4, 8), lambda: resume(trial))
+    def both_have_begun() -> bool:
+        return all(trial.has_called(each) for each in new)
+
+    trial.when(both_have_begun, lambda: trial.later(seconds, lambda: resume(trial)), seconds=_PATIENCE)
 
 
 def resume(trial: Trial) -> None:
@@ -207,11 +239,11 @@ def resume(trial: Trial) -> None:
 
 
 def operate(trial: Trial) -> None:
-    """Cancel or retry jobs of a run."""
-    verb = trial.chance.choice(["cancel", "retry"])
-    chosen = ["--partition", trial.chance.choice(PARTITIONS[1:])] if verb == "cancel" else []
-    states = ["--state", "failed,cancelled"] if verb == "retry" else []
-    trial.command("operator", verb, "--run", "hold", *chosen, *states, "--yes")
+    """Cancel jobs of a run, and mostly retry those and the failed ones."""
+    _submit(trial, "hold", 10)
+    trial.command("operator", "cancel", "--run", "hold", "--partition", trial.chance.choice(PARTITIONS[1:]), "--yes")
+    if trial.chance.random() < 0.7:
+        trial.command("operator", "retry", "--run", "hold", "--state", "failed,cancelled", "--yes")
 
 
 def release(trial: Trial) -> None:
@@ -232,30 +264,37 @@ def prune_and_resubmit(trial: Trial) -> None:
 
 def copy(trial: Trial) -> None:
     """Copy a run into a queue on another medium, or copy what is missing there."""
-    if "move" in trial.done or trial.of_role("copier"):
+    if trial.of_role("copier"):
         return
+    if "move" not in trial.done:
+        _submit(trial, "away", 5)
     url = _other(trial, "copy")
     trial.start("copier", "copy", trial.main.url, url, "--run", "away", "--resume")
 
 
 def move(trial: Trial) -> None:
     """Move a run to a queue on another medium; the end of the trial repeats it until all of it has arrived."""
-    if "move" in trial.done:
+    if trial.of_role("mover"):
         return
+    # After the first time, runs of their own: a run that was moved gets no more jobs.
+    run = f"away-{next(trial.numbers)}" if "move" in trial.done else "away"
     trial.done.add("move")
-    _submit(trial, "away", 20)
+    _submit(trial, run, 20)
     url = _other(trial, "moved")
-    trial.notes.write(JobsMoved(queue="main", run="away", to="moved"))
-    order = ("copy", trial.main.url, url, "--run", "away", "--move", "--resume")
+    trial.notes.write(JobsMoved(queue="main", run=run, to="moved"))
+    order = ("copy", trial.main.url, url, "--run", run, "--move", "--resume")
     trial.start("mover", *order)
 
     def finish() -> None:
-        """Jobs that are not due yet stay, and the hold of a killed mover keeps its jobs: repeat it."""
-        for _ in range(20):
+        """Jobs that are not due yet stay, and the hold of a killed mover keeps its jobs: repeat it.
+
+        Completed jobs with records stay on a medium that keeps records.
+        """
+        for _ in range(3 if trial.main.keeps_records else 20):
             if trial.command("mover", *order).returncode == 0:
                 return
 
-    trial.before_the_drain = finish
+    trial.before_the_drain.append(finish)
 
 
 def work_offline(trial: Trial) -> None:
@@ -265,13 +304,26 @@ def work_offline(trial: Trial) -> None:
     name = f"out-{next(trial.numbers)}.db"
     url = f"sqlite:///{trial.folder}/{name}"
     trial.name_queue(url, name)
-    hold = trial.chance.choice(["2s", "40s"])
-    checkout = trial.start("checkout", "copy", trial.main.url, url, "--claim", "8", "--hold", hold, "--run", "out")
+    hold = trial.chance.choice([2, 30])
+    order = ("copy", trial.main.url, url, "--claim", "8", "--hold", f"{hold}s", "--run", "out")
+    checkout = trial.start("checkout", *order)
     # It does not renew: when its hold expires, its jobs are taken back as those of a dead worker.
-    trial.fault("hold may expire", True, checkout)
+    fault, state = "hold may expire", {"merged": False, "late": False}
+
+    def be_late() -> None:
+        if not state["merged"]:
+            state["late"] = True
+            trial.fault(fault, True, checkout)
 
     def end(code: int) -> None:
-        trial.fault("hold may expire", False, checkout)
+        state["merged"] = True
+        if state["late"]:
+            trial.fault(fault, False, checkout)
+
+    if hold < trial.main.lease:
+        be_late()
+    else:
+        trial.later(hold / 2, be_late)
 
     def merge(code: int) -> None:
         trial.start("merger", "copy", url, trial.main.url).then = end
@@ -306,6 +358,7 @@ ROLES: Mapping[Callable[[Trial], None], float] = {
     submit_a_blocker: 1,
     start_worker: 8,
     stop_worker: 2,
+    leave_at_once: 0.5,
     look: 3,
     wait: 2,
     pause: 1,
@@ -319,5 +372,3 @@ ROLES: Mapping[Callable[[Trial], None], float] = {
     work_offline: 2,
 }
 """The steps of people and programs, with the weight of each."""
-LATE: Sequence[Callable[[Trial], None]] = (move,)
-"""Steps that are taken at the end, if they were not taken before."""

@@ -19,6 +19,7 @@ UNREACHABLE = "unreachable"
 FULL_DISK = "full disk"
 READ_ONLY = "read-only medium"
 STALE_LISTING = "stale listing"
+ODD_ROWS = "sink refuses a row"
 
 _CLOCK = struct.Struct("<dd")
 
@@ -41,6 +42,14 @@ class Switches:
             file.touch()
         else:
             file.unlink(missing_ok=True)
+
+    def on_for_all(self, fault: str) -> bool:
+        """Return whether a fault is switched on for every process."""
+        return self._file(fault, 0).exists()
+
+    def switch_for_all(self, fault: str, *, on: bool) -> None:
+        """Switch a fault of every process on or off."""
+        self.switch(fault, 0, on=on)
 
     def all_off(self) -> None:
         """Switch everything off."""

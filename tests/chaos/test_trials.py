@@ -21,15 +21,7 @@ def promises_kept(medium: str, seed: str, folder: Path, seconds: float) -> None:
     assert not broken, f"{medium}, seed {seed}, histories in {verdict.folder}:\n{broken}"
 
 
-LEFT_BEHIND = pytest.mark.xfail(
-    strict=False,
-    reason="records of jobs that are moved or merged between a queue over HTTP and another stay where they are",
-)
-"""A known bound, see docs/reliability.md."""
-SOUND = sorted(set(MEDIA) - {"http"})
-
-
-@pytest.mark.parametrize("medium", [*SOUND, pytest.param("http", marks=LEFT_BEHIND)])
+@pytest.mark.parametrize("medium", sorted(MEDIA))
 def test_a_trial_with_a_fixed_seed_keeps_every_promise(medium: str, tmp_path: Path, long: bool) -> None:
     promises_kept(medium, "1", tmp_path, 60 if long else SECONDS)
 
@@ -37,5 +29,5 @@ def test_a_trial_with_a_fixed_seed_keeps_every_promise(medium: str, tmp_path: Pa
 def test_a_trial_with_a_fresh_seed_keeps_every_promise(tmp_path: Path, long: bool) -> None:
     """On a medium that the seed draws."""
     seed = secrets.token_hex(4)
-    medium = SOUND[int(seed, 16) % len(SOUND)]
+    medium = sorted(MEDIA)[int(seed, 16) % len(MEDIA)]
     promises_kept(medium, seed, tmp_path, 60 if long else SECONDS)

@@ -15,12 +15,13 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from unittest import mock
 
 import psutil
@@ -32,14 +33,29 @@ from tests.chaos.site import NumberSite
 from tests.chaos.switches import MachineClock, Switches
 from tests.services.warm import Started, Warm
 
+from longshore.clock import SystemClock
 from longshore.conformance.history import HistoryWriter, Moments, Violation, check, read_histories
 from longshore.conformance.history.coverage import Coverage, coverage
-from longshore.conformance.history.events import Answered, Called, FaultSwitched, ProcessEnded, QueueSeen
+from longshore.conformance.history.events import (
+    Answered,
+    AnyEvent,
+    Called,
+    FaultSwitched,
+    HandlerEntered,
+    ProcessEnded,
+    QueueSeen,
+)
 from longshore.conformance.history.history_file import read_history
-from longshore.media import exists
+from longshore.errors import QueueError, UsageError
+from longshore.media import exists, open_queue
+from longshore.top.figures import FiguresReader, QueueFigures
+
+if TYPE_CHECKING:
+    from tests.chaos.guide import Guide
 
 HERE = Path(__file__).parent
 DRAIN_SECONDS = 150
+_TOP_SECONDS = 20
 MAX_JOBS, MAX_DEPTH = 60, 2
 """The limits of the run `grow`."""
 
@@ -120,7 +136,9 @@ class Trial:
         self.numbers = itertools.count()
         self.wide_faults: set[str] = set()
         """Faults that are on now and concern every process."""
-        self.before_the_drain: Callable[[], None] = lambda: None
+        self.on: Counter[str] = Counter()
+        """How often each fault is on now."""
+        self.before_the_drain: list[Callable[[], None]] = []
         """Called when all faults are off and no process is left."""
         self.stopped: list[Live] = []
         """Workers that stand still, or are about to."""
@@ -128,6 +146,8 @@ class Trial:
         """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._hurry = False
+        """Whether everything that is due later happens now."""
         self._environment = _environment(folder, twin, self.main.lease) | dict(self.main.variables)
         if self._records is not None:
             self._environment["LONGSHORE_RECORDS_DATABASE"] = self._records.url
@@ -213,15 +233,71 @@ class Trial:
         """Note that a fault is switched on or off, for these processes; for all live ones if none is named."""
         if not victims:
             (self.wide_faults.add if on else self.wide_faults.discard)(name)
+        self.on[name] = max(0, self.on[name] + (1 if on else -1))
         for process in itertools.chain.from_iterable(each.names() for each in victims or self.live):
             self.notes.write(FaultSwitched(fault=name, on=on, process=process))
 
     def settles(self, live: Live) -> bool:
         """Return whether a process is in the middle of a call of `settle`."""
-        file = self.histories / f"{live.name}.jsonl"
-        calls = [*read_history(file).events] if file.exists() else []
+        calls = self._history(live)
         under_way = {each.call for each in calls if isinstance(each, Called) and each.verb == "settle"}
         return bool(under_way - {each.call for each in calls if isinstance(each, Answered)})
+
+    def has_entered(self, live: Live) -> bool:
+        """Return whether a handler of a worker has begun."""
+        return any(isinstance(each, HandlerEntered) for each in self._history(live))
+
+    def has_called(self, live: Live) -> bool:
+        """Return whether a process has called its queue."""
+        return any(isinstance(each, Called) for each in self._history(live))
+
+    def given_jobs(self, live: Live, since: int = 0) -> bool:
+        """Return whether a process was given jobs at this moment or later."""
+        history = self._history(live)
+        return any(isinstance(each, Answered) and each.leases and each.moment >= since for each in history)
+
+    def when(self, happened: Callable[[], bool], act: Callable[[], None], *, seconds: float) -> None:
+        """Call `act` between two steps once `happened` returns True, or after so many seconds."""
+        until = time.monotonic() + seconds
+
+        def look() -> None:
+            if self._hurry or happened() or time.monotonic() >= until:
+                act()
+            else:
+                self.later(0.2, look)
+
+        self.later(0, look)
+
+    def _history(self, live: Live) -> Sequence[AnyEvent]:
+        file = self.histories / f"{live.name}.jsonl"
+        return read_history(file).events if file.exists() else ()
+
+    @property
+    def refuses_rows(self) -> bool:
+        """Whether the sink of the records refuses some: a folder takes all, a database and a server do not."""
+        return self._records is not None or self.main.keeps_records
+
+    def top(self, run: str) -> QueueFigures | None:
+        """Return what `longshore top` shows of a run; None if the queue has trouble or is too slow."""
+
+        async def look() -> QueueFigures:
+            async with asyncio.timeout(_TOP_SECONDS):
+                queue = await open_queue(self.main.url)
+                try:
+                    return await FiguresReader(queue, run, SystemClock()).look()
+                finally:
+                    await queue.close()
+
+        with mock.patch.dict(os.environ, self._own_variables):
+            try:
+                return asyncio.run(look())
+            except (QueueError, UsageError, TimeoutError):
+                return None
+
+    @property
+    def _own_variables(self) -> Mapping[str, str]:
+        """The environment variables for queues that the conductor opens: it is a machine of its own."""
+        return {"XDG_CACHE_HOME": str(self.folder / "machine-of-the-conductor"), **self.main.variables}
 
     def faults(self) -> Mapping[str, Switch]:
         """Return the faults that only these media have."""
@@ -255,6 +331,7 @@ class Trial:
         heapq.heappush(self._later, (time.monotonic() + seconds, next(self.numbers), act))
 
     def _act_on_what_is_due(self, *, all_of_it: bool = False) -> None:
+        self._hurry = all_of_it
         while self._later and (all_of_it or self._later[0][0] <= time.monotonic()):
             _, _, act = heapq.heappop(self._later)
             self.moments.tick()
@@ -262,15 +339,29 @@ class Trial:
 
     # The course of a trial
 
-    def conduct(self, seconds: float, steps: Mapping[Callable[[Trial], None], float], *, least: int = 0) -> None:
-        """Draw steps by their weights until the time is over and at least so many were taken: a machine may be busy."""
+    def conduct(
+        self,
+        seconds: float,
+        steps: Mapping[Callable[[Trial], None], float],
+        *,
+        least: int = 0,
+        guide: Guide | None = None,
+    ) -> None:
+        """Draw steps by their weights until the time is over and at least so many were taken: a machine may be busy.
+
+        A guide changes the weights for the sake of the matrix.
+        """
         until, pause, taken = time.monotonic() + seconds, threading.Event(), itertools.count()
         while next(taken) < least or time.monotonic() < until:
             self.moments.tick()
             self._act_on_what_is_due()
             self.poll()
-            (step,) = self.chance.choices(list(steps), list(steps.values()))
+            active = [fault for fault, times in self.on.items() if times]
+            weights = list(steps.values()) if guide is None else guide.weights(steps, active)
+            (step,) = self.chance.choices(list(steps), weights)
             step(self)
+            if guide is not None:
+                guide.taken(step, active)
             pause.wait(self.chance.uniform(0.02, 0.25))
 
     def verdict(self) -> Verdict:
@@ -279,8 +370,7 @@ class Trial:
         drained = self._drain()
         self.remarks.append(f"drained in {time.monotonic() - began:.0f} s")
         self.moments.tick()
-        own = {"XDG_CACHE_HOME": str(self.folder / "machine-of-the-conductor"), **self.main.variables}
-        with mock.patch.dict(os.environ, own):
+        with mock.patch.dict(os.environ, self._own_variables):
             seen = [self._observed(url, name, drained=drained) for url, name in self.queues.items()]
         histories = read_histories(self.histories)
         return Verdict(check(histories, seen), coverage(histories), self.remarks, self.folder)
@@ -308,7 +398,8 @@ class Trial:
         self._kill_all()
         # A delay that was set while the clock was ahead ends when the clock gets there.
         self.clock.set(3600)
-        self.before_the_drain()
+        for act in self.before_the_drain:
+            act()
         until = time.monotonic() + self.patience
         for url in self.queues:
             if asyncio.run(exists(url)):
@@ -334,7 +425,9 @@ class Trial:
             if code and time.monotonic() < until:
                 self._finish(url, until)
 
-        self.start("worker", "work", "pages.py", "--until-done", queue=url).then = again
+        # Some jobs take seconds, and only sleep.
+        able = ("--until-done", "--concurrency", "32")
+        self.start("worker", "work", "pages.py", *able, queue=url).then = again
 
     def _await_all(self, seconds: float) -> bool:
         """Wait until no process is left; return whether that is so."""

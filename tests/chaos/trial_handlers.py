@@ -3,8 +3,9 @@
 import asyncio
 import random
 import time
+from contextlib import suppress
 
-from tests.chaos.recording import attempt_of, note_entered, note_left, note_record, reparsing
+from tests.chaos.recording import attempt_of, many_odd_rows, note_entered, note_left, note_record, reparsing
 
 from longshore import AsyncKit, Job, Kit, ProcessingError, Result, Snooze, SyncKit, handler, new_job
 
@@ -23,7 +24,7 @@ def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
         data = {"attempt": [*attempt], "number": number, "text": chance.choice(["plain", "naïve ✓", "a\tb"])}
         note_record(job, data)
         kit.emit(data, kind="item")
-    if chance.random() < 0.02:
+    if chance.random() < (0.2 if many_odd_rows() else 0.02):
         # A folder stores it; a database refuses this character, and then the attempt has failed.
         data = {"attempt": [*attempt], "number": "odd"}
         note_record(job, data)
@@ -68,6 +69,17 @@ def plain(job: Job, kit: SyncKit) -> Result | Snooze:
 async def long(job: Job, kit: AsyncKit) -> Result | Snooze:
     chance = drawn(job)
     await asyncio.sleep(chance.uniform(0.5, 2.5))
+    return ended(job, kit, chance)
+
+
+@handler("stubborn", timeout=60, retries=6, backoff=0.1)
+async def stubborn(job: Job, kit: AsyncKit) -> Result | Snooze:
+    """Do not end when cancelled: a worker that leaves at once cannot wait for it."""
+    chance = drawn(job)
+    until = time.monotonic() + (20 if job.epoch < 2 else 0)
+    while time.monotonic() < until:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(1)
     return ended(job, kit, chance)
 
 

@@ -123,3 +123,23 @@ def test_pruned_jobs_take_their_records_at_the_server_with_them(shell: Shell, aw
         assert "12 title" in ran.stderr
         assert away("prune", "--run", "r", "--yes").returncode == 0
     assert list((shell.folder / ".longshore" / "records").iterdir()) == []
+
+
+def test_a_move_from_a_server_does_not_delete_records(shell: Shell, away: Shell, site: str) -> None:
+    away.write("pages.py", FIXED.format(**HOWS["async"]))
+    away.write("urls.txt", "".join(f"{site}/{n}\n" for n in range(3)))
+    port = free_port()
+    with serving(shell, port):
+        url = f"http://127.0.0.1:{port}/api"
+        away.environment |= {"LONGSHORE_QUEUE": url, "LONGSHORE_API_KEY": admin_key(shell)}
+        away("submit", "page", "--urls-file", "urls.txt", "--run", "r")
+        away("work", "pages.py", "--until-done", "--concurrency", "1", "--max-work", "2")
+        copied = away("copy", url, "copied.db").stdout
+        assert "Their 4 records did not come along" in copied
+        move = away("copy", url, "moved.db", "--move")
+        assert move.returncode == 1
+        moved = move.stdout
+        assert "1 job moved" in moved
+        assert "2 completed jobs have stayed" in moved
+        lines = away("export", "r", "--records").stdout.splitlines()
+        assert len(lines) == 4

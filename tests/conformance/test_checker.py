@@ -84,6 +84,7 @@ class Story:
         path: str = "settler",
         last: bool = False,
         keeps_limits: bool = False,
+        result: str = "",
     ) -> None:
         sent = SettlementSent(
             id=job_id or name[2],
@@ -93,6 +94,7 @@ class Story:
             outcome=outcome,
             follow_ons=follow_ons,
             last=last,
+            result=result,
         )
         called = Called(call=0, queue=Q, verb="settle", path=path, settlements=(sent,), keeps_limits=keeps_limits)
         self.call(by, called, None if accepted is None else Answered(call=0, accepted=(accepted,)))
@@ -330,6 +332,22 @@ class TestRecords:
         assert broken(story, seen(job(A), records=(record,))) == []
         assert broken(story, seen(job(A), records=(record, record))) == ["C3"]
 
+    @pytest.mark.parametrize("keeper", [Q, "other", None])
+    def test_a_job_that_was_completed_on_the_other_side_of_a_server(self, story: Story, keeper: str | None) -> None:
+        story.submit(A)
+        story.note("bert", RecordGiven(queue="other", id="7", epoch=1, data="1"))
+        story.note("bert", RecordGiven(queue="other", id="7", epoch=1, data="2"))
+        story.claim(A)
+        result = '{"attempt":["other","7",1]}'
+        story.settle(A, path="merge", result=result)
+        done = job(A, result=result)
+        one, two = (RecordSeen(name=A, epoch=1, data=data) for data in "12")
+        other = QueueSeen(queue="other", jobs=(), counts={}, keeps_records=keeper == "other")
+        kept = {"keeps_records": keeper == Q}
+        assert broken(story, seen(done, records=(one, two), **kept), other) == []
+        assert broken(story, seen(done, records=(), **kept), other) == ([] if keeper else ["C3"])
+        assert broken(story, seen(done, records=(one,), **kept), other) == ["C3"]
+
     def test_a_settlement_before_the_records(self, story: Story) -> None:
         story.submit(A)
         story.claim(A)
@@ -496,6 +514,27 @@ class TestStatements:
         story.claim(A)
         story.settle(A)
         assert broken(story, seen(job(A))) == []
+
+    @pytest.mark.parametrize(
+        ("said", "rules"),
+        [
+            ({"paused": True}, []),
+            ({"paused": False}, ["C8"]),
+            ({"paused": True, "promised": True}, ["C8"]),
+            ({}, []),
+        ],
+    )
+    def test_what_is_said_of_a_paused_run(self, story: Story, said: dict[str, bool], rules: list[str]) -> None:
+        story.submit(A)
+        story.note("conductor", RunPaused(queue=Q, run="r", on=True))
+        self.said(story, "top", counts={"pending": 1}, **said)
+        story.note("conductor", RunPaused(queue=Q, run="r", on=False))
+        assert broken(story, seen(job(A, "pending", 0))) == rules
+
+    def test_a_pause_that_nothing_made(self, story: Story) -> None:
+        story.submit(A)
+        self.said(story, "top", paused=True)
+        assert broken(story, seen(job(A, "pending", 0))) == ["C8"]
 
     def test_a_job_of_a_paused_run(self, story: Story) -> None:
         story.submit(A)

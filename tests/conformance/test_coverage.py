@@ -53,3 +53,11 @@ def test_the_matrix_names_its_holes() -> None:
     (holes,) = [line for line in text.splitlines() if line.startswith("  SIGKILL: ")]
     assert "prune" not in holes
     assert "claim" in holes
+
+
+def test_a_cell_that_cannot_be_reached_is_no_hole() -> None:
+    text = table(coverage(histories()), ["SIGKILL"], {("reap", NO_FAULT): "it needs a fault"})
+    assert f"0 of {2 * len(TRANSITIONS) - 1} cells were reached" in text
+    (holes,) = [line for line in text.splitlines() if line.startswith("  none: ")]
+    assert "reap" not in holes
+    assert "  reap, none: it needs a fault" in text

@@ -370,3 +370,29 @@ async def test_answers_that_are_not_written_yet_are_when_it_closes(clock: Jumpin
     await pace.close()
     _, known = await store.all()
     assert known["a.org"].answers == 3
+
+
+async def test_a_clock_that_was_set_back_does_not_stop_a_host(clock: JumpingClock) -> None:
+    """The slots that were given out lie an hour ahead then."""
+    store = LocalRateStore(clock)
+    before, after = (LearnedLimiter(clock=clock, store=store) for _ in range(2))
+    await before.slot("a.org", patience=5.0)
+    clock.step_wall(-3600)
+    waiting = asyncio.ensure_future(after.slot("a.org", patience=5.0))
+    await clock.run(clock.monotonic() + 5)
+    assert waiting.done()
+    await waiting
+    for each in (before, after):
+        await each.close()
+
+
+async def test_a_host_that_asked_for_a_long_pause_gets_it(clock: JumpingClock) -> None:
+    store = LocalRateStore(clock)
+    before, after = (LearnedLimiter(clock=clock, store=store) for _ in range(2))
+    await before.slot("a.org", patience=5.0)
+    before.answered("a.org", "", 429, 3600.0, 0.1)
+    await clock.run(clock.monotonic() + 5)
+    with pytest.raises(HostClosedError):
+        await after.slot("a.org", patience=60.0)
+    for each in (before, after):
+        await each.close()

@@ -84,8 +84,9 @@ async def _settle(queue: Queue, run: str) -> None:
     while leases := await queue.claim(want):
         _say("try", *(_name(lease) for lease in leases))
         settled = [Settlement(lease, Completed(lease.job.key, follow_ons(run, lease.job.key))) for lease in leases]
-        await queue.settle(settled)
-        _say("done", *(_name(lease) for lease in leases))
+        answers = await queue.settle(settled)
+        # On a busy machine the leases may have expired, and then the queue refuses the settlements.
+        _say("done", *(_name(lease) for lease, accepted in zip(leases, answers, strict=True) if accepted))
     await _idle()
 
 

@@ -10,6 +10,8 @@ import math
 from collections import deque
 from collections.abc import Callable
 
+import msgspec
+
 from longshore.clock import Clock
 from longshore.pacing.host_rate import (
     AnswerCounts,
@@ -35,6 +37,8 @@ _LATE_INTERVALS = 3
 _READ_SECONDS = 10.0
 """After this long the shared time is read again."""
 _SHARE_SECONDS = 2.0
+_SET_BACK_SECONDS = 30.0
+"""A first free slot that is later than any process reserves, by this much, was written before the clock was set back."""
 
 
 class ReservedSlots:
@@ -142,7 +146,7 @@ class ReservedSlots:
         self._read_at, self._read_first = after, False
         self._version = stored.version
         if stored.host_rate is not None:
-            self._update(stored.host_rate, self._policy())
+            self._update(_after_a_clock_step(stored.host_rate, stored.now, self._policy()), self._policy())
 
     def _update(self, host_rate: HostRate, policy: RatePolicy) -> None:
         if self.host_rate is not None and host_rate.voided_at > self.host_rate.voided_at:
@@ -166,3 +170,11 @@ class ReservedSlots:
         if self._share_at > -math.inf and everyone > 0:
             self.share = min(self._own_slots / everyone, 1.0)
         self._own_slots, self._all_slots, self._share_at = 0, known.slots, now
+
+
+def _after_a_clock_step(known: HostRate, now: float, policy: RatePolicy) -> HostRate:
+    """Return what the store has; with the next slot soon, if the time of day was set back since it was written."""
+    gap = interval(known, policy)
+    if known.next <= max(now, known.closed_until) + _SET_BACK_SECONDS + 2 * gap:
+        return known
+    return msgspec.structs.replace(known, next=now + gap)

@@ -100,6 +100,16 @@ async def test_an_older_attempt_changes_nothing(url: str, sink: PostgresRecords)
     assert await seen(url) == [("k1", 0, "item", "fresh")]
 
 
+async def test_a_queue_that_was_restored_gets_the_records_of_its_attempts(url: str, sink: PostgresRecords) -> None:
+    """Its attempts have lower epochs than those that the restore has taken back; only the queue knows which count."""
+    for epoch, title in ((2, "taken back"), (1, "after the restore")):
+        sink.put(job(epoch=epoch), emitted(title))
+        sink.settled("1", epoch)
+        await sink.flush()
+    read = [each async for each in sink.records("r", None, lambda attempt: attempt.epoch == 1)]
+    assert [each.data["title"] for each in read] == ["after the restore"]
+
+
 async def test_a_later_attempt_takes_the_place_of_an_unsettled_one_whole(url: str, sink: PostgresRecords) -> None:
     sink.put(job(epoch=1), emitted("1", "2", "3"))
     await sink.flush()

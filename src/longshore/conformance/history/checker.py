@@ -23,6 +23,7 @@ def check(histories: Iterable[ProcessHistory], observed: Iterable[QueueSeen]) ->
 
 def _violations(histories: Iterable[ProcessHistory], observed: list[QueueSeen]) -> Iterator[Violation]:
     found = timeline(histories)
+    keepers = {seen.queue for seen in observed if seen.keeps_records}
     listed = {seen.queue: frozenset(job.name for job in seen.jobs) for seen in observed}
     for seen in observed:
         facts = found.facts(seen.queue)
@@ -30,7 +31,7 @@ def _violations(histories: Iterable[ProcessHistory], observed: list[QueueSeen]) 
         yield from job_rules.submissions(facts)
         yield from job_rules.lives(facts, seen)
         yield from job_rules.charges(found, facts, seen)
-        yield from content_rules.records(found, facts, seen)
+        yield from content_rules.records(found, facts, seen, keepers)
         yield from content_rules.follow_ons(facts, seen)
         yield from content_rules.counts(seen)
         yield from statement_rules.liveness(facts, seen)

@@ -7,7 +7,7 @@ records to expect for a job that was copied, moved or merged from an offline che
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -23,8 +23,12 @@ class _Result(msgspec.Struct):
     attempt: Attempted | None = None
 
 
-def records(found: Timeline, facts: QueueFacts, seen: QueueSeen) -> Iterator[Violation]:
-    """C3: for each completed job, exactly the records that its accepted attempt emitted; for others, none."""
+def records(found: Timeline, facts: QueueFacts, seen: QueueSeen, keepers: Container[str]) -> Iterator[Violation]:
+    """C3: for each completed job, exactly the records that its accepted attempt emitted; for others, none.
+
+    `keepers` are the queues that keep their records themselves. A job that was completed on the other side of one has
+    all of its records or none.
+    """
     if seen.records is None:
         return
     read: defaultdict[Name, list[str]] = defaultdict(list)
@@ -39,6 +43,8 @@ def records(found: Timeline, facts: QueueFacts, seen: QueueSeen) -> Iterator[Vio
         # A reparse runs the handler again for a completed job, and its records replace the earlier ones.
         attempts = {attempt, (facts.queue, job.id, job.epoch)}
         emitted = [each for one in attempts for runs in found.records[one].values() for each in runs] or [[]]
+        if attempt[0] != seen.queue and not read[name] and (attempt[0] in keepers or seen.queue in keepers):
+            continue
         if sorted(read[name]) not in [sorted(each) for each in emitted]:
             text = f"the accepted attempt {attempt} emitted {emitted}, and {read[name]} is read"
             yield Violation("C3", seen.queue, text, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from longshore.conformance.history.events import FaultSwitched
 from longshore.conformance.history.history_file import ProcessHistory
@@ -106,8 +106,12 @@ def _transitions(call: QueueCall) -> Iterator[str]:
                 yield verb
 
 
-def table(found: Coverage, faults: Iterable[str]) -> str:
-    """Return the matrix as text, a row for each transition, and below it the holes by name."""
+def table(found: Coverage, faults: Iterable[str], impossible: Mapping[Cell, str] | None = None) -> str:
+    """Return the matrix as text, a row for each transition, and below it the holes by name.
+
+    `impossible` are cells that cannot be reached, each with the reason; they are no holes.
+    """
+    impossible = impossible or {}
     columns = [NO_FAULT, *faults]
     width = max(map(len, TRANSITIONS))
     # Faults have long names: each column is a letter, explained above the matrix.
@@ -115,10 +119,17 @@ def table(found: Coverage, faults: Iterable[str]) -> str:
     lines = [f"{letter}  {fault}" for letter, fault in zip(letters, columns, strict=True)]
     lines += ["", " " * width + "".join(f"{letter:>7}" for letter in letters)]
     for transition in TRANSITIONS:
-        numbers = (found[transition, fault] for fault in columns)
-        lines.append(f"{transition:<{width}}" + "".join(f"{number or '·':>7}" for number in numbers))
-    holes = {fault: [each for each in TRANSITIONS if not found[each, fault]] for fault in columns}
-    cells, empty = len(columns) * len(TRANSITIONS), sum(map(len, holes.values()))
+        shown = (found[cell] or ("-" if cell in impossible else "·") for cell in ((transition, f) for f in columns))
+        lines.append(f"{transition:<{width}}" + "".join(f"{each:>7}" for each in shown))
+    cannot = {(transition, fault) for transition, fault in impossible if fault in columns}
+    holes = {
+        fault: [each for each in TRANSITIONS if not found[each, fault] and (each, fault) not in cannot]
+        for fault in columns
+    }
+    cells, empty = len(columns) * len(TRANSITIONS) - len(cannot), sum(map(len, holes.values()))
     lines += ["", f"{cells - empty} of {cells} cells were reached. The holes:"]
     lines += [f"  {fault}: {', '.join(missing)}" for fault, missing in holes.items() if missing]
+    if cannot:
+        lines.append("Not possible (-):")
+        lines += [f"  {transition}, {fault}: {impossible[transition, fault]}" for transition, fault in sorted(cannot)]
     return "\n".join(lines)

@@ -217,6 +217,10 @@ class ReaderSaid(Event, frozen=True, tag="said"):
     code: int = 0
     counts: dict[str, int] | None = None
     """Jobs by state, for `status` and `top`."""
+    paused: bool | None = None
+    """Whether the reader said that the run is paused; None if it says nothing about that."""
+    promised: bool = False
+    """Whether the reader said when the run ends."""
 
 
 AnyEvent = (
@@ -281,6 +285,9 @@ class QueueSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs by state, counted in the files or tables of the medium without its code; None if that was not done."""
     records: tuple[RecordSeen, ...] | None = None
     """The records of all runs; None if they were not read."""
+    keeps_records: bool = False
+    """Whether the queue keeps the records of its attempts itself: they do not follow jobs to other queues, nor do
+    records come with jobs from there."""
     rejected: int = 0
     """Files that the medium reports as set aside."""
     drained: bool = False

@@ -47,6 +47,8 @@ def statements(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
     for said in facts.said:
         if facts.moved_to(said.run):
             continue
+        if said.paused is not None:
+            yield from _pause(facts, said)
         if said.counts is not None:
             yield from _counts(facts, said, said.counts)
         if said.reader == "wait" and said.code == ALL_COMPLETED:
@@ -79,6 +81,19 @@ def _counts(facts: QueueFacts, said: ReaderSaid, counts: dict[str, int]) -> Iter
         yield Violation("C8", facts.queue, text)
 
 
+def _pause(facts: QueueFacts, said: ReaderSaid) -> Iterator[Violation]:
+    """A reader says that a run is paused if it was all the time, and not if it never was; a paused run has no end."""
+    spans = _pauses(facts)[said.run]
+    throughout = any(since <= said.began and said.moment < until for since, until in spans)
+    if throughout and not said.paused:
+        text = f"{said.reader} said that run {said.run} is not paused, and it was all the time"
+        yield Violation("C8", facts.queue, text)
+    if said.paused and not any(event.run == said.run for event in facts.pauses):
+        yield Violation("C8", facts.queue, f"{said.reader} said that run {said.run} is paused, and nothing paused it")
+    if said.paused and said.promised:
+        yield Violation("C8", facts.queue, f"{said.reader} said when run {said.run} ends, although it is paused")
+
+
 def _ended_before(call: QueueCall, moment: int) -> bool:
     return call.ended is not None and call.ended < moment
 
@@ -109,14 +124,22 @@ def _final(sent: Sent) -> bool:
     return sent.possible and (sent.settlement.outcome == "completed" or sent.settlement.last)
 
 
-def pauses(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
-    """C8: a process that started after a pause was answered gets no job of the run until the run is resumed."""
+def _pauses(facts: QueueFacts) -> defaultdict[str, list[tuple[int, int]]]:
+    """Return the moments from the answer to each pause to the beginning of the resume, by run."""
     spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for event in facts.pauses:
         if event.on:
             spans[event.run].append((event.moment, _NEVER))
         elif spans[event.run]:
-            spans[event.run][-1] = (spans[event.run][-1][0], event.moment)
+            since, until = spans[event.run][-1]
+            # A person who tries again resumes twice.
+            spans[event.run][-1] = (since, min(until, event.moment))
+    return spans
+
+
+def pauses(found: Timeline, facts: QueueFacts) -> Iterator[Violation]:
+    """C8: a process that started after a pause was answered gets no job of the run until the run is resumed."""
+    spans = _pauses(facts)
     for life in facts.lives.values():
         for given in life.given:
             for since, until in spans[life.name[0]]:

@@ -25,6 +25,8 @@ VICTIMS = 8
 ROUNDS = range(20 if LONG else 1)
 BATCHES = 30
 """The number of batches of jobs that a process finds."""
+PATIENCE = 600
+"""Seconds for the remaining jobs: with other tests beside it, a medium may be twenty times slower than alone."""
 
 
 def _runs() -> list[str]:
@@ -59,8 +61,8 @@ async def _kill(url: str, operation: str, seed: int) -> dict[str, list[str]]:
 async def _finish(queue: Queue) -> None:
     """Assert that all remaining jobs can be completed after a reap."""
     worker = WorkerId.new("finisher")
-    want = Want(worker=worker, limit=500, lease=timedelta(seconds=60))
-    async with asyncio.timeout(60):
+    want = Want(worker=worker, limit=500, lease=timedelta(seconds=PATIENCE))
+    async with asyncio.timeout(PATIENCE):
         while totals(await queue.stats()).remaining:
             await queue.reap()
             leases = await queue.claim(want)
@@ -152,19 +154,24 @@ class KillingTests(Processes):
                     assert (crash.failure.error_type, crash.worker) == ("crash", f"killed in {run}")
 
     async def test_killed_while_settling(self, shared: Queue, url: str, seed: int) -> None:
-        await _fill(shared)
+        # Each batch gives two answers, so half as many are enough.
+        batches = BATCHES // 2
+        await _fill(shared, batches=batches)
         promised = await _kill(url, "settle", seed)
         for run, lines in promised.items():
             found = await _in_run(shared, run)
             pages = {key: job for key, job in found.items() if job.kind == "page"}
-            assert len(pages) == BATCHES * BATCH
+            assert len(pages) == batches * BATCH
             for line in lines:
                 word, *keys = line.split()
-                states = {pages[key].state for key in keys}
                 if word == "done":
-                    assert states == {State.COMPLETED}, "an accepted settlement is never lost"
-                else:
-                    assert len(states) == 1, "a batch is settled whole or not at all"
+                    states = {pages[key].state for key in keys}
+                    assert states <= {State.COMPLETED}, "an accepted settlement is never lost"
+            word, *keys = lines[-1].split()
+            if word == "try":
+                # A job whose lease had expired may have been taken back before the settlement arrived.
+                kept = [pages[key] for key in keys if not await shared.history(pages[key].id)]
+                assert len({job.state for job in kept}) <= 1, "a batch is settled whole or not at all"
             expected = {
                 child.key
                 for key, job in pages.items()

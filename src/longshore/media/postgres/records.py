@@ -1,7 +1,7 @@
 """Records in PostgreSQL: the table `emitted` and the view `record`, in the schema that the URL names.
 
 Records are written before their attempt is settled, and visible after it (`longshore.extensions.record_store`). Their
-key is the job's name, its queue and its id there, and the epoch, so neither a repeated write nor a write of an older
+key is the job's name, its queue and its id there, and the epoch, so neither a repeated write nor a write of another
 attempt changes anything. Several queues may share a schema.
 """
 
@@ -120,8 +120,10 @@ class PostgresRecords:
                 raise RefusedRecordsError(refused)
 
     def _columns(self, rows: list[tuple[Job, NewRecords]]) -> list[list[Any]]:
-        # PostgreSQL refuses a statement that writes the same job twice.
-        latest = {(job.run, job.kind, job.key, job.queue, job.id): (job, emitted) for job, emitted in rows}.values()
+        # PostgreSQL refuses a statement that writes the same attempt twice.
+        latest = {
+            (job.run, job.kind, job.key, job.queue, job.id, job.epoch): (job, emitted) for job, emitted in rows
+        }.values()
         attempts: list[tuple[Any, ...]] = []
         records: list[tuple[Any, ...]] = []
         for job, emitted in latest:
@@ -188,15 +190,15 @@ class PostgresRecords:
         """Yield the rows of a run, with the head of each attempt and these columns, ordered by kind and key."""
         statement = (
             f"select {', '.join((_HEAD, *columns))} from {self._location.quoted_schema}.emitted "  # noqa: S608 - it is quoted
-            "where run = $1 and (kind, key, queue, job) > ($2, $3, $4, $5) and ($6::text is null or $6 = any (kinds)) "
-            "order by kind, key, queue, job limit $7"
+            "where run = $1 and (kind, key, queue, job, epoch) > ($2, $3, $4, $5, $6) "
+            "and ($7::text is null or $7 = any (kinds)) order by kind, key, queue, job, epoch limit $8"
         )
-        after = ("", "", "", "")
+        after: tuple[Any, ...] = ("", "", "", "", -1)
         size = _PAGE if "data" not in columns else _DATA_PAGE
         while rows := await self._connections.fetch(statement, run, *after, with_kind, size, repeatable=True):
             for row in rows:
                 yield row
-            after = tuple(rows[-1][name] for name in ("kind", "key", "queue", "job"))
+            after = tuple(rows[-1][name] for name in ("kind", "key", "queue", "job", "epoch"))
 
     async def close(self) -> None:
         """See `RecordStore`."""
@@ -231,7 +233,8 @@ async def _is_current(session: Session, location: DatabaseLocation) -> bool:
     """Return whether the table exists, as this version uses it."""
     return bool(
         await session.connection.fetchval(
-            "select exists (select from pg_attribute where attrelid = to_regclass($1) and attname = 'queue')",
+            "select exists (select from pg_constraint where conrelid = to_regclass($1) and contype = 'p' "
+            "and array_length(conkey, 1) = 6)",
             f"{location.quoted_schema}.emitted",
         )
     )

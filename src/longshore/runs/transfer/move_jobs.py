@@ -17,7 +17,8 @@ The fence may still reject a settlement, because the job was cancelled during th
 right, and the job is withdrawn from the target unless a worker has started on it there.
 
 Jobs held by workers stay in the source, and so do jobs that are not due yet and pending jobs of a paused run: they
-cannot be claimed, and without a claim both queues would give them to workers for some time.
+cannot be claimed, and without a claim both queues would give them to workers for some time. Completed jobs whose
+records the source keeps itself stay as well: their records would be removed with them.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from datetime import timedelta
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.extensions.find import find
+from longshore.extensions.traces import KeepsTraces
 from longshore.job import FINISHED, Job, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Completed, Released, Settlement
@@ -65,6 +68,8 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs finished in the source whose job in the target is not a copy: left in both."""
     given_up: int
     """Jobs pending in the source whose job in the target is failed or cancelled: left in both."""
+    with_records: int
+    """Completed jobs of runs whose records the source keeps itself: left there, with the records."""
     left: Count
     """Jobs that the source still has, including those."""
 
@@ -86,11 +91,12 @@ class Move:
         self._lookup = _Lookup(target, run)
         self._moved = 0
         self._differing = 0
+        self._with_records = 0
         self._given_up: list[Held] = []
 
     async def carry_out(self, progress: Progress) -> Moved:
         """Move every job that can be moved. Safe to repeat, also while another process makes the same move."""
-        self._moved, self._differing, self._given_up = 0, 0, []
+        self._moved, self._differing, self._with_records, self._given_up = 0, 0, 0, []
         await copy_limits(self._source, self._target, self._run)
         # Renew before reaping: an expired lease of a move that died is still ours unless it was reaped.
         held = await self._source.renew(self._worker, HOLD)
@@ -108,7 +114,13 @@ class Move:
             progress(self._moved)
             after = page[-1].id
         left = totals(await self._source.stats(self._run))
-        return Moved(moved=self._moved, differing=self._differing, given_up=len(self._given_up), left=left)
+        return Moved(
+            moved=self._moved,
+            differing=self._differing,
+            given_up=len(self._given_up),
+            with_records=self._with_records,
+            left=left,
+        )
 
     async def _claim(self) -> list[Lease]:
         # Jobs held by dead workers should move too, and there may be no other process left to reap them.
@@ -179,6 +191,7 @@ class Move:
         await self._source.settle([Settlement(lease, Released()) for lease in leases])
 
     async def _move_finished(self, page: Sequence[Job]) -> None:
+        page = await self._without_records(page)
         coming = [job for job in page if not has_left(job)]
         gone = list(page)
         answer = await self._receiver.take_over(await carried(self._source, coming))
@@ -189,6 +202,18 @@ class Move:
             gone = [job for job in page if job.id not in staying]
         for state in FINISHED:
             await self._prune([job.id for job in gone if job.state is state], state)
+
+    async def _without_records(self, page: Sequence[Job]) -> list[Job]:
+        """Return the jobs without those whose records the source would remove with them."""
+        keeper = find(self._source, KeepsTraces)
+        if keeper is None:
+            return list(page)
+        traces = await keeper.traces()
+        runs = {job.run for job in page if job.state is State.COMPLETED and not has_left(job)}
+        recorded = {run for run in runs if (await traces.tally(run)).kept}
+        staying = {job.id for job in page if job.state is State.COMPLETED and job.run in recorded and not has_left(job)}
+        self._with_records += len(staying)
+        return [job for job in page if job.id not in staying]
 
     async def _has(self, target_job: Job | None, job: Job) -> bool:
         """Return whether nothing is lost if the finished job of the source is removed."""

@@ -175,6 +175,7 @@ async def _copy(here: Settings, there: Settings, run: str | None, *, resume: boo
         if done.held:
             write(f"{_are(done.held)} held by a worker in {_shown(here)}, and pending in the copy.")
         await _write_states(target, run)
+        await _write_records_left(source, target, run, here)
     return 0
 
 
@@ -202,6 +203,12 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
         write(
             f"{_are(done.given_up)} pending in {_shown(here)}, and failed or cancelled in {_shown(there)}: "
             "kept in both."
+        )
+    if done.with_records:
+        stayed = "job has" if done.with_records == 1 else "jobs have"
+        write(
+            f"{done.with_records:,} completed {stayed} stayed in {_shown(here)}, because the server keeps their "
+            "records: export those with `longshore export RUN --records`, then prune the jobs there."
         )
     if done.differing:
         differ = "differs" if done.differing == 1 else "differ"
@@ -275,8 +282,28 @@ async def _merge_back(here: Settings, there: Settings, path: Path) -> int:
         with _progress("Merging", len(file.jobs), _REPEAT) as progress:
             taking_over(source)
             done = await merge(checkout, WorkerQueue(source, clock), file, clock, progress=progress)
-    _write_merge(done, there)
+        _write_merge(done, there)
+        await _write_records_left(checkout, source, None, here)
     return LEFT_SOME if done.busy else 0
+
+
+async def _write_records_left(source: Queue, target: Queue, run: str | None, here: Settings) -> None:
+    """Say how many records did not come along: a server keeps those of its own queue, and has no others."""
+    from longshore.extensions.find import find
+    from longshore.extensions.traces import KeepsTraces
+    from longshore.runs.records.run_records import run_records
+    from longshore.ui.output import write
+    from longshore.ui.words import counted
+
+    if find(source, KeepsTraces) is None and find(target, KeepsTraces) is None:
+        return
+    runs = sorted({count.run for count in await source.stats(run) if count.completed})
+    tallies = [await run_records(here, source, each).tally() for each in runs]
+    if records := sum(sum(each.kept.values()) for each in tallies):
+        write(
+            f"Their {counted(records, 'record')} did not come along. Export them from where they are: "
+            f"longshore export RUN --records --queue {_shown(here)}"
+        )
 
 
 def _write_merge(done: MergeResult, there: Settings) -> None:
