@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,11 @@ from typing import Any
 import psutil
 import pytest
 from tests.kit.task_server import TaskServer, clean_environment
+from tests.waiting import wait_until
 
+from longshore.errors import TimedOutError
 from longshore.handlers import time_limit
+from longshore.handlers.time_limit import TimeLimit
 from longshore.system.processes import start_clock
 
 WORKER = """
@@ -21,7 +25,7 @@ import os, signal, subprocess, sys, threading, time
 import longshore.handlers.time_limit
 from longshore import Worker
 
-longshore.handlers.time_limit.GRACE_SECONDS = 2.5
+longshore.handlers.time_limit.GRACE_SECONDS = float(os.environ["GRACE"])
 
 
 class Slow(Worker):
@@ -64,9 +68,12 @@ HERE = "codes.append(worker.run())"
 IN_A_THREAD = "thread = threading.Thread(target=lambda: codes.append(worker.run())); thread.start(); thread.join()"
 
 
-def work(server: TaskServer, folder: Path, body: str, start: str = HERE) -> tuple[int, list[dict[str, Any]]]:
+def work(
+    server: TaskServer, folder: Path, body: str, start: str = HERE, *, grace: float = 60.0
+) -> tuple[int, list[dict[str, Any]]]:
+    """Run the worker. Only a task that cannot be ended takes all of the `grace`."""
     (folder / "slow.py").write_text(WORKER.replace("BODY", body).replace("START", start))
-    variables = {"API": server.url, "LONGSHORE_API_KEY": server.key}
+    variables = {"API": server.url, "LONGSHORE_API_KEY": server.key, "GRACE": str(grace)}
     process = subprocess.Popen(
         [sys.executable, "slow.py"],
         cwd=folder,
@@ -76,11 +83,22 @@ def work(server: TaskServer, folder: Path, body: str, start: str = HERE) -> tupl
         text=True,
     )
     try:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=120)
     finally:
         process.kill()
     assert "Traceback" not in err
     return process.returncode, [json.loads(line) for line in err.splitlines()]
+
+
+def sleepers() -> list[psutil.Process]:
+    return [each for each in psutil.Process().children() if each.name() == "sleep"]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def check_ended(server: TaskServer, slow: str, quick: str) -> None:
@@ -108,11 +126,50 @@ def test_a_task_ends_at_its_timeout_in_another_thread(server: TaskServer, tmp_pa
 def test_a_task_that_cannot_be_ended_is_settled_and_ends_its_process(server: TaskServer, tmp_path: Path) -> None:
     stuck = PLAIN + "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGVTALRM]); time.sleep(3600)"
     slow, quick = server.create("slow"), server.create("slow", quick=True)
-    code, log = work(server, tmp_path, stuck)
+    code, log = work(server, tmp_path, stuck, grace=2.5)
     assert code == 3
     assert any(line["message"].startswith("STOPPING: process_task did not end") for line in log)
     assert server.task(slow)["error"]["error_type"] == "timeout"
     assert server.task(quick)["status"] == "pending"
+
+
+def test_a_process_is_killed_even_if_the_watch_over_the_timeout_began_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the thread that watches may get the processor only when the function waits in C code."""
+    monkeypatch.setattr(time_limit, "GRACE_SECONDS", 30.0)
+
+    class WatchedLate(TimeLimit):
+        def _watch(self, *given: Any) -> None:
+            wait_until(lambda: any(start_clock() > each.create_time() + 0.1 for each in sleepers()))
+            super()._watch(*given)
+
+    stuck: list[bool] = []
+
+    def overdue() -> None:
+        stuck.append(True)
+        for each in sleepers():
+            each.kill()
+
+    with pytest.raises(TimedOutError):
+        WatchedLate(0.1, TimedOutError("late"), overdue).run(lambda: os.system("exec sleep 3600"))
+    assert not stuck
+
+
+def test_a_task_that_cannot_be_ended_leaves_no_process(server: TaskServer, tmp_path: Path) -> None:
+    """It starts one after the other, also after its timeout."""
+    stuck = """import pathlib
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGVTALRM])
+        while True:
+            process = subprocess.Popen(["sleep", "3600"])
+            with pathlib.Path("started").open("a") as file:
+                file.write(f"{process.pid}\\n")
+            process.wait()
+"""
+    server.create("slow")
+    code, _ = work(server, tmp_path, PLAIN + stuck, grace=2.5)
+    assert code == 3
+    started = (tmp_path / "started").read_text().split()
+    assert len(started) > 1
+    wait_until(lambda: not any(is_running(int(each)) for each in started))
 
 
 def test_a_quick_task_is_not_disturbed(server: TaskServer, tmp_path: Path) -> None:

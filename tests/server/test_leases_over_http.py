@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.server.conftest import Api
 
+from longshore.errors import UsageError
 from longshore.server.auth.keys import Scope
 
 
@@ -20,6 +21,46 @@ async def test_a_job_is_claimed_settled_and_the_next_claimed_in_one_call(api: Ap
     answer = await api.post("/settlements", body)
     assert answer["accepted"] == [True]
     assert [job["job"]["key"] for job in answer["jobs"]] == ["b"]
+
+
+async def test_a_follow_on_job_is_claimed_in_the_call_that_adds_it(api: Api) -> None:
+    await api.submit("a")
+    (first,) = await api.claim()
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "key": "b", "payload": {}}]}
+    claim = {"worker": {"label": "anna", "incarnation": "anna/1"}}
+    answer = await api.post(
+        "/settlements", {"settlements": [{"lease": first["lease"], "outcome": outcome}], "claim": claim}
+    )
+    assert answer["accepted"] == [True]
+    assert [job["job"]["key"] for job in answer["jobs"]] == ["b"]
+
+
+@pytest.mark.parametrize("claim_id", ["", "c1"])
+async def test_if_the_settlement_is_refused_the_next_job_is_not_kept(api: Api, claim_id: str) -> None:
+    await api.submit("a", "b")
+    (first,) = await api.claim()
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "key": "c", "payload": {}}]}
+    claim = {"worker": {"label": "anna", "incarnation": "anna/1"}, "claim_id": claim_id}
+    body = {"settlements": [{"lease": first["lease"], "outcome": outcome}], "claim": claim}
+
+    async def refuse(settlements: Any) -> list[bool]:
+        raise UsageError("it cannot be stored")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api.served.queue, "settle", _once(refuse, api.served.queue.settle))
+        assert (await api.send("POST", "/settlements", body))[0] == 422
+    held = {job["key"]: (job["state"], job["attempts"]) for job in (await api.get("/jobs"))["jobs"]}
+    assert held == {"a": ("claimed", 0), "b": ("pending", 0)}
+    assert [job["job"]["key"] for job in (await api.post("/claims", claim))["jobs"]] == ["b"]
+
+
+def _once(first: Any, then: Any) -> Any:
+    calls = iter([first])
+
+    async def call(*arguments: Any) -> Any:
+        return await next(calls, then)(*arguments)
+
+    return call
 
 
 async def test_a_stale_lease_is_refused_and_nothing_is_written(api: Api) -> None:

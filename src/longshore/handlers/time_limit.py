@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import signal
 import sys
 import threading
@@ -54,10 +55,13 @@ class TimeLimit:
         self._ended = False
         self._time_is_up = False
         self._over = threading.Event()
+        self._began = math.inf
 
     def run(self, function: Callable[[], T]) -> T:
         """Return what the function returns, or raise what it raises; or the error, if it took too long."""
         before = None if self._signal is None else signal.signal(self._signal, self._raise)
+        # Read here: on a busy machine, the thread may run only after the function has started a process.
+        self._began = start_clock()
         threading.Thread(target=self._watch, name="longshore-timeout", daemon=True).start()
         try:
             try:
@@ -81,6 +85,10 @@ class TimeLimit:
         """Whether the function has reached its timeout."""
         return self._time_is_up
 
+    def kill_processes(self) -> None:
+        """Kill the processes that this one has started since the function began."""
+        _kill_children_since(self._began - _CLOCK_TICK)
+
     def _end(self) -> None:
         self._ended = True
         with self._lock:
@@ -95,7 +103,6 @@ class TimeLimit:
             raise _TimeIsUpError
 
     def _watch(self) -> None:
-        began = start_clock()
         if self._over.wait(self._seconds):
             return
         self._time_is_up = True
@@ -106,7 +113,7 @@ class TimeLimit:
                 return
             if time.monotonic() >= until:
                 break
-            _kill_children_since(began - _CLOCK_TICK)
+            self.kill_processes()
         self._overdue()
 
     def _interrupt(self) -> None:

@@ -29,6 +29,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+import psutil
 import structlog
 
 from longshore.errors import (
@@ -396,7 +397,7 @@ class Worker:
 
         seconds, error = handler.timeout.total_seconds(), _timed_out(handler.timeout)
         blocked = seconds + _BLOCKED_SECONDS if handler.is_async else seconds
-        limit = TimeLimit(blocked, error, lambda: self._end_process(handler, job, error))
+        limit = TimeLimit(blocked, error, lambda: self._end_process(handler, job, error, limit))
         try:
             return limit.run(call)
         finally:
@@ -405,8 +406,8 @@ class Worker:
                 with suppress(RuntimeError):
                     loop.close()
 
-    def _end_process(self, handler: Handler, job: Job, error: TimedOutError) -> None:
-        """Settle the task that cannot be ended, give back all others, and end the process with it."""
+    def _end_process(self, handler: Handler, job: Job, error: TimedOutError, limit: TimeLimit) -> None:
+        """Settle the task that cannot be ended, give back all others, and end the process with all that it started."""
         self.log.error("STOPPING: process_task did not end at its timeout, and only its process can be", job_id=job.id)
         try:
             self._conclude(job.id, error, outcome_of_error(handler, job, error))
@@ -415,9 +416,14 @@ class Worker:
             if keeper is not None:
                 keeper.close()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(_STUCK)
+            try:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            finally:
+                # Directly before the end, so that the task can hardly start another one.
+                with suppress(psutil.Error):
+                    limit.kill_processes()
+                os._exit(_STUCK)
 
     def _finish(self, value: Awaitable[object], timeout: timedelta) -> object:
         """Await an async `process_task`. All share one event loop, so that a task can use what another one opened."""

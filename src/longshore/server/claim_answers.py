@@ -48,6 +48,10 @@ class ClaimAnswers:
                 self._forget(worker.incarnation, task)
             raise
 
+    def forget(self, worker: WorkerId) -> None:
+        """Forget the answer to the latest claim of a worker: it does not hold these jobs any more."""
+        self._latest.pop(worker.incarnation, None)
+
     def _forget(self, incarnation: str, task: asyncio.Task[list[ClaimedJob]]) -> None:
         if self._latest.get(incarnation, ("", None))[1] is task:
             del self._latest[incarnation]

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.media.postgres.harness import PostgresHarness
@@ -46,6 +47,10 @@ class ServerProcess:
         """Open a queue in the server, and return its URL over HTTP."""
         return f"http://127.0.0.1:{self.port}/queues/{self.control(do='open', url=url, manual=manual)}/api"
 
+    async def connect(self, url: str) -> Queue:
+        """Open a queue of this server."""
+        return await HttpQueue.open(ApiConnection(url, self.key))
+
     def stop(self) -> None:
         """End the process."""
         self._process.kill()
@@ -57,17 +62,20 @@ class ServerProcess:
         self._process = self._started(self.port)
 
 
+Connect = Callable[[str], Awaitable[Queue]]
+"""Opens the queue at a URL of the server."""
+
+
 class HttpOverPostgresHarness(PostgresHarness):
     """A queue over HTTP whose server keeps it in PostgreSQL."""
 
-    def __init__(self, server: ServerProcess, url: str) -> None:
+    def __init__(self, server: ServerProcess, url: str, connect: Connect | None = None) -> None:
         super().__init__(url)
         self._server = server
-        self._over_http = ""
+        self._connect = connect or server.connect
 
     async def open(self) -> Queue:
-        self._over_http = await asyncio.to_thread(self._server.open, self._url, manual=False)
-        return await HttpQueue.open(ApiConnection(self._over_http, self._server.key))
+        return await self._connect(await asyncio.to_thread(self._server.open, self._url, manual=False))
 
     def url_for_processes(self) -> str:
         return self._server.open(self._url, manual=False)
@@ -85,15 +93,16 @@ class HttpOverSqliteHarness(Harness):
 
     examples = 15
 
-    def __init__(self, server: ServerProcess, file: Path) -> None:
+    def __init__(self, server: ServerProcess, file: Path, connect: Connect | None = None) -> None:
         self._server = server
+        self._connect = connect or server.connect
         self._behind = f"sqlite:///{file}"
         self._url: str | None = None
 
     async def open(self) -> Queue:
         if self._url is None:
             self._url = await asyncio.to_thread(self._server.open, self._behind, manual=True)
-        return await HttpQueue.open(ApiConnection(self._url, self._server.key))
+        return await self._connect(self._url)
 
     async def advance(self, seconds: float) -> None:
         await asyncio.to_thread(self._server.control, do="advance", url=self._behind, seconds=seconds)

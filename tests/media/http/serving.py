@@ -3,8 +3,8 @@
     python -m tests.media.http.serving KEYS_FILE [PORT]
 
 It prints its port. Queue N is served at /queues/N/api. `POST /control` with a JSON object opens or closes a queue,
-or moves a clock. A process that takes the place of a killed one opens the queues on the real clock again, when they are
-asked for.
+or moves a clock. A process that takes the place of a killed one opens the queues again when they are asked for, with
+their clocks where they were.
 """
 
 from __future__ import annotations
@@ -52,42 +52,55 @@ class Queues:
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": answer, "more_body": False})
             return
-        if number not in self._apps:
-            async with self._opening:
-                if number not in self._apps:
-                    await self._open(number, (self._known / number).read_text(), SystemClock())
+        await self._reopen(number)
         prefix = f"/queues/{number}"
         scope["path"] = scope["path"].removeprefix(prefix)
         scope["raw_path"] = scope["raw_path"].removeprefix(prefix.encode())
         await self._apps[number](scope, receive, send)
+
+    async def _reopen(self, number: str) -> None:
+        """Open a queue of the process before this one, unless it is open."""
+        async with self._opening:
+            if number not in self._apps:
+                url, _, time = (self._known / number).read_text().partition("\n")
+                clock: Clock = SystemClock()
+                if time:
+                    clock = self._clocks.setdefault(url, ManualClock(float(time)))
+                await self._open(number, url, clock)
 
     async def _control(
         self, do: str, queue: str = "", seconds: float = 0.0, url: str = "", manual: bool = False
     ) -> Any:
         match do:
             case "open":
-                number = hashlib.sha256(f"{url} {manual}".encode()).hexdigest()[:16]
+                number = _number(url, manual=manual)
                 if number not in self._apps:
                     clock: Clock = SystemClock()
                     if manual:
                         clock = self._clocks.setdefault(url, ManualClock())
-                    else:
-                        self._known.mkdir(exist_ok=True)
-                        (self._known / number).write_text(url)
+                    self._know(number, url, clock)
                     await self._open(number, url, clock)
                 return number
             case "close":
                 for number in [each for each in self._opened if (self._known / each).exists()]:
-                    if (self._known / number).read_text() == url:
+                    if (self._known / number).read_text().partition("\n")[0] == url:
                         del self._apps[number]
                         closing, living = self._opened.pop(number)
                         closing.set()
                         await living
-            case "advance":
-                self._clocks[url].advance(seconds)
-            case "step":
-                self._clocks[url].step_wall(seconds)
+            case "advance" | "step":
+                number = _number(url, manual=True)
+                await self._reopen(number)
+                clock = self._clocks[url]
+                (clock.advance if do == "advance" else clock.step_wall)(seconds)
+                self._know(number, url, clock)
         return None
+
+    def _know(self, number: str, url: str, clock: Clock) -> None:
+        """Note a queue and the time of its clock, for a process that takes the place of this one."""
+        self._known.mkdir(exist_ok=True)
+        time = str(clock.now()) if isinstance(clock, ManualClock) else ""
+        (self._known / number).write_text(f"{url}\n{time}")
 
     async def _open(self, number: str, url: str, clock: Clock) -> None:
         app = application(Served.of(await open_queue(url, clock=clock), self._keys, clock))
@@ -102,6 +115,10 @@ class Queues:
         self._opened[number] = closing, asyncio.create_task(live())
         await opened.wait()
         self._apps[number] = app
+
+
+def _number(url: str, *, manual: bool) -> str:
+    return hashlib.sha256(f"{url} {manual}".encode()).hexdigest()[:16]
 
 
 async def main(keys: str, port: str = "0") -> None:

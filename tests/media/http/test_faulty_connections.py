@@ -39,7 +39,7 @@ async def test_a_claim_whose_answer_was_lost_brings_the_same_job_when_it_is_repe
     monkeypatch.setattr(connection, "_ANSWER_SECONDS", 4.0)
     queue, proxy = await scripted(api_server, tmp_path, *faults)
     want = Want(worker=WorkerId.new("anna"), limit=1)
-    leases = await RepeatingQueue(queue).claim(want)
+    leases = await RepeatingQueue(queue).claim(want)  # type: ignore[attr-defined]  # made from the methods of the queue
     assert [lease.job.key for lease in leases] == [(await queue.jobs(Selection()))[0].key]
     assert [count.claimed for count in await queue.stats("r")] == [1]
     assert await queue.settle([Settlement(lease, Completed()) for lease in leases]) == [True]

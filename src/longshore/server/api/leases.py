@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ import msgspec
 from litestar import Controller, post
 from litestar.params import JSONBody as Body
 
-from longshore.errors import UsageError
+from longshore.errors import LongshoreError, QueueUnavailableError, UsageError
 from longshore.extensions.find import find, require
 from longshore.extensions.presence import WorkerRegistry
 from longshore.extensions.shared_state import SharedState
@@ -17,7 +18,7 @@ from longshore.extensions.worker_orders import WorkerOrder, order_for
 from longshore.job import Job, State
 from longshore.lease import Lease, Want, WorkerId
 from longshore.media.http import wire
-from longshore.outcome import Completed, Settlement
+from longshore.outcome import Completed, Released, Settlement
 from longshore.queue import Reaped, Selection
 from longshore.server.api.records import emitted_of
 from longshore.server.api.request import ApiCall, ServedQueue, gone
@@ -59,10 +60,10 @@ class LeaseRoutes(Controller):
             )
         for cause in (await served.traces.keep_records(served.queue, records)).values():
             raise UsageError(f"Records cannot be stored, so nothing was settled: {cause}")
-        accepted = await served.working.settle(settlements)
-        served.traces.settled(settlements, accepted)
-        jobs = [] if data.claim is None else await claimed(request, data.claim, served)
-        return wire.SettleAnswer(accepted, jobs)
+        settling = asyncio.ensure_future(_settle(settlements, served))
+        if data.claim is None:
+            return wire.SettleAnswer(await settling)
+        return await _settle_and_claim(request, settling, data.claim, served)
 
     @post("/renewals", status_code=200, opt=_PRESENT)
     async def renew(self, request: ApiCall, data: Body[wire.RenewRequest], served: ServedQueue) -> wire.RenewAnswer:
@@ -116,14 +117,49 @@ class LeaseRoutes(Controller):
         return await served.queue.reap()
 
 
-async def claimed(request: ApiCall, asked: wire.ClaimRequest, served: Served) -> list[wire.ClaimedJob]:
-    """Claim jobs within the reach of the key, and return them with their tokens; wait for one if that is asked."""
+async def _settle(settlements: list[Settlement], served: Served) -> list[bool]:
+    accepted = await served.working.settle(settlements)
+    served.traces.settled(settlements, accepted)
+    return accepted
+
+
+async def _settle_and_claim(
+    request: ApiCall, settling: asyncio.Future[list[bool]], asked: wire.ClaimRequest, served: Served
+) -> wire.SettleAnswer:
+    """Claim while the settlement is written, so that the two writes wait for the disk together."""
+    try:
+        jobs = await claimed(request, asked, served, beside=settling)
+    except BaseException:
+        await asyncio.wait([settling])
+        raise
+    try:
+        return wire.SettleAnswer(await settling, jobs)
+    except QueueUnavailableError:
+        raise  # the worker repeats the claim under its id, and gets these jobs
+    except LongshoreError:
+        served.claim_answers.forget(_holder(asked.worker, served, request.user))
+        leases = [served.tokens.read(each.lease, request.user.key.id) for each in jobs]
+        await served.working.settle([Settlement(lease, Released()) for lease in leases])
+        raise
+
+
+async def claimed(
+    request: ApiCall, asked: wire.ClaimRequest, served: Served, *, beside: asyncio.Future[list[bool]] | None = None
+) -> list[wire.ClaimedJob]:
+    """Claim jobs within the reach of the key, and return them with their tokens; wait for one if that is asked.
+
+    `beside` is a settlement of the same call, which is being written: if there is no job now, it may add some.
+    """
     if asked.limit > served.limits.claim:
         raise UsageError(f"One claim may ask for {served.limits.claim:,} jobs, not {asked.limit:,}.")
     access, key = request.user, request.user.key.id
 
     async def claim() -> list[wire.ClaimedJob]:
-        leases = await _claim_or_wait(request, asked, served, access)
+        leases = [] if beside is None else await _claim(asked, served, access)
+        if not leases:
+            if beside is not None:
+                await asyncio.wait([beside])
+            leases = await _claim_or_wait(request, asked, served, access)
         return [wire.ClaimedJob(each.job, served.tokens.make(each, key), each.deadline) for each in leases]
 
     return await served.claim_answers.once(_holder(asked.worker, served, access), asked.claim_id, claim)
