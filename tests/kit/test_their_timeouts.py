@@ -65,7 +65,7 @@ IN_A_THREAD = "thread = threading.Thread(target=lambda: codes.append(worker.run(
 
 def work(server: TaskServer, folder: Path, body: str, start: str = HERE) -> tuple[int, list[dict[str, Any]]]:
     (folder / "slow.py").write_text(WORKER.replace("BODY", body).replace("START", start))
-    variables = {"API": server.url, "LONGSHORE_API_KEY": server.key}
+    variables = {"API": server.url, "LONGSHORE_API_KEY": server.key, "LONGSHORE_LOG_FORMAT": "json"}
     process = subprocess.Popen(
         [sys.executable, "slow.py"],
         cwd=folder,

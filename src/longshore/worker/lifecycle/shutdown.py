@@ -101,4 +101,6 @@ class Shutdown:
         waiting = self._in_flight.pending.count
         outcomes = "1 outcome waits" if waiting == 1 else f"{waiting:,} outcomes wait"
         under_way = self._in_flight.leases.under_way
-        return f"finishing {under_way} jobs under way" + (f", {outcomes} to be written" if waiting else "")
+        return f"finishing {under_way} {'job' if under_way == 1 else 'jobs'} under way" + (
+            f", {outcomes} to be written" if waiting else ""
+        )
