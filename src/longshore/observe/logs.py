@@ -21,6 +21,7 @@ import structlog
 
 from longshore.job import Job
 from longshore.masking import mask_text, mask_value
+from longshore.observe.failure_fields import own_frames_first
 from longshore.observe.live_line import LiveLine
 from longshore.system.printable import indented, printable, printable_json
 
@@ -266,6 +267,8 @@ class _Text:
         level, message = entry.pop("level", "info"), indented(entry.pop("message", ""), _CONTINUED)
         instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
         exception = entry.pop("exception", None)
+        if isinstance(exception, str):
+            exception = own_frames_first(exception)
         if level == "warning" and message.startswith("Failed work"):
             exception = None  # the job is retried, or the line sums up many; the line has the error and its place
         if self._terminal and self._is_known(entry.get("worker_id"), message):

@@ -82,8 +82,8 @@ def work(
     """Work on the queue with the handlers of FILE, until told to stop.
 
     On a terminal, slow work tells what becomes of each job and how far the run is; fast work has one line that moves,
-    and only failures are printed. Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves at once. The pauses between
-    jobs and the concurrency follow .env and longshore.toml while it runs.
+    and only failures are printed. Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves
+    at once. The pauses between jobs and the concurrency follow .env and longshore.toml while it runs.
     """
     from longshore.observe.structlog_plain import import_structlog_alone
 
