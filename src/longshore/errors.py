@@ -32,6 +32,7 @@ Messages name the cause and the fix in the user's vocabulary.
 from __future__ import annotations
 
 import builtins
+import re
 import traceback as traceback_module
 from datetime import timedelta
 from typing import ClassVar
@@ -126,6 +127,8 @@ class WorkerError(LongshoreError):
 
     error_type: ClassVar[str] = "unknown"
     retryable = True
+    skips_links: ClassVar[bool] = False
+    """Whether a job that another job has found is skipped, and not failed, when its handler raises this."""
 
     def __init__(self, message: str = "", *, retryable: bool | None = None) -> None:
         super().__init__(message)
@@ -203,8 +206,15 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def label(self) -> str:
-        """The common label of failures with the same type and exception: `timeout (TimedOutError)`."""
-        return f"{self.error_type} ({self.exception_name})" if self.exception_name else self.error_type
+        """The common label of failures with the same type and cause: `timeout (TimedOutError)`."""
+        return f"{self.error_type} ({self.cause})" if self.cause else self.error_type
+
+    @property
+    def cause(self) -> str:
+        """The exception's class without its module; with a status, if it has one: `StatusError: 404 Not Found`."""
+        name = self.exception_name
+        status = _STATUS.search(self.message) if name == "StatusError" else None
+        return name if status is None else f"{name}: {status[1]}"
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
@@ -229,6 +239,7 @@ def short_name(exception: str) -> str:
     return exception.rpartition(".")[2]
 
 
+_STATUS = re.compile(r" answered (\d{3}(?: [A-Za-z' -]{1,40})?)\Z")
 _LONGEST_MESSAGE = 10_000
 _LONGEST_TRACEBACK = 50_000
 

@@ -23,6 +23,18 @@ class Completed(msgspec.Struct, frozen=True, tag="completed"):
     jobs: tuple[NewJob, ...] = ()
 
 
+def skipped(why: str) -> Completed:
+    """Return the outcome of a job that was passed over on purpose. A handler may return `{"skipped": why}`, too."""
+    return Completed(msgspec.Raw(msgspec.json.encode({"skipped": why})))
+
+
+def is_skipped(result: object) -> bool:
+    """Return whether this result of a job says that it was skipped."""
+    if isinstance(result, msgspec.Raw):
+        return bytes(result).startswith(b'{"skipped":')
+    return isinstance(result, dict) and list(result) == ["skipped"]
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """A failure. If it is retryable and attempts are left, the job is pending again; otherwise the job fails.
 

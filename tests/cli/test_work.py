@@ -26,7 +26,7 @@ def test_it_stops_after_so_many_jobs_and_says_so(filled: Shell) -> None:
 
 
 def test_the_limit_of_the_environment_is_the_same(filled: Shell) -> None:
-    done = filled("work", "pages.py", MAX_WORK_ORDERS="3", WORKER_ID="cellar")
+    done = filled("work", "pages.py", MAX_WORK_ORDERS="3", WORKER_ID="cellar", LONGSHORE_LOG_FORMAT="json")
     assert done.returncode == 0, done.stderr
     assert filled.json("status", "r", "--json")["completed"] == 3
     assert {job["worker"] for job in filled.json("jobs", "--state", "completed", "--json")} == {"cellar"}
@@ -62,7 +62,7 @@ def test_a_run_to_finish_that_never_was_is_refused(filled: Shell) -> None:
 
 
 def test_a_run_that_may_still_come_is_waited_for_and_that_is_said_once(filled: Shell) -> None:
-    waiting = ("--max-failures", "3", "--poll-interval", "0.05")
+    waiting = ("--max-failures", "3", "--poll-interval", "0.05", "--log-format", "json")
     done = filled("work", "pages.py", "--run", "later", *waiting)
     assert done.returncode == 0, done.stderr
     entries = [json.loads(line) for line in done.stderr.splitlines()]

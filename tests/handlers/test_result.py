@@ -26,7 +26,9 @@ from longshore import (
 )
 from longshore.handlers.handler import Handler
 from longshore.handlers.result import outcome_of, outcome_of_error
+from longshore.job import JobName
 from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+from longshore.scrape.http.robots import RobotsError
 from longshore.testing import make_job
 
 PAGE = handler("page")(lambda job: None)
@@ -265,3 +267,14 @@ def test_the_traceback_of_an_unknown_error_is_kept() -> None:
         failure = failed_by(PAGE, make_job({}), error).failure
     assert "test_result.py" in failure.traceback
     assert failure.exception == "KeyError"
+
+
+def test_a_link_that_robots_txt_forbids_is_skipped_and_a_submitted_job_fails() -> None:
+    error = RobotsError("https://example.org/private is closed to robots")
+    found = msgspec.structs.replace(make_job({}), parent=JobName("page", "k"))
+    assert outcome_of_error(PAGE, found, error) == Completed(msgspec.Raw(b'{"skipped":"%s"}' % str(error).encode()))
+    submitted = outcome_of_error(PAGE, make_job({}), error)
+    assert isinstance(submitted, Failed)
+    assert submitted.failure.label == "processing (RobotsError)"
+    # A site whose robots.txt cannot be read is another matter: its rules may allow the page later.
+    assert isinstance(outcome_of_error(PAGE, found, RobotsError("it answers 503", retryable=True)), Failed)

@@ -527,7 +527,8 @@ def test_a_script_has_readable_logs_with_secrets_masked(tmp_path: Path) -> None:
     script.write_text(
         "import sys\nfrom longshore import Worker\nsys.exit(Worker('nosuch://me:hunter2@host/', 'w7').run())\n"
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    environment = os.environ | {"LONGSHORE_LOG_FORMAT": "json"}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout == ""
     lines = [json.loads(line) for line in done.stderr.splitlines()]

@@ -59,7 +59,7 @@ def work(server: TaskServer, folder: Path) -> tuple[subprocess.CompletedProcess[
     (folder / "handlers.py").write_text(HANDLERS)
     # The flag counts, and not the variable.
     variables = {"LONGSHORE_API_KEY": server.key, "TASKMANAGER_API_URL": "http://127.0.0.1:9/api", "WORKER_ID": "other"}
-    flags = ["--api-url", server.url, "--worker-id", "by-flag", "--poll-interval", "0.2"]
+    flags = ["--api-url", server.url, "--worker-id", "by-flag", "--poll-interval", "0.2", "--log-format", "json"]
     done = subprocess.run(
         [sys.executable, "-m", "longshore", "work", "handlers.py", "--until-done", *flags],
         cwd=folder,

@@ -41,7 +41,7 @@ def work(server: TaskServer, folder: Path, *, kind: str = "def", **variables: st
     process = subprocess.Popen(
         command,
         cwd=folder,
-        env=clean_environment() | given,
+        env=clean_environment() | {"LONGSHORE_LOG_FORMAT": "json"} | given,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

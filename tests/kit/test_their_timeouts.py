@@ -74,6 +74,7 @@ def work(
     """Run the worker. Only a task that cannot be ended takes all of the `grace`."""
     (folder / "slow.py").write_text(WORKER.replace("BODY", body).replace("START", start))
     variables = {"API": server.url, "LONGSHORE_API_KEY": server.key, "GRACE": str(grace)}
+    variables["LONGSHORE_LOG_FORMAT"] = "json"
     process = subprocess.Popen(
         [sys.executable, "slow.py"],
         cwd=folder,

@@ -192,7 +192,12 @@ class Place:
 
     def start(self, source: str, **variables: Any) -> subprocess.Popen[str]:
         (self.folder / "worker.py").write_text(source)
-        given = {"API": self.api, **self.variables, **{name: str(value) for name, value in variables.items()}}
+        given = {
+            "API": self.api,
+            "LONGSHORE_LOG_FORMAT": "json",
+            **self.variables,
+            **{name: str(value) for name, value in variables.items()},
+        }
         return subprocess.Popen(
             [sys.executable, "worker.py"],
             cwd=self.folder,

@@ -44,9 +44,9 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_piped_output_is_json_with_time_level_message_context_and_place() -> None:
+def test_json_has_time_level_message_context_and_place() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     bind_worker("w1")
     enter_job(job())
     structlog.get_logger().info("parsed", rows=12)
@@ -60,7 +60,7 @@ def test_piped_output_is_json_with_time_level_message_context_and_place() -> Non
         "job_id": "7",
         "kind": "page",
         "module": __name__,
-        "function": "test_piped_output_is_json_with_time_level_message_context_and_place",
+        "function": "test_json_has_time_level_message_context_and_place",
         "rows": 12,
     }
 
@@ -105,7 +105,7 @@ def test_the_traceback_of_work_that_is_tried_again_is_left_to_json() -> None:
     configure(format="text", stream=text)
     for stream in (text, piped):
         if stream is piped:
-            configure(stream=stream)
+            configure(format="json", stream=stream)
         structlog.get_logger().warning("Failed work", exception="Traceback: again")
         structlog.get_logger().error("Failed work", exception="Traceback: for good")
     assert ("again" in text.getvalue(), "for good" in text.getvalue()) == (False, True)
@@ -114,7 +114,7 @@ def test_the_traceback_of_work_that_is_tried_again_is_left_to_json() -> None:
 
 def test_what_libraries_say_through_logging_joins_with_the_same_context() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     bind_worker("w1")
     enter_job(job())
     logging.getLogger("some.library").warning("careful with %s", "that")
@@ -126,7 +126,7 @@ def test_what_libraries_say_through_logging_joins_with_the_same_context() -> Non
 
 def test_exceptions_are_kept_whole_whoever_logs_them() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     try:
         fail("no such luck")
     except ValueError:
@@ -140,7 +140,7 @@ def test_exceptions_are_kept_whole_whoever_logs_them() -> None:
 
 def test_log_context_holds_inside_its_block_only() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     log = structlog.get_logger()
     with log_context(batch=3):
         log.info("inside")
@@ -153,7 +153,7 @@ def test_log_context_holds_inside_its_block_only() -> None:
 
 def test_levels_below_the_one_asked_for_are_not_said() -> None:
     stream = io.StringIO()
-    configure(stream=stream, level="warning")
+    configure(format="json", stream=stream, level="warning")
     structlog.get_logger().info("no")
     structlog.get_logger().warning("yes")
     relay({"level": "info", "message": "not from a child either", "timestamp": "2026-01-01T00:00:00Z"}, None)
@@ -162,7 +162,7 @@ def test_levels_below_the_one_asked_for_are_not_said() -> None:
 
 def test_values_json_does_not_know_are_shown_as_text() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     structlog.get_logger().info("odd", thing=object)
     assert lines(stream)[0]["thing"] == "<class 'object'>"
 
@@ -189,7 +189,7 @@ def test_a_childs_entries_are_said_by_its_parent_with_the_job() -> None:
     configure_relay(sent.append, level="info")
     structlog.get_logger().warning("from the child", rows=1)
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     bind_worker("w1")
     relay(sent[0], job())
     (entry,) = lines(stream)
@@ -200,6 +200,6 @@ def test_a_childs_entries_are_said_by_its_parent_with_the_job() -> None:
 
 def test_a_reader_that_went_away_does_not_break_the_work() -> None:
     stream = io.StringIO()
-    configure(stream=stream)
+    configure(format="json", stream=stream)
     stream.close()
     structlog.get_logger().info("to nobody")

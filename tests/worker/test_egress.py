@@ -217,15 +217,11 @@ class TestTheSettings:
         assert [await gate.closed(), await gate.closed()] == [None, None]
         assert said.getvalue().count("WARNING A VPN is required") == 1
 
-    async def test_a_vpn_required_only_by_default_is_one_short_line_and_no_warning(
-        self, tmp_path: Path, said: io.StringIO
-    ) -> None:
+    async def test_a_vpn_required_only_by_default_is_left_to_doctor(self, tmp_path: Path, said: io.StringIO) -> None:
         gate = guard(self.settings(tmp_path))
         assert gate is not None
         assert [await gate.closed(), await gate.closed()] == [None, None]
-        (line,) = said.getvalue().splitlines()
-        assert "WARNING" not in line
-        assert "No VPN is checked for" in line
+        assert said.getvalue() == ""
 
     async def test_choosing_the_profile_that_requires_it_is_asking_for_it(
         self, tmp_path: Path, said: io.StringIO

@@ -1,4 +1,4 @@
-"""The machine does not go to sleep while a worker runs; if that is impossible, it is logged once (A7)."""
+"""The machine does not go to sleep while a worker runs; if that is impossible, `doctor` says so (A7)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from longshore.fleet.checks import CheckPlan, CheckVerdict
+from longshore.fleet.checks.finding import CheckContext
+from longshore.fleet.checks.machine import check_sleep
 from longshore.handlers.handler import handler
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
@@ -18,9 +21,9 @@ async def echo(job: Any) -> Any:
     return job.payload
 
 
-async def said_while_working(run_worker: Any) -> str:
+async def said_while_working(run_worker: Any, level: str = "info") -> str:
     stream = io.StringIO()
-    configure(format="text", stream=stream)
+    configure(format="text", level=level, stream=stream)
     queue = MemoryQueue()
     await queue.submit([new_job("echo", {})])
     report = await run_worker(queue, echo, keep_awake=True)
@@ -28,13 +31,14 @@ async def said_while_working(run_worker: Any) -> str:
     return stream.getvalue()
 
 
-async def test_where_sleep_cannot_be_prevented_it_is_said_once_and_work_goes_on(
+async def test_where_sleep_cannot_be_prevented_only_the_debug_log_and_doctor_say_so(
     run_worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "1")
-    said = await said_while_working(run_worker)
-    assert said.count("may go to sleep") == 1
-    assert "Worker tester initialized" in said.splitlines()[0]
+    assert (await said_while_working(run_worker, "debug")).count("may go to sleep") == 1
+    assert "sleep" not in await said_while_working(run_worker)
+    finding = await check_sleep(CheckContext(CheckPlan(), None))
+    assert (finding.verdict, "no way to prevent sleep" in finding.what) == (CheckVerdict.SKIPPED, True)
 
 
 async def test_where_it_can_nothing_is_said(run_worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def test_a_worker_whose_terminal_is_closed_finishes_its_attempts_and_stops(site:
     os.close(its)
     site.wait_for(lambda: begun(site) == 1)
     os.close(mine)
-    site.wait_for(said(site, "STOPPING: the terminal was closed; finishing 1 jobs under way"))
+    site.wait_for(said(site, "STOPPING: the terminal was closed; finishing 1 job under way"))
     (site.folder / "go").write_text("now")
     assert site.ended(worker) == 0
     assert sorted(job.state for job in site.jobs()) == [State.COMPLETED] + [State.PENDING] * 9

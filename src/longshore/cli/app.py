@@ -143,7 +143,7 @@ def _verb(name: str, listed: _Listed, settings: Settings | None) -> Any:
     for option in verb.params:
         coerce_on_use(option)
         if setting := TABLE.get(option.name):
-            option.help = f"{option.help} [dim]\\[{', '.join(setting.variables)}][/dim]{_default(name, setting)}"
+            option.help = f"{option.help} [dim]\\[{setting.variable}][/dim]{_default(name, setting)}"
             if settings is not None and setting.name in settings.sources:
                 shown = settings.shown(setting.name).replace("[", "\\[")
                 option.help += f" [yellow]Now {shown}, from {settings.source(setting.name)}.[/yellow]"

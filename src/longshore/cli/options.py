@@ -23,16 +23,10 @@ def meaning(name: str) -> str:
 
 
 Queue = Annotated[str | None, typer.Option(metavar="URL", help=meaning("queue"), show_default=False)]
-WorkerQueue = Annotated[
-    str | None, typer.Option("--queue", "--api-url", metavar="URL", help=meaning("queue"), show_default=False)
-]
 Debug = Annotated[bool | None, typer.Option("--debug", metavar="", help=meaning("debug"), show_default=False)]
 LeaseSeconds = Annotated[str | None, typer.Option(metavar="SECONDS", help=meaning("lease_seconds"), show_default=False)]
 Concurrency = Annotated[str | None, typer.Option(metavar="N", help=meaning("concurrency"), show_default=False)]
-Profile = Annotated[
-    str | None,
-    typer.Option("--profile", "--environment", metavar="NAME", help=meaning("profile"), show_default=False),
-]
+Profile = Annotated[str | None, typer.Option(metavar="NAME", help=meaning("profile"), show_default=False)]
 LogFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help=meaning("log_format"), show_default=False)]
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]

@@ -13,6 +13,7 @@ from typing import Any
 
 from longshore.job import TRANSITIONS
 from longshore.settings import BUILT_IN, TABLE, Setting, show
+from longshore.settings.table import OLD_FLAGS
 
 _MARKUP = re.compile(r"\[/?[a-z ]+\]")
 _DEFAULT = re.compile(r"\[default: ([^]]*)\]")
@@ -168,6 +169,10 @@ def _settings_row(setting: Setting) -> str:
     return f"| `{setting.name}` | {variables} | {default} | {setting.allowed} | {setting.meaning} |"
 
 
+def _old_flags() -> str:
+    return ", ".join(f"`{old}` is `{current}`" for old, current in OLD_FLAGS.items())
+
+
 def cli_page() -> str:
     """Return the text of docs/cli.md."""
     from longshore.cli.app import command
@@ -188,6 +193,8 @@ There is one command, `longshore`; if it is not on the path, `python -m longshor
 | 3 | `work`: an async handler blocked the event loop past its timeout, and the worker had to leave |
 | 130 | interrupted |
 | 141 | the reader of the output is gone |
+
+The flags of older systems work too: {_old_flags()}.
 
 Errors are one message on standard error, which names the cause and the fix; `--debug` adds the traceback. Progress
 goes to standard error too, so that standard output holds nothing but the result.

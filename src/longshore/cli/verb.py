@@ -11,6 +11,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from longshore.settings.table import OLD_FLAGS
+
 
 class Verb(TyperCommand):
     """A verb whose usage line names its arguments as FILE, not {FILE}."""
@@ -18,6 +20,19 @@ class Verb(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; flags of older systems are read as the current ones."""
+        known = {flag for option in self.params for flag in option.opts}
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [*(_current(each, known) for each in args[:end]), *args[end:]])
+
+
+def _current(argument: str, known: set[str]) -> str:
+    """Return an argument with the current name of its flag, if it is an old one of a flag in `known`."""
+    flag, sign, value = argument.partition("=")
+    current = OLD_FLAGS.get(flag)
+    return argument if current is None or current not in known or flag in known else f"{current}{sign}{value}"
 
 
 def coerce_on_use(parameter: Any) -> None:

@@ -6,7 +6,8 @@
     Result                     completed, with follow-on jobs or a message
     Partial                    completed with results and errors side by side, unless every part failed
     Snooze                     pending again later, no attempt counted
-    an exception raised        failed; the error says whether it is retryable; a SnoozeError is a Snooze
+    an exception raised        failed; the error says whether it is retryable; a SnoozeError is a Snooze; a link that
+                               robots.txt forbids is completed with {"skipped": why}
 
 A result is encoded here, once; media store the bytes unchanged.
 """
@@ -31,7 +32,7 @@ from longshore.errors import (
 from longshore.handlers.handler import Handler
 from longshore.job import Job, NewJob, derived_key
 from longshore.masking import mask_text
-from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed
+from longshore.outcome import Completed, Failed, Outcome, Released, Snoozed, skipped
 from longshore.stored import has_nan
 
 
@@ -102,10 +103,15 @@ def _not_a_result(value: Outcome) -> ProcessingError:
     )
 
 
-def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed | Snoozed:
-    """Return the outcome of an attempt that raised this error."""
+def outcome_of_error(handler: Handler, job: Job, error: BaseException) -> Failed | Snoozed | Completed:
+    """Return the outcome of an attempt that raised this error.
+
+    A link that the site's robots.txt forbids is no fault of anyone: a job that another job has found is skipped.
+    """
     if isinstance(error, SnoozeError):
         return Snoozed(error.snooze)
+    if isinstance(error, WorkerError) and error.skips_links and not error.retryable and job.parent is not None:
+        return skipped(mask_text(str(error)))
     return failed_outcome(handler, job, Failure.of(error))
 
 

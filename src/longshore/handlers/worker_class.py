@@ -363,6 +363,8 @@ class Worker:
             outcome = outcome_of(handler, job, value)
         except Exception as error:  # noqa: BLE001 (anything the task raises is its outcome)
             value, outcome = error, outcome_of_error(handler, job, error)
+            if isinstance(outcome, Completed):
+                value = {"skipped": str(error)}
         finally:
             self._claimed = {}
         if held is not None and task_id not in self._leases:

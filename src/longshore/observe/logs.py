@@ -1,4 +1,4 @@
-"""Log lines: text on a terminal, otherwise JSON, with the worker and the job on every line and secrets masked.
+"""Log lines: text for people, or JSON for programs, with the worker and the job on every line and secrets masked.
 
 All entries go through one chain: those of Longshore, of a handler through `kit.log`, and of a library through
 `logging`. In a child process, the end of the chain sends the entries to the parent, which logs them as its own.
@@ -21,6 +21,8 @@ import structlog
 
 from longshore.job import Job
 from longshore.masking import mask_text, mask_value
+from longshore.observe.failure_fields import own_frames_first
+from longshore.observe.live_line import LiveLine
 from longshore.system.printable import indented, printable, printable_json
 
 Format = Literal["auto", "text", "json"]
@@ -57,17 +59,24 @@ _CONTINUED = "    "
 _COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31;1"}
 
 
-def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | None = None) -> None:  # noqa: A002
+def configure(
+    *,
+    format: Format = "auto",  # noqa: A002
+    level: str = "info",
+    stream: TextIO | None = None,
+    live: LiveLine | None = None,
+) -> None:
     """Send every log line of this process to `stream` (default: standard error), in the given format.
 
-    `auto` is text on a terminal and JSON lines otherwise; `text` has emoji and colour only on a terminal that can show
-    them. May be called again: the last call wins.
+    `auto` and `text` are text, which has emoji and colour only on a terminal that can show them; `json` is a line of
+    JSON each. With a `live` line of the same terminal, the lines appear above it. May be called again: the last call
+    wins.
     """
     if stream is None:
         # Not the `CapturedStream` that sends prints to the log, or the log would be sent to itself.
         stream = getattr(sys.stderr, "beneath", sys.stderr)
     terminal = stream.isatty()
-    if format == "json" or (format == "auto" and not terminal):
+    if format == "json":
         render: Callable[[Entry], str] = _as_json
     else:
         render = _Text(terminal=terminal, fancy=terminal and "utf" in (stream.encoding or "").lower())
@@ -77,6 +86,9 @@ def configure(*, format: Format = "auto", level: str = "info", stream: TextIO | 
         line = render(mask_value(dict(entry))) + "\n"
         # The reader is gone or the disk is full; there is no other place to report it, and the work should go on.
         with lock, contextlib.suppress(OSError, ValueError):
+            if live is not None:
+                live.write(line)
+                return
             stream.write(line)
             stream.flush()
 
@@ -255,6 +267,8 @@ class _Text:
         level, message = entry.pop("level", "info"), indented(entry.pop("message", ""), _CONTINUED)
         instant = datetime.fromisoformat(entry.pop("timestamp")).astimezone().strftime("%H:%M:%S")
         exception = entry.pop("exception", None)
+        if isinstance(exception, str):
+            exception = own_frames_first(exception)
         if level == "warning" and message.startswith("Failed work"):
             exception = None  # the job is retried, or the line sums up many; the line has the error and its place
         if self._terminal and self._is_known(entry.get("worker_id"), message):

@@ -1,4 +1,4 @@
-"""The final statistics of a worker, in the same format for all workers."""
+"""Rates, durations and the final statistics of a worker, in the same words everywhere."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ from datetime import timedelta
 def per_hour(jobs: int, seconds: float) -> float:
     """Return the number of jobs per hour."""
     return jobs / seconds * 3600 if seconds > 0 else 0.0
+
+
+def jobs_rate(per_second: float) -> str:
+    """Return a rate in words: `2.1 jobs/hour`, or `812 jobs/s` from one a second on."""
+    if per_second >= 1:
+        return f"{per_second:,.0f} jobs/s" if per_second >= 10 else f"{per_second:.1f} jobs/s"
+    hourly = per_second * 3600
+    return f"{hourly:,.0f} jobs/hour" if hourly >= 10 else f"{hourly:.1f} jobs/hour"
+
+
+def about(seconds: float) -> str:
+    """Return a duration in one unit, for a narrow place: `42 s`, `3 min`, `5 h`, `2 days`."""
+    if seconds < 90:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
 
 
 def final_statistics(*, completed: int, failed: int, retried: int, seconds: float, notes: Sequence[str] = ()) -> str:

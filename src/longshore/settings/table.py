@@ -14,6 +14,8 @@ DEFAULT_QUEUE = "sqlite:///.longshore/queue.db"
 PREFIX = "LONGSHORE_"
 RENAMED = {"max_failures": "max_empty_polls"}
 """Old names of settings that users' files may contain, with the current name of each."""
+OLD_FLAGS = {"--api-url": "--queue", "--environment": "--profile", "--max-failures": "--max-empty-polls"}
+"""Flags of older systems that every command takes which has the current flag. Its help names only the current one."""
 
 SECRETS = frozenset({"api_key"})
 """Settings whose value is never shown, and never an argument of another process."""
@@ -249,7 +251,7 @@ class Settings:
         None, "The URL of a PostgreSQL database for records, instead of the data folder."
     )
     vpn: bool = _setting(
-        True, "Work only while the egress checks below pass. Without any check, a worker logs that once and works."
+        True, "Work only while the egress checks below pass. Without any check, a worker works; `doctor` says so."
     )
     egress_interface: str | None = _setting(
         None, "Egress check: this network interface must exist and be up (tun0, wg0)."
@@ -275,7 +277,7 @@ class Settings:
     debug: bool = _setting(False, "Log every step, and show the traceback of errors.", "DEBUG")
     log_format: str = _setting(
         "auto",
-        "`text` for people, `json` for programs; `auto` is text on a terminal and JSON otherwise.",
+        "`text` for people, `json` for programs. `auto` is text.",
         choices=("auto", "text", "json"),
     )
     sources: Mapping[str, ValueSource] = field(default_factory=dict)

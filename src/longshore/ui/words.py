@@ -22,15 +22,6 @@ def moment(instant: float | None) -> str:
     return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def about(seconds: float) -> str:
-    """Return a duration in one unit, for a narrow column: `42 s`, `3 min`, `5 h`, `2 days`."""
-    if seconds < 90:
-        return f"{max(seconds, 0):.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86400 else f"{seconds / 86400:.0f} days"
-
-
 def since(instant: float) -> str:
     """Return how long ago a point in time was."""
     return f"{duration(max(time.time() - instant, 0))} ago"

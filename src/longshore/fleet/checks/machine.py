@@ -1,4 +1,4 @@
-"""Checks of the machine itself: disk, memory, git, browser, clock."""
+"""Checks of the machine itself: disk, memory, git, browser, clock, sleep."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from longshore.fleet.sizing.autoscale import WORKER_BYTES
 from longshore.media import full_url, scheme_of
 from longshore.scrape.tor import TorMissingError, find_tor
 from longshore.system import machine
+from longshore.system.keep_awake import awake
 
 _LITTLE_DISK, _NO_DISK = 2**30, 100 * 2**20
 _NO_MEMORY = 100 * 2**20
@@ -101,6 +102,30 @@ async def check_tor(context: CheckContext) -> Finding:
     except TorMissingError as error:
         what, _, fix = str(error).partition(" Fix: ")
         return Finding("tor", CheckVerdict.FAIL, what, fix[0].upper() + fix[1:])
+
+
+async def check_sleep(context: CheckContext) -> Finding:
+    """Check that a worker can keep this machine from going to sleep."""
+    del context
+    # In a thread: the system is asked by calls that may block.
+    return await asyncio.to_thread(_sleep)
+
+
+def _sleep() -> Finding:
+    possible = True
+
+    def cannot() -> None:
+        nonlocal possible
+        possible = False
+
+    with awake(wanted=True, cannot=cannot):
+        pass
+    if possible:
+        return _ok("sleep", "The machine does not go to sleep while a worker runs.")
+    what = (
+        "This system offers no way to prevent sleep, as on most servers, which do not sleep. Check a laptop's settings."
+    )
+    return Finding("sleep", CheckVerdict.SKIPPED, what)
 
 
 async def check_clock(_: CheckContext) -> Finding:

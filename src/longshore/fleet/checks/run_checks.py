@@ -41,6 +41,7 @@ CHECKS: Mapping[str, Check] = {
     "disk": machine.check_disk,
     "memory": machine.check_memory,
     "clock": machine.check_clock,
+    "sleep": machine.check_sleep,
 }
 """Every check by its name, in the order they are shown."""
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 import msgspec
 
 from longshore.errors import UsageError
+from longshore.outcome import is_skipped
 from longshore.queue import Queue
 from longshore.runs.export.export import SUFFIXES, ExportFormat
 from longshore.runs.export.output_file import COMPRESSED, STDOUT, atomic_output, check_out, opened, place_name
@@ -87,6 +88,8 @@ class Delivered:
     """Whether a file of that name was replaced."""
     evaded: bool
     """Whether another name than the default was used, to keep an existing file."""
+    skipped: int = 0
+    """How many of the jobs were skipped on purpose, such as links that robots.txt forbids."""
 
 
 def _exists(place: str) -> bool:
@@ -109,7 +112,9 @@ async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
     """Write the results of a run to `out`, or for None to a default name that loses no other results."""
     if out is not None:
         replaced = _exists(out)
-        return Delivered(out, await write_results(queue, run, out), replaced, evaded=False)
+        with _usage_errors(run, out), opened(out) as file:
+            lines, skipped = await _write(queue, run, file)
+        return Delivered(out, lines, replaced, evaded=False, skipped=skipped)
     place, replaced = DEFAULT_OUT, False
 
     def put(part: Path) -> None:
@@ -121,8 +126,8 @@ async def deliver(queue: Queue, run: str, out: str | None) -> Delivered:
         atomic_output(Path(f"results-{run}.jsonl"), put) as part,
         part.open("wb") as file,
     ):
-        lines = await _write(queue, run, file)
-    return Delivered(place, lines, replaced, evaded=place != DEFAULT_OUT)
+        lines, skipped = await _write(queue, run, file)
+    return Delivered(place, lines, replaced, evaded=place != DEFAULT_OUT, skipped=skipped)
 
 
 async def write_results(queue: Queue, run: str, out: str) -> int:
@@ -132,7 +137,7 @@ async def write_results(queue: Queue, run: str, out: str) -> int:
     .gz.
     """
     with _usage_errors(run, out), opened(out) as file:
-        return await _write(queue, run, file)
+        return (await _write(queue, run, file))[0]
 
 
 @contextmanager
@@ -149,10 +154,12 @@ def _usage_errors(run: str, out: str) -> Iterator[None]:
         ) from error
 
 
-async def _write(queue: Queue, run: str, file: BinaryIO) -> int:
+async def _write(queue: Queue, run: str, file: BinaryIO) -> tuple[int, int]:
+    """Write all results; return how many there are, and how many are of skipped jobs."""
     encoder = msgspec.json.Encoder()
-    count = 0
+    count = skipped = 0
     async for row in ResultRows(queue, run).each():
         file.write(encoder.encode(row.line) + b"\n")
         count += 1
-    return count
+        skipped += isinstance(row.line, ResultLine) and is_skipped(row.line.result)
+    return count, skipped

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -19,7 +18,6 @@ SUBJECT, VALUE = 60, 24
 """Largest number of characters shown of a payload, and of each value in it."""
 KEPT_GROUPS = 50
 """Past this many different failures, further ones are counted under their type alone, so that memory stays bounded."""
-_STATUS = re.compile(r" answered (\d{3}(?: [A-Za-z' -]{1,40})?)\Z")
 _UNKNOWN = Failure(WorkerError.error_type, "the cause is not known")
 
 
@@ -95,9 +93,7 @@ async def failure_groups(queue: Queue, run: str) -> list[FailureGroup]:
 
 
 def _cause(failure: Failure) -> tuple[str, str]:
-    name = failure.exception_name
-    status = _STATUS.search(failure.message) if name == "StatusError" else None
-    return failure.error_type, name if status is None else f"{name}: {status[1]}"
+    return failure.error_type, failure.cause
 
 
 def subject(job: Job) -> str:

@@ -29,6 +29,8 @@ class FailureSignature(msgspec.Struct, frozen=True):
     file: str
     function: str
     line: int
+    cause: str = ""
+    """What tells failures of one exception at one place apart: the status that a server answered."""
 
     @property
     def place(self) -> str:
@@ -36,7 +38,7 @@ class FailureSignature(msgspec.Struct, frozen=True):
 
     def digest(self, run: str) -> str:
         """Return a short name for this fault in a run."""
-        parts = (run, self.error, self.file, self.function, str(self.line))
+        parts = (run, self.error, self.file, self.function, str(self.line), *([self.cause] if self.cause else []))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
 
 
@@ -56,7 +58,8 @@ def signature_of(
         if not inner.co_filename.startswith((*_NOT_USER_CODE, "<")):
             file, name, line = inner.co_filename, _name(inner), step.tb_lineno
         step = step.tb_next
-    return FailureSignature(failure.exception or failure.error_type, Path(file).name, name, line)
+    cause = failure.cause if failure.cause != failure.exception_name else ""
+    return FailureSignature(failure.exception or failure.error_type, Path(file).name, name, line, cause)
 
 
 def _name(code: CodeType) -> str:

@@ -54,6 +54,7 @@ class RobotsError(ProcessingError):
     """The site's robots.txt forbids the URL. Not retried: the rule will still apply."""
 
     retryable = False
+    skips_links = True
 
 
 class Robots:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from longshore.job import Attempt, Job, State
+from longshore.observe.failure_fields import own_frames_first
 from longshore.server.live.live_reader import TopicSnapshot
 from longshore.system.printable import printable_lines
 from longshore.top.find_jobs import Detail, row_of
@@ -78,7 +79,7 @@ def _origin(job: Job) -> str:
 
 def _failed(attempt: Attempt) -> Step:
     failure = attempt.failure
-    lines = printable_lines(failure.traceback).rstrip().splitlines()
+    lines = own_frames_first(printable_lines(failure.traceback)).splitlines()
     return Step(
         sort="failed",
         at=attempt.ended_at,

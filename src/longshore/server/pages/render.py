@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from litestar import Response
 from litestar.datastructures import Cookie
 
+from longshore.observe.statistics import about
 from longshore.runs.control.pause import EVERYTHING
 from longshore.server.api.request import ApiCall
 from longshore.server.auth.access import Access
@@ -18,7 +19,7 @@ from longshore.server.auth.keys import Scope
 from longshore.server.pages import addresses, words
 from longshore.server.pages.assets import ASSETS
 from longshore.server.pages.us_states import state_name
-from longshore.ui.words import about, counted, duration, one_line, rate, reason_counts, size_words
+from longshore.ui.words import counted, duration, one_line, rate, reason_counts, size_words
 
 HTML = "text/html; charset=utf-8"
 _SMALL = 1000

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from longshore.job import Job, State
 from longshore.masking import mask_value
+from longshore.observe.failure_fields import own_frames_first
 from longshore.queue import Selection
 from longshore.system.printable import printable
 from longshore.top.find_jobs import Detail, detail_of, row_of
@@ -99,7 +100,7 @@ def _text(detail: Detail, logs: Iterable[LogPart]) -> Text:
     if detail.history:
         _section(text, "attempts that failed", "\n".join(_attempts(detail)))
     if job.failure is not None and job.failure.traceback and job.state is not State.COMPLETED:
-        lines = job.failure.traceback.rstrip().splitlines()
+        lines = own_frames_first(job.failure.traceback).splitlines()
         _section(text, "traceback, its last lines", "\n".join(lines[-_TRACEBACK:]))
     logs = list(logs)
     for part in logs:

@@ -121,6 +121,9 @@ class Summary:
         if delivered is not None and delivered.place != "-":
             replaced = ", replaced" if delivered.replaced else ""
             lines.append(f"  results  {escape(delivered.place)} ({counted(delivered.lines, 'line')}{replaced})")
+        if delivered is not None and delivered.skipped:
+            links = counted(delivered.skipped, "job")
+            lines.append(f'  skipped  {links} of these, most often links that robots.txt forbids: "skipped" says why')
         if delivered is not None and delivered.evaded:
             lines.append(f"           {DEFAULT_OUT} holds something else and was kept")
         lines += await self._records(queue)

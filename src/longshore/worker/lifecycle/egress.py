@@ -105,7 +105,8 @@ class EgressGuard:
             if not self._logged and self._egress.chosen:
                 log.warning(" ".join(NO_CHECK))
             elif not self._logged:
-                log.info(NO_CHECK_BY_DEFAULT)
+                # The VPN is required only by default. `longshore doctor` tells it.
+                log.debug(NO_CHECK_BY_DEFAULT)
             self._logged = True
             return None
         fault = await fault_of(self._egress)

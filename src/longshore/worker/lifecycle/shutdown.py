@@ -101,4 +101,5 @@ class Shutdown:
         waiting = self._in_flight.pending.count
         outcomes = "1 outcome waits" if waiting == 1 else f"{waiting:,} outcomes wait"
         under_way = self._in_flight.leases.under_way
-        return f"finishing {under_way} jobs under way" + (f", {outcomes} to be written" if waiting else "")
+        jobs = "1 job" if under_way == 1 else f"{under_way} jobs"
+        return f"finishing {jobs} under way" + (f", {outcomes} to be written" if waiting else "")

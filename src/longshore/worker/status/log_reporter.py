@@ -15,7 +15,8 @@ from typing import Any
 import structlog
 
 from longshore.clock import Clock
-from longshore.errors import QueueError
+from longshore.errors import Failure, QueueError
+from longshore.job import Job
 from longshore.lease import Lease
 from longshore.observe.failure_fields import fields_of, short
 from longshore.observe.health import Vitals
@@ -29,6 +30,9 @@ from longshore.worker.status.counters import WorkerReport
 _LINES_A_SECOND = 20
 _SORTS_SHOWN = 10
 _LOG_AGAIN_SECONDS = 60.0
+_NAMES_SHOWN, _FIELDS_SHOWN, _LONGEST_NAME = 5, 3, 72
+_DERIVED = re.compile("[0-9a-f]{64}")
+"""A key that was made of a payload or of a URL."""
 _FIRST_GAP, _LONGEST_GAP = 10.0, 300.0
 """Seconds between two lines about a queue that is out of reach: at first, and at most."""
 
@@ -72,12 +76,10 @@ class LogReporter:
         self._log.info("Looking for work")
 
     def claimed(self, leases: Sequence[Lease]) -> None:
-        if not self._may_log(1):
-            self._claimed += len(leases)
-        elif len(leases) == 1:
-            self._log.info("Claimed work", **_named(leases[0]))
+        if self._may_log(1):
+            self._say_claimed(leases)
         else:
-            self._log.info("Claimed work", jobs=len(leases))
+            self._claimed += len(leases)
 
     def completed(self, settlements: Sequence[Settlement], ended: int) -> None:
         """Log completed attempts. `ended` is how many attempts have ended, the last of these included."""
@@ -86,8 +88,7 @@ class LogReporter:
             self._completed += len(settlements)
             return
         for number, settlement in enumerate(settlements, ended - len(settlements) + 1):
-            fields = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
-            self._log.info("Completed work", **fields)
+            self._say_completed(settlement, number)
 
     def failed(self, settlement: Settlement, finished: int, *, again: bool) -> None:
         """Log a failed attempt. `finished` is how many jobs are finished, this one included if it is."""
@@ -100,11 +101,10 @@ class LogReporter:
             fold = self._failures.setdefault(sort, _Fold(settlement.lease, outcome))
             fold.count += 1
             return
-        write = self._log.warning if again else self._log.error
         plan: dict[str, Any] = {"next": f"retry in {outcome.retry_in.total_seconds():.1f} s"} if again else {}
         plan |= {"attempt": settlement.lease.job.attempt, "seconds": _rounded(settlement.seconds)}
         plan |= self._share(finished)
-        write("Failed work", **_named(settlement.lease), **fields_of(outcome.failure), **plan)
+        self._say_failed(settlement, outcome.failure, plan, again=again)
 
     def lost_lease(self, lease: Lease, what: str) -> None:
         if self._may_log(1):
@@ -176,7 +176,8 @@ class LogReporter:
         self._log.info("RESUMED: jobs may begin again")
 
     def may_sleep(self) -> None:
-        self._log.info("The machine may go to sleep: this system offers no way to prevent it")
+        # Most servers offer no way, and never sleep. `longshore doctor` tells it to those who want to know.
+        self._log.debug("The machine may go to sleep: this system offers no way to prevent it")
 
     def progress(self, vitals: Vitals, under_way: int, unwritten: int, remaining: int | None) -> None:
         """Log the progress. `unwritten` outcomes wait to be written. `remaining` jobs of its run (without one, of all
@@ -248,6 +249,20 @@ class LogReporter:
                 jobs = sum(fold.count for fold in rest)
                 self._log.warning("Failed work", jobs=jobs, error=f"{len(rest)} other sorts of failure")
 
+    def _say_claimed(self, leases: Sequence[Lease]) -> None:
+        if len(leases) == 1:
+            self._log.info("Claimed work", **_named(leases[0]))
+        else:
+            self._log.info("Claimed work", jobs=len(leases), names=names_of(leases))
+
+    def _say_completed(self, settlement: Settlement, number: int) -> None:
+        fields = {**_named(settlement.lease), "seconds": _rounded(settlement.seconds), **self._share(number)}
+        self._log.info("Completed work", **fields)
+
+    def _say_failed(self, settlement: Settlement, failure: Failure, plan: dict[str, Any], *, again: bool) -> None:
+        write = self._log.warning if again else self._log.error
+        write("Failed work", **_named(settlement.lease), **fields_of(failure), **plan)
+
     def _share(self, ended: int) -> dict[str, str]:
         return {"progress": f"{ended:,} of {self._target:,}"} if self._target else {}
 
@@ -284,6 +299,27 @@ class _Outage:
         self.causes.add(cause)
         self.next_line = now + self._gap
         self._gap = min(2 * self._gap, _LONGEST_GAP)
+
+
+def name_of(job: Job) -> str:
+    """Return the name of a job for people: its URL, its key, or, if the key is derived, its first fields."""
+    url = job.payload.get("url")
+    if isinstance(url, str):
+        name = url
+    elif not _DERIVED.fullmatch(job.key):
+        name = job.key
+    else:
+        fields = [f"{name}={value}" for name, value in job.payload.items() if isinstance(value, str | int | float)]
+        name = " ".join([f"job {job.id}", *fields[:_FIELDS_SHOWN]])
+    # The beginnings of URLs are alike; both ends tell them apart.
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[:half]}…{name[-half:]}"
+
+
+def names_of(leases: Sequence[Lease]) -> str:
+    """Return the names of the jobs of a claim; of many, the first."""
+    more = f" and {len(leases) - _NAMES_SHOWN:,} more" if len(leases) > _NAMES_SHOWN else ""
+    return ", ".join(name_of(lease.job) for lease in leases[:_NAMES_SHOWN]) + more
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -6,16 +6,22 @@ import asyncio
 from collections.abc import Callable
 
 from longshore.errors import QueueError
+from longshore.queue import Count, totals
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
 from longshore.worker.loop.executor_pool import ExecutorPool
 from longshore.worker.loop.partition_scope import PartitionScope
 from longshore.worker.status.blockage import Blockage
+from longshore.worker.status.story_reporter import StoryReporter
 from longshore.worker.status.worker_status import StatusWatcher, worker_status
 
 _PROGRESS_SECONDS = 30.0
 _ANSWER_SECONDS = 1.0
 """How long the queue may take to say how many jobs remain. Without an answer the line is logged without the number."""
+_FIGURES_SECONDS = 3.0
+"""The shortest time between two questions for the figures that a person watches."""
+_FIGURES_SHARE = 20
+"""After a question, this many times as long as its answer took passes until the next one."""
 _SILENT_SECONDS = 20.0
 """After this time without an answer, the queue counts as not answering."""
 
@@ -46,7 +52,9 @@ class ProgressReporter:
         self._proxies_wait = proxies_wait
         self._watcher = watcher
         self._started = self._clock.monotonic()
-        self._asking: asyncio.Task[int | None] | None = None
+        self._asking: asyncio.Task[Count | None] | None = None
+        self._figures = self._reporter.figures if isinstance(self._reporter, StoryReporter) else None
+        self._figures_due = float("-inf")
 
     async def run(self) -> None:
         """Log and show it until cancelled."""
@@ -54,8 +62,10 @@ class ProgressReporter:
         # At once: the first status tells the watcher that the worker has started.
         self.show()
         try:
+            await self._refresh_figures()
             while True:
                 await self._clock.sleep(1.0)
+                await self._refresh_figures()
                 self._reporter.flush()
                 self.show()
                 now = self._clock.monotonic()
@@ -65,7 +75,8 @@ class ProgressReporter:
                 if self._counters.ended == ended and not (self._in_flight.count or self._silence):
                     continue  # an idle worker has log lines of its own
                 ended = self._counters.ended
-                remaining = await self._remaining()
+                count = await self._count()
+                remaining = None if count is None else count.remaining
                 uptime, cause = self._clock.monotonic() - self._started, self._blockage.queue_error
                 vitals = self._counters.vitals(uptime, cause.partition(" Fix: ")[0], self._silence)
                 self._reporter.progress(
@@ -99,15 +110,26 @@ class ProgressReporter:
         silence = self._timer.silence
         return silence if silence > _SILENT_SECONDS else 0.0
 
-    async def _remaining(self) -> int | None:
-        """Return how many jobs of the worker's run are unfinished; None if the queue does not answer soon."""
+    async def _refresh_figures(self) -> None:
+        """Give the reporter the counts of the run, if a person watches and they are old."""
+        began = self._clock.monotonic()
+        if self._figures is None or began < self._figures_due:
+            return
+        count = await self._count()
+        if count is not None:
+            self._figures.note(count.total - count.remaining, count.remaining)
+        now = self._clock.monotonic()
+        self._figures_due = now + max(_FIGURES_SECONDS, _FIGURES_SHARE * (now - began))
+
+    async def _count(self) -> Count | None:
+        """Return the counts of the worker's run (without one, of all); None if the queue does not answer soon."""
         # If the last question still waits for its answer, no second one is sent.
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         return await first_of(asyncio.shield(self._asking), self._clock.sleep(_ANSWER_SECONDS))
 
-    async def _ask(self) -> int | None:
+    async def _ask(self) -> Count | None:
         try:
-            return sum(count.remaining for count in await self._queue.stats(self._config.run))
+            return totals(await self._queue.stats(self._config.run))
         except QueueError:
             return None  # the claimer logs that the queue is out of reach

@@ -101,6 +101,7 @@ def _whole(kept: FailureBundle, attempt: OfflineAttempt) -> dict[str, Any]:
 def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
     from longshore.cli.verbs.inspect.show import SHOWN_LINES
     from longshore.handlers.offline_run import failure_of
+    from longshore.observe.failure_fields import own_frames_first
     from longshore.outcome import Snoozed
     from longshore.runs.watch.failures import subject
     from longshore.system.printable import printable
@@ -124,7 +125,7 @@ def _print(bundle: Path, kept: FailureBundle, attempt: OfflineAttempt) -> None:
     for name, value in facts:
         write(f"{name:<7} {printable(one_line(value))}")
     if failure is not None and failure.traceback:
-        write("\n".join(f"  {line}" for line in failure.traceback.rstrip().splitlines()[-SHOWN_LINES:]))
+        write("\n".join(f"  {line}" for line in own_frames_first(failure.traceback).splitlines()[-SHOWN_LINES:]))
     write("")
     if failure is None:
         write(

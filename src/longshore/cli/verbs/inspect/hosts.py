@@ -61,9 +61,10 @@ def _as_json(name: str, rate: HostRate, now: float) -> dict[str, Any]:
 
 
 def _show(known: dict[str, HostRate], now: float) -> None:
+    from longshore.observe.statistics import about
     from longshore.ui.output import write
     from longshore.ui.tables import write_table
-    from longshore.ui.words import about, moment
+    from longshore.ui.words import moment
 
     if not known:
         write("No host was asked yet.")

@@ -106,12 +106,16 @@ def _print(job: Job, history: list[Attempt]) -> None:
 
 
 def _print_traceback(traceback: str) -> None:
+    from longshore.observe.failure_fields import own_frames_first
     from longshore.ui.output import write
 
     # The last lines of a traceback name the error, and a person reads the end of the screen first.
-    lines = traceback.rstrip().splitlines()
+    lines = own_frames_first(traceback).splitlines()
     cut = len(lines) > SHOWN_LINES
-    more = f" (the last {SHOWN_LINES} of {len(lines)} lines; --json shows all)" if cut else ""
+    whole = len(lines) == len(traceback.rstrip().splitlines())
+    more = "" if whole else " (your code; --json shows all frames)"
+    if cut:
+        more = f" (the last {SHOWN_LINES} of {len(lines)} lines; --json shows all)"
     write(f"\ntraceback{more}\n" + "\n".join(f"  {line}" for line in lines[-SHOWN_LINES:]))
 
 

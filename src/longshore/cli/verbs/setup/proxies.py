@@ -99,9 +99,9 @@ def _show(settings: Settings, *, json: bool) -> None:
 
 
 def _show_host(found: Sequence[ProxyRow], now: float) -> None:
+    from longshore.observe.statistics import about
     from longshore.ui.output import write
     from longshore.ui.tables import write_table
-    from longshore.ui.words import about
 
     write(f"At {found[0].host or 'every host'}: {_counts(found)}")
     cells = [
@@ -148,7 +148,7 @@ _WORDS = {"resting": "rest", "probation": "on probation", "failing": "only faile
 
 
 def _state(row: ProxyRow, now: float) -> str:
-    from longshore.ui.words import about
+    from longshore.observe.statistics import about
 
     if row.until is None:
         return {"probation": "on probation", "failing": "only failed", "serving": "serves"}[row.state]

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
@@ -15,12 +16,14 @@ import typer
 
 from longshore.cli import options
 from longshore.cli.options import meaning
-from longshore.errors import QueueUnavailableError
+from longshore.errors import QueueUnavailableError, UsageError
 
 if TYPE_CHECKING:
     from longshore.lease import WorkerId
+    from longshore.observe.live_line import LiveLine
     from longshore.settings import Settings
-    from longshore.worker import StopCondition
+    from longshore.worker import StopCondition, WorkerConfig
+    from longshore.worker.status.log_reporter import LogReporter
 
 _OBJECTS_PER_COLLECTION = 5_000
 _KINDS_LENGTH = 2_000
@@ -52,13 +55,7 @@ def work(
     max_work: Annotated[str | None, typer.Option(metavar="N", help=meaning("max_work"), show_default=False)] = None,
     max_empty_polls: Annotated[
         str | None,
-        typer.Option(
-            "--max-empty-polls",
-            "--max-failures",
-            metavar="N",
-            help=meaning("max_empty_polls"),
-            show_default=False,
-        ),
+        typer.Option(metavar="N", help=meaning("max_empty_polls"), show_default=False),
     ] = None,
     max_idle_hours: Annotated[
         str | None, typer.Option(metavar="H", help=meaning("max_idle_hours"), show_default=False)
@@ -69,16 +66,24 @@ def work(
     ] = None,
     lease_seconds: options.LeaseSeconds = None,
     profile: options.Profile = None,
+    story: Annotated[
+        bool,
+        typer.Option(
+            "--story", metavar="", help="A sentence for every job, also if they are fast or the log is piped."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", metavar="", help="Only failures, trouble and the end.")] = False,
     log_format: options.LogFormat = None,
-    queue: options.WorkerQueue = None,
+    queue: options.Queue = None,
     debug: options.Debug = None,
     lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
     place: Annotated[str | None, typer.Option("--place", hidden=True)] = None,
 ) -> int:
     """Work on the queue with the handlers of FILE, until told to stop.
 
-    Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves at once. The pauses between
-    jobs and the concurrency follow .env and longshore.toml while it runs.
+    On a terminal, slow work tells what becomes of each job and how far the run is; fast work has one line that moves,
+    and only failures are printed. Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves
+    at once. The pauses between jobs and the concurrency follow .env and longshore.toml while it runs.
     """
     from longshore.observe.structlog_plain import import_structlog_alone
 
@@ -121,19 +126,22 @@ def work(
         "queue": queue,
         "debug": debug,
     }
+    if story and quiet:
+        raise UsageError("Give --story or --quiet, not both.")
     # Before anything can be printed.
     reports = Reports() if lifeline else None
     # A copy from before the profile is exported to handlers: an exported value is not a setting.
     environ = dict(os.environ)
-    live = LiveSettings(lambda: resolve(given, environ=environ))
-    settings = live.settings
+    changing = LiveSettings(lambda: resolve(given, environ=environ))
+    settings = changing.settings
     check_shared(settings)
     check_tools(settings)
     gate = guard(settings)
     export_dotenv()
     export_profile(settings)
     level = "debug" if settings.debug else "info"
-    configure(format=settings.log_format, level=level)  # type: ignore[arg-type]  # checked by the table of settings
+    live = _live_line(settings, lifeline=lifeline, story=story, quiet=quiet)
+    configure(format=settings.log_format, level=level, live=live)  # type: ignore[arg-type]  # checked by the table of settings
     wanted = options.listed(kinds)
     handlers = load_handlers(file)
     if wanted is not None:
@@ -174,8 +182,41 @@ def work(
     )
     # Jobs come and go by the hundred without reference cycles, so frequent garbage collections find nothing.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    working = work_on(worker_config, handlers=handlers, gate=gate, live=live, watcher=reports, starts=ScheduleTrigger)
+    working = work_on(
+        worker_config,
+        handlers=handlers,
+        reporter=_reporter(worker_config, settings, live, story=story, quiet=quiet),
+        gate=gate,
+        live=changing,
+        watcher=reports,
+        starts=ScheduleTrigger,
+    )
     return run_and_exit(working, None if reports is None else reports.goodbye)
+
+
+def _live_line(settings: Settings, *, lifeline: bool, story: bool, quiet: bool) -> LiveLine | None:
+    """Return the line that moves at the bottom of the terminal; None if the log goes elsewhere or has no such line."""
+    from longshore.observe.live_line import LiveLine
+
+    plain = lifeline or story or quiet or settings.debug or settings.log_format == "json"
+    terminal = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return None if plain or not terminal else LiveLine(sys.stderr)
+
+
+def _reporter(
+    config: WorkerConfig, settings: Settings, live: LiveLine | None, *, story: bool, quiet: bool
+) -> LogReporter:
+    """Return the log for a person on a terminal or who asked for it; else that of stable lines."""
+    from longshore.clock import SystemClock
+    from longshore.worker.status.log_reporter import LogReporter
+    from longshore.worker.status.story_reporter import QuietReporter, StoryReporter
+
+    clock = SystemClock()
+    if quiet:
+        return QuietReporter(config, clock)
+    if settings.log_format != "json" and (story or live is not None):
+        return StoryReporter(config, clock, live)
+    return LogReporter(config, clock)
 
 
 def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
