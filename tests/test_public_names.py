@@ -53,6 +53,7 @@ PUBLIC = {
     "stop_condition",
     "submit",
     "wait",
+    "work",
 }
 TESTING = {
     "Completed",

@@ -26,6 +26,7 @@ from longshore.system.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from longshore.api.changes import archive, cancel, pause, resume, retry_jobs, submit
     from longshore.api.local_runs import run, run_async
+    from longshore.api.local_workers import work
     from longshore.api.reading import export, items, jobs, results, show, stats, status, wait
     from longshore.api.scrapers import start
     from longshore.handlers.handler import handler
@@ -84,6 +85,7 @@ __all__ = [
     "stop_condition",
     "submit",
     "wait",
+    "work",
 ]
 
 install_renamed_modules()
@@ -126,6 +128,7 @@ if not TYPE_CHECKING:  # type checkers must see each name
             "stop_condition": "worker.loop.stop_conditions",
             "submit": "api.changes",
             "wait": "api.reading",
+            "work": "api.local_workers",
         },
     )
 

@@ -74,8 +74,13 @@ def edited(request: pytest.FixtureRequest, here: Path, shell: Shell, monkeypatch
 
 
 def job_files(folder: Path) -> list[Path]:
-    found = sorted((folder / ("pending" if (folder / "pending").exists() else "available_work")).rglob("0*.json"))
-    return [path for path in found if '"payload"' in path.read_text()]
+    found = sorted((folder / ("pending" if (folder / "pending").exists() else "available_work")).rglob("*.json"))
+    return sorted((path for path in found if '"payload"' in path.read_text()), key=number_in)
+
+
+def number_in(path: Path) -> str:
+    """The number in the name of a job's file, which follows the job's name on a branch."""
+    return path.name.rpartition("~")[2].partition("-")[0].partition(".")[0]
 
 
 def the_end(edited: Edited, rejected: int) -> None:
@@ -105,7 +110,7 @@ def test_a_run_with_a_damaged_job_is_not_reported_as_complete(edited: Edited) ->
 def test_a_copy_of_a_job_under_another_number_does_not_run(edited: Edited) -> None:
     def copy(folder: Path) -> None:
         first = job_files(folder)[0]
-        number = first.name.split("-" if edited.medium == "git" else ".")[0]
+        number = number_in(first)
         shutil.copy(first, first.with_name(first.name.replace(number, f"{9:0{len(number)}d}", 1)))
 
     edited.edit(copy)
@@ -143,7 +148,7 @@ def test_removed_counters_are_restored_from_the_jobs(edited: Edited) -> None:
 def test_two_jobs_with_one_number_are_one_job_and_one_rejected_file(edited: Edited) -> None:
     def renumber(folder: Path) -> None:
         first, second = job_files(folder)[:2]
-        second.rename(second.with_name(first.name[:9] + second.name[9:]))
+        second.rename(second.with_name(second.name.replace(number_in(second), number_in(first), 1)))
 
     edited.edit(renumber)
     assert len(edited.work()) == 2

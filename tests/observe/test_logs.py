@@ -79,6 +79,19 @@ def test_a_terminal_gets_emoji_and_colour_and_a_pipe_asked_for_text_gets_neither
     assert "🔎 Looking for work" in terminal.getvalue()
 
 
+def test_a_line_may_bring_its_own_emoji_which_only_a_terminal_shows() -> None:
+    terminal, text, piped = Terminal(), io.StringIO(), io.StringIO()
+    for stream, form in ((terminal, "text"), (text, "text"), (piped, "json")):
+        configure(format=form, stream=stream)  # type: ignore[arg-type]
+        structlog.get_logger().info("Parsing the page", pictogram="⚽", rows=3)
+        structlog.get_logger().info("A long one", pictogram="\x1b[2J" + "⚽" * 100)
+    assert "⚽ Parsing the page" in terminal.getvalue()
+    assert "pictogram" not in terminal.getvalue() + text.getvalue() + piped.getvalue()
+    assert "⚽" not in text.getvalue() + piped.getvalue()
+    assert "\x1b[2J" not in terminal.getvalue()
+    assert "⚽" * 9 not in terminal.getvalue()
+
+
 def test_a_workers_own_terminal_names_it_once_and_a_pipe_on_every_line() -> None:
     terminal, pipe = Terminal(), io.StringIO()
     for stream in (terminal, pipe):

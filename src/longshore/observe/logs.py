@@ -54,6 +54,10 @@ _EMOJI = {
     "Final statistics": "📊",
 }
 _LEVEL_EMOJI = {"debug": "🔧", "info": "💬", "warning": "🔶", "error": "❌", "critical": "🔥"}
+_PICTOGRAM = "pictogram"
+"""The field with which a line brings its own emoji; it is shown on terminals only."""
+_LONGEST_PICTOGRAM = 8
+"""Code points of the longest emoji that people combine."""
 _CONTINUED = "    "
 """Begins every further line of an entry: a message with a line break must not look like two entries."""
 _COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31;1"}
@@ -244,7 +248,7 @@ def _timestamp(instant: float | None = None) -> str:
 
 def _ordered(entry: Entry) -> dict[str, Any]:
     first = {key: entry[key] for key in _FIRST_KEYS if key in entry}
-    return first | {key: value for key, value in entry.items() if key not in first}
+    return first | {key: value for key, value in entry.items() if key not in first and key != _PICTOGRAM}
 
 
 def _as_json(entry: Entry) -> str:
@@ -273,11 +277,12 @@ class _Text:
             exception = None  # the job is retried, or the line sums up many; the line has the error and its place
         if self._terminal and self._is_known(entry.get("worker_id"), message):
             del entry["worker_id"]
+        pictogram = printable(str(entry.pop(_PICTOGRAM, "")))[:_LONGEST_PICTOGRAM] or self._emoji(message, level)
         pairs = [f"{printable(key)}={_shown(value)}" for key, value in entry.items() if key not in _PLACE_KEYS]
         if self._fancy:
             colour = _COLOURS.get(level)
             coloured = f"\x1b[{colour}m{message}\x1b[0m" if colour else message
-            line = f"\x1b[2m{instant}\x1b[0m {self._emoji(message, level)} {coloured}"
+            line = f"\x1b[2m{instant}\x1b[0m {pictogram} {coloured}"
             line += f"  \x1b[2m{' '.join(pairs)}\x1b[0m" if pairs else ""
         else:
             mark = "" if level == "info" else f"{level.upper()} "

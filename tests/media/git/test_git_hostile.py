@@ -266,7 +266,7 @@ async def test_a_job_that_is_too_large_to_be_rewritten_is_rejected_and_the_other
     remote = tmp_path / "remote.git"
     await queue.submit([NewJob(run="r", kind="page", key=key, payload={}) for key in ("good", "bad")])
     folder = git(remote, "ls-tree", "-r", "--name-only", "longshore-1").splitlines()
-    path = max(path for path in folder if path.startswith("available_work/"))
+    (path,) = [path for path in folder if path.startswith("available_work/") and "/bad~" in path]
     put(remote, path, BAD % (b'{"a":[%s]}' % b",".join([b"1"] * 40_000)))
     assert await queue.cancel(Selection()) == 1
     assert [(job.key, job.state) for job in await queue.jobs(Selection())] == [("good", State.CANCELLED)]

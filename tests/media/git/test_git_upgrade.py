@@ -1,4 +1,4 @@
-"""The first commit to a branch of format 1, whose names contain no hosts, upgrades it."""
+"""The first commit to a branch of an earlier format upgrades it; earlier versions refuse the current format."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ def want(**fields: Any) -> Want:
     return Want(worker=WORKER, limit=10, lease=timedelta(seconds=60), **fields)
 
 
-def make_format_1(remote: Path) -> None:
-    """Remove the hosts from the names."""
+def make_older(remote: Path, number: int) -> None:
+    """Write the branch as format 2 has it, without labels in names, or as format 1 has it, without hosts."""
     listed = git(remote, "ls-tree", "-r", "longshore-1")
-    meta = git(remote, "show", "longshore-1:longshore.json").replace('"format": 2', '"format": 1')
+    meta = git(remote, "show", "longshore-1:longshore.json").replace('"format": 3', f'"format": {number}')
     blob = git(remote, "hash-object", "-w", "--stdin", given=meta)
-    lines = [re.sub(r"\.h[0-9a-f]{12}", "", line) for line in listed.splitlines() if "longshore.json" not in line]
+    lines = [line for line in listed.splitlines() if not line.endswith(("longshore.json", "README.md"))]
+    lines = [re.sub(r"/[^/~]+~(?=\d{9}-)", "/", line) for line in lines]
+    lines = [re.sub(r"\.h[0-9a-f]{12}", "", line) if number == 1 else line for line in lines]
     git(remote, "read-tree", "--empty")
     git(remote, "update-index", "--index-info", given="\n".join([*lines, f"100644 blob {blob}\tlongshore.json", ""]))
     commit = git(remote, "commit-tree", git(remote, "write-tree"), "-p", "longshore-1", "-m", "as it was")
@@ -72,7 +74,7 @@ async def test_the_first_commit_adds_hosts_to_the_names_of_format_1(remote: Path
     await queue.submit([job("ready"), job("bare", host=""), job("late", not_before=clock.now() + 50)])
     before = await states(queue)
     await queue.close()
-    make_format_1(remote)
+    make_older(remote, 1)
     assert ".h" not in git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
 
     queue = await GitQueue.open(url, clock, tmp_path / "another")
@@ -85,7 +87,34 @@ async def test_the_first_commit_adds_hosts_to_the_names_of_format_1(remote: Path
     assert await queue.claim(want(without_hosts=SHOP)) == []
     taken = [lease.job.key for lease in await queue.claim(want())]
     assert taken == ["failed", "cancelled", "held", "ready", "late"]
-    assert '"format": 2' in git(remote, "show", "longshore-1:longshore.json")
+    assert '"format": 3' in git(remote, "show", "longshore-1:longshore.json")
+    await queue.close()
+
+
+async def test_a_queue_of_format_2_goes_on_and_its_jobs_get_their_names_when_they_are_claimed(
+    remote: Path, tmp_path: Path
+) -> None:
+    url, clock = f"git+file://{remote}", ManualClock()
+    queue = await GitQueue.open(url, clock, tmp_path / "cache")
+    await queue.submit([job("held"), job("done"), job("ready")])
+    held, done = await queue.claim(Want(worker=WORKER, limit=2, lease=timedelta(seconds=60)))
+    await queue.settle([Settlement(done, Completed({"n": 1}))])
+    before = await states(queue)
+    await queue.close()
+    make_older(remote, 2)
+    assert len(re.findall(r"/\d{9}-", git(remote, "ls-tree", "-r", "--name-only", "longshore-1"))) == 3
+
+    queue = await GitQueue.open(url, clock, tmp_path / "another")
+    assert await states(queue) == before
+    assert (await queue.submit([job("done"), job("held"), job("ready")])).duplicates == 3
+    assert await queue.settle([Settlement(held, Released())]) == [True]
+    assert [lease.job.key for lease in await queue.claim(want())] == ["held", "ready"]
+    names = git(remote, "ls-tree", "-r", "--name-only", "longshore-1")
+    assert "/held~000000001-" in names
+    assert "/ready~000000003-" in names
+    assert '"format": 3' in git(remote, "show", "longshore-1:longshore.json")
+    assert "| `available_work/` |" in git(remote, "show", "longshore-1:README.md")
+    assert await states(queue) == before | {"ready": State.CLAIMED}
     await queue.close()
 
 

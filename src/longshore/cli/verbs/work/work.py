@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from longshore.lease import WorkerId
     from longshore.observe.live_line import LiveLine
     from longshore.settings import Settings
-    from longshore.worker import StopCondition, WorkerConfig
+    from longshore.worker import WorkerConfig
     from longshore.worker.status.log_reporter import LogReporter
 
 _OBJECTS_PER_COLLECTION = 5_000
-_KINDS_LENGTH = 2_000
-"""The most characters of the names of kinds that a worker writes to the worker registry."""
 
 
 def work(
@@ -89,7 +87,6 @@ def work(
 
     # Before the imports below, which would import structlog with all its optional parts.
     import_structlog_alone()
-    from longshore.extensions.presence import WorkerInfo
     from longshore.fleet.supervise.lifeline import hold_on
     from longshore.fleet.supervise.status_reports import Reports
     from longshore.fleet.supervise.worker_slot import Attendance, WorkerSlot
@@ -98,10 +95,10 @@ def work(
     from longshore.lease import WorkerId
     from longshore.observe.logs import configure
     from longshore.runs.local.choose_handler import check_kinds
+    from longshore.runs.local.one_worker import stop_conditions_of, worker_info
     from longshore.runs.open_queue import check_shared
     from longshore.runs.schedules.trigger import ScheduleTrigger
     from longshore.settings import export_dotenv, export_profile, resolve
-    from longshore.system.machine import machine_name
     from longshore.worker import WorkerConfig
     from longshore.worker import work as work_on
     from longshore.worker.kit.config import KitConfig
@@ -156,8 +153,7 @@ def work(
         return 0
     own_place = None if place is None else WorkerSlot.decoded(place)
     taken = tuple(sorted(handlers if wanted is None else wanted))
-    published = taken if sum(map(len, taken)) <= _KINDS_LENGTH else None
-    info = WorkerInfo(machine=machine_name(), slots=settings.concurrency, kinds=published)
+    info = worker_info(settings, taken)
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
@@ -171,7 +167,7 @@ def work(
         delay=settings.delay,
         batch_size=settings.batch_size,
         poll_interval=settings.poll,
-        stop=_stop_conditions(settings, run, until_done=until_done),
+        stop=stop_conditions_of(settings, run, until_done=until_done),
         kit=KitConfig.of(
             settings,
             worker,
@@ -246,20 +242,3 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
                     bind_worker(worker.label)
                     structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
     return True
-
-
-def _stop_conditions(settings: Settings, run: str | None, *, until_done: bool) -> tuple[StopCondition, ...]:
-    from datetime import timedelta
-
-    from longshore.worker import MaxEmptyPolls, MaxIdle, MaxWork, RunFinished
-
-    conditions: list[StopCondition] = []
-    if settings.max_work:
-        conditions.append(MaxWork(settings.max_work))
-    if settings.max_empty_polls:
-        conditions.append(MaxEmptyPolls(settings.max_empty_polls))
-    if settings.max_idle_hours:
-        conditions.append(MaxIdle(timedelta(hours=settings.max_idle_hours)))
-    if until_done:
-        conditions.append(RunFinished(run))
-    return tuple(conditions)

@@ -4,18 +4,19 @@
     uuid.txt                                              the name of this queue among all queues
     lanes/12.json                                         a run, kind and partition, and its jobs per state
     workers/anna~0f3c….json                               a worker's heartbeat
-    available_work/00000/01/000000123-12-9f86….json       a job that waits for its first attempt
+    available_work/00000/01/shop~000000123-12-9f86….json  a job that waits for its first attempt
     retry_queue/…                                         a job that waits for another attempt, with its failure
-    active_work/anna~0f3c…/000000123-12-9f86….e1.json     a job that a worker holds
+    active_work/anna~0f3c…/shop~000000123-12-9f86….json   a job that a worker holds
     completed_work/…   failed_work/…   cancelled_work/…   finished jobs
     rejected_work/…                                       files that are none of its jobs, with the reasons
     notes/schedules~41d0…/nightly~7c3e….json              an entry of the shared state, in its namespace
     archive/2026-11/000004-5000.jsonl.gz                  completed jobs, packed; the name contains their number
 
-A job's file name contains all that a claim needs to choose it without reading it: its number (its age), its lane, its
-identity (a hash of run, kind and key), and if they are not the default its host (.h, a hash), its priority (.p), the
-millisecond before which it must not be claimed (.t) and its epoch (.e). State, epoch and holder are only in the path,
-so a claim moves a file and rewrites none. Format 1 had no hosts in names; see `upgrade`.
+A job's file name begins with its label, which is for people and decides nothing. After it comes all that a claim needs
+to choose the job without reading it: its number (its age), its lane, its identity (a hash of run, kind and key), and if
+they are not the default its host (.h, a hash), its priority (.p), the millisecond before which it must not be claimed
+(.t) and its epoch (.e). State, epoch and holder are only in the path, so a claim moves a file and rewrites none. Format
+1 had no hosts in names, and format 2 no labels; see `upgrade`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from longshore.lease import WorkerId
 
 T = TypeVar("T")
 
-FORMAT = 2
+FORMAT = 3
 META = "longshore.json"
+README = "README.md"
 UUID = "uuid.txt"
 """A file of its own: earlier versions rewrite `longshore.json`, and leave out what they do not know."""
 LANES, WORKERS, ARCHIVE, REJECTED, NOTES = "lanes", "workers", "archive", "rejected_work", "notes"
@@ -54,7 +56,7 @@ MAX_DEPTH = 1_000_000_000
 FINISHED_FOLDERS = {State.COMPLETED: "completed_work", State.FAILED: "failed_work", State.CANCELLED: "cancelled_work"}
 _UUID = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(
-    r"(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
+    r"(?:(?P<label>[A-Za-z0-9._-]{1,60})~)?(?P<number>\d{9,15})-(?P<lane>\d{1,9})-(?P<identity>[0-9a-f]{32})"
     r"(?:\.h(?P<host>[0-9a-f]{12}))?(?:\.p(?P<priority>-?\d{1,19}))?(?:\.t(?P<due>\d{1,16}))?(?:\.e(?P<epoch>\d{1,15}))?\.json"
 )
 _SHARDED = re.compile(r"(?P<folder>\w+)/\d{5,}/\d\d/(?P<name>[^/]+)")
@@ -67,6 +69,8 @@ class JobPath(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     lane: int
     identity: str
+    label: str = ""
+    """As `job_label.label_of` returns it; "" if an earlier version named the file, or if the job is archived."""
     host: str = ""
     """As returned by `host_of`."""
     priority: int = 0
@@ -90,7 +94,8 @@ class JobPath(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        name = f"{self.number:09d}-{self.lane}-{self.identity}"
+        name = f"{self.label}~" if self.label else ""
+        name += f"{self.number:09d}-{self.lane}-{self.identity}"
         name += f".h{self.host}" if self.host else ""
         name += f".p{self.priority}" if self.priority else ""
         name += f".t{self.due}" if self.due is not None else ""
@@ -116,6 +121,7 @@ def place_of(path: str, oid: str) -> JobPath | None:
         number=int(name["number"]),
         lane=int(name["lane"]),
         identity=name["identity"],
+        label=name["label"] or "",
         host=name["host"] or "",
         priority=int(name["priority"] or 0),
         due=int(name["due"]) if name["due"] else None,

@@ -29,7 +29,9 @@ from longshore.media.git.state.branch_files import BranchJob, HeartbeatFile, Job
 from longshore.media.git.state.entries import EntryTable
 from longshore.media.git.state.heartbeats import Heartbeats
 from longshore.media.git.state.job_index import JobIndex
+from longshore.media.git.state.job_label import label_of
 from longshore.media.git.state.lane_table import LaneTable
+from longshore.media.git.state.readme import README
 from longshore.media.git.state.rejections import MISSING, REASON, Rejection, count_rejected
 from longshore.media.git.state.staged_files import StagedFiles
 from longshore.media.sightings import Sightings
@@ -232,6 +234,7 @@ class BranchState:
             number=number,
             lane=self.lanes.number(record.run, record.kind, record.partition, self.meta),
             identity=identity,
+            label=label_of(record.kind, record.key, record.payload),
             host=files.host_of(record.host),
             priority=min(max(record.priority, -_PRIORITIES), _PRIORITIES),
             due=files.due_of(record.not_before),
@@ -352,8 +355,9 @@ class BranchState:
         return version
 
     def set_format(self) -> None:
-        """Record that all files have the current format."""
+        """Record that all files have the current format, and explain it in the README."""
         self.meta.format, self._meta_touched = files.FORMAT, True
+        self._staged.write(files.README, README.encode())
 
     def count_claims(self, *, claims: int, lost: int) -> None:
         """Count claims, and the races that were lost before they succeeded."""

@@ -24,6 +24,7 @@ from longshore.media.git.state import branch_files as files
 from longshore.media.git.state.branch_files import BranchJob, JobPath
 from longshore.media.git.state.branch_state import BranchState
 from longshore.media.git.state.content_limits import LONGEST_LABEL, ROOM, accepted, bounded, rewritten, storable
+from longshore.media.git.state.job_label import label_of
 from longshore.media.git.state.repair import NOT_A_JOB
 from longshore.media.git.state.selection import selected
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement, Snoozed
@@ -49,12 +50,12 @@ class Submit(Operation[Submitted]):
     verb = "submit"
 
     def __init__(self, jobs: Sequence[NewJob], now: float) -> None:
-        self._jobs = [accepted(BranchJob.of(job, now)) for job in jobs]
+        self.jobs = [accepted(BranchJob.of(job, now)) for job in jobs]
 
     def apply(self, state: BranchState, now: float) -> Submitted:
         del now
-        added = sum(state.add(record, content) for record, content in self._jobs)
-        return Submitted(added, len(self._jobs) - added)
+        added = sum(state.add(record, content) for record, content in self.jobs)
+        return Submitted(added, len(self.jobs) - added)
 
 
 class TakeOver(Operation[Submitted]):
@@ -63,15 +64,15 @@ class TakeOver(Operation[Submitted]):
     verb = "take over"
 
     def __init__(self, carried: Sequence[Carried]) -> None:
-        self._jobs = [(item.job, *accepted(BranchJob.carried(item))) for item in carried]
+        self.jobs = [(item.job, *accepted(BranchJob.carried(item))) for item in carried]
 
     def apply(self, state: BranchState, now: float) -> Submitted:
         del now
         added = 0
-        for job, record, content in self._jobs:
+        for job, record, content in self.jobs:
             folder = files.FINISHED_FOLDERS.get(job.state) or _pending_folder(record)
             added += state.add(record, content, folder, job.epoch)
-        return Submitted(added, len(self._jobs) - added)
+        return Submitted(added, len(self.jobs) - added)
 
 
 class Claim(Operation[list[Lease]]):
@@ -82,10 +83,10 @@ class Claim(Operation[list[Lease]]):
     def __init__(self, want: Want) -> None:
         if len(want.worker.label) > LONGEST_LABEL:
             raise UsageError(f"A worker's label may have {LONGEST_LABEL} characters, not {len(want.worker.label)}")
-        self._want = want
+        self.want = want
 
     def apply(self, state: BranchState, now: float) -> list[Lease]:
-        want, stem = self._want, files.stem_of(self._want.worker)
+        want, stem = self.want, files.stem_of(self.want.worker)
         seconds = want.lease.total_seconds()
         leases: list[Lease] = []
         while places := state.take(want, want.limit - len(leases), now):
@@ -94,7 +95,8 @@ class Claim(Operation[list[Lease]]):
                 if record is None:
                     state.reject(place, NOT_A_JOB)
                     continue
-                taken = _replaced(place, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
+                label = place.label or label_of(record.kind, record.key, record.payload)
+                taken = _replaced(place, label=label, folder=files.ACTIVE, holder=stem, epoch=place.epoch + 1, due=None)
                 state.move(place, taken)
                 leases.append(Lease(record.job(taken, state.uuid, want.worker.label), want.worker, now + seconds))
         # A claim that found nothing is not worth a push, unless the worker's heartbeat is due.
@@ -109,14 +111,14 @@ class Renew(Operation[list[Held]]):
     verb = "renew"
 
     def __init__(self, worker: WorkerId, lease: timedelta) -> None:
-        self._worker = worker
+        self.worker = worker
         self._seconds = lease_seconds(lease)
 
     def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
-        stem = files.stem_of(self._worker)
+        stem = files.stem_of(self.worker)
         if stem in state.jobs.held or state.heartbeats.is_registered(stem):
-            state.write_heartbeat(self._worker, self._seconds)
+            state.write_heartbeat(self.worker, self._seconds)
         return _held(state, stem)
 
 
@@ -126,14 +128,14 @@ class Register(Operation[list[Held]]):
     verb = "renew"
 
     def __init__(self, worker: WorkerId, lease: timedelta, info: WorkerInfo) -> None:
-        self._worker = worker
+        self.worker = worker
         self._seconds = lease_seconds(lease)
         self._about: dict[str, Any] = _within_limit(info, "The info of a worker")
 
     def apply(self, state: BranchState, now: float) -> list[Held]:
         del now
-        state.write_heartbeat(self._worker, self._seconds, self._about)
-        return _held(state, files.stem_of(self._worker))
+        state.write_heartbeat(self.worker, self._seconds, self._about)
+        return _held(state, files.stem_of(self.worker))
 
 
 class Deregister(Operation[None]):
@@ -142,11 +144,11 @@ class Deregister(Operation[None]):
     verb = "sign out"
 
     def __init__(self, worker: WorkerId) -> None:
-        self._worker = worker
+        self.worker = worker
 
     def apply(self, state: BranchState, now: float) -> None:
         del now
-        state.deregister(self._worker)
+        state.deregister(self.worker)
 
 
 class Settle(Operation[list[bool]]):
@@ -155,12 +157,12 @@ class Settle(Operation[list[bool]]):
     verb = "settle"
 
     def __init__(self, settlements: Sequence[Settlement]) -> None:
-        self._settlements = [
+        self.settlements = [
             (settlement, _storable(settlement.outcome), _follow_on(settlement.outcome)) for settlement in settlements
         ]
 
     def apply(self, state: BranchState, now: float) -> list[bool]:
-        return [self._settle(state, *each, now) for each in self._settlements]
+        return [self._settle(state, *each, now) for each in self.settlements]
 
     def _settle(
         self, state: BranchState, settlement: Settlement, outcome: Outcome, jobs: Sequence[BranchJob], now: float
@@ -316,14 +318,14 @@ class SwapEntries(Operation[list[str | None]]):
     verb = "note"
 
     def __init__(self, namespace: str, entries: Sequence[StateEntry]) -> None:
-        self._namespace = namespace
+        self.namespace = namespace
         self._entries = [
             msgspec.structs.replace(entry, value=_within_limit(entry.value, "A shared entry")) for entry in entries
         ]
 
     def apply(self, state: BranchState, now: float) -> list[str | None]:
         del now
-        return [state.swap_entry(self._namespace, entry) for entry in self._entries]
+        return [state.swap_entry(self.namespace, entry) for entry in self._entries]
 
 
 def _within_limit(value: Any, what: str) -> Any:

@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -49,6 +48,7 @@ from longshore.media.git.objects.mirror import CONFIRMED, TIP, Mirror, now
 from longshore.media.git.objects.objects import MissingError
 from longshore.media.git.objects.tree import Tree
 from longshore.media.git.state.branch_state import BranchState
+from longshore.media.git.state.commit_message import commit_message
 from longshore.media.git.state.operations import Claim, Operation
 from longshore.media.git.state.repair import repair
 from longshore.media.git.state.upgrade import upgrade_names
@@ -221,7 +221,7 @@ class BranchSync:
             if self._state.changed:
                 if claims:
                     self._state.count_claims(claims=claims, lost=lost)
-                self._commit(_message(operations))
+                self._commit(_message(operations, answers))
         except BaseException:
             self._reset()
             raise
@@ -410,6 +410,6 @@ class BranchSync:
         return BranchState(self.mirror.objects, self._clock, self._sightings)
 
 
-def _message(operations: Sequence[Operation[Any]]) -> str:
-    verbs = Counter(operation.verb for operation in operations)
-    return ", ".join(verb if number == 1 else f"{verb} ×{number}" for verb, number in verbs.items())
+def _message(operations: Sequence[Operation[Any]], answers: Sequence[Any]) -> str:
+    done = [each for each in zip(operations, answers, strict=True) if not isinstance(each[1], Refused)]
+    return commit_message([operation for operation, _ in done], [answer for _, answer in done])

@@ -28,6 +28,7 @@ from longshore.media.git.objects.mirror import Mirror
 from longshore.media.git.objects.objects import MissingError, TooLargeError, new_object
 from longshore.media.git.objects.tree import Tree
 from longshore.media.git.state import branch_files as files
+from longshore.media.git.state.readme import README
 
 log = logging.getLogger(__name__)
 
@@ -39,17 +40,6 @@ _MAX_BRANCHES = 100
 """Branches that are followed or searched at most. A queue has three or four; a hostile repository may have more."""
 _FEW_COMMITS = 50
 """Commits to read one by one; to look back further, running git is faster."""
-_README = """# A Longshore queue
-
-This branch is written by Longshore workers; it has nothing to do with the other branches of the repository.
-One JSON file is one job, and its folder is its state:
-
-- `available_work/` jobs wait for their first attempt, `retry_queue/` jobs for another one
-- `active_work/` jobs are held by a worker, in a folder for each worker
-- `completed_work/`, `failed_work/`, `cancelled_work/` jobs are finished; `archive/` holds old ones, compressed
-
-You may read everything. Do not edit: counters elsewhere on the branch depend on every file.
-"""
 
 
 class Pointer(msgspec.Struct, kw_only=True):
@@ -216,8 +206,8 @@ class Branches:
                 log.warning("The branch %s of %s is not Longshore's and is ignored: %s", name, self._shown, error)
 
     def _first_commit(self) -> str:
-        meta, readme = new_object("blob", files.written(files.Meta())), new_object("blob", _README.encode())
-        tree = Tree(entries={files.META: meta.oid, "README.md": readme.oid})
+        meta, readme = new_object("blob", files.written(files.Meta())), new_object("blob", README.encode())
+        tree = Tree(entries={files.META: meta.oid, files.README: readme.oid})
         made = [meta, readme]
         made.append(commit_of(tree.write(made), "", 0, "An empty queue"))
         self._mirror.objects.write(made)
@@ -234,7 +224,7 @@ class Branches:
     def _pointer_commit(self, branch: str, parent: str, instant: int) -> str:
         text = f"# A Longshore queue\n\nIt is on the branch `{branch}`.\n"
         readme, pointer = new_object("blob", text.encode()), new_object("blob", files.written(Pointer(branch=branch)))
-        tree = Tree(entries={files.META: pointer.oid, "README.md": readme.oid})
+        tree = Tree(entries={files.META: pointer.oid, files.README: readme.oid})
         made = [readme, pointer]
         made.append(commit_of(tree.write(made), parent, instant, f"The queue is on {branch}"))
         self._mirror.objects.write(made)
