@@ -115,12 +115,17 @@ class Trial:
         twin: str = "",
         patience: float = DRAIN_SECONDS,
         record_database: bool = False,
+        lease: int = 0,
     ) -> None:
-        """Make the queue. `patience` is how many seconds able workers have at the end to finish everything."""
+        """Make the queue. `patience` is how many seconds able workers have at the end to finish everything.
+
+        `lease` are the seconds of a lease, if they should differ from those that the medium usually has.
+        """
         self.folder = folder
         self.patience = patience
         self.chance = random.Random(seed)
         self.main: TrialMedium = MEDIA[medium](folder)
+        self.main.lease = lease or self.main.lease
         self._records = RecordDatabase(self.main) if record_database else None
         self.histories = folder / "histories"
         self.histories.mkdir()
@@ -251,10 +256,15 @@ class Trial:
         """Return whether a process has called its queue."""
         return any(isinstance(each, Called) for each in self._history(live))
 
-    def given_jobs(self, live: Live, since: int = 0) -> bool:
-        """Return whether a process was given jobs at this moment or later."""
-        history = self._history(live)
-        return any(isinstance(each, Answered) and each.leases and each.moment >= since for each in history)
+    def given_jobs(self, live: Live) -> bool:
+        """Return whether a process was given jobs."""
+        return any(isinstance(each, Answered) and each.leases for each in self._history(live))
+
+    def wait_for(self, happened: Callable[[], bool], seconds: float) -> None:
+        """Wait until `happened` returns True, for so many seconds at most. The trial goes on meanwhile."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while not happened() and time.monotonic() < until:
+            pause.wait(0.02)
 
     def when(self, happened: Callable[[], bool], act: Callable[[], None], *, seconds: float) -> None:
         """Call `act` between two steps once `happened` returns True, or after so many seconds."""
@@ -274,8 +284,8 @@ class Trial:
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether the sink of the records refuses some: a folder takes all, a database and a server do not."""
-        return self._records is not None or self.main.keeps_records
+        """Whether the sink of the records refuses some: the database does, a folder takes all."""
+        return self._records is not None
 
     def top(self, run: str) -> QueueFigures | None:
         """Return what `longshore top` shows of a run; None if the queue has trouble or is too slow."""
