@@ -30,6 +30,8 @@ _PATIENCE = 10.0
 """Seconds for what should happen within one, on a busy machine."""
 _SETTLING = 3.0
 """Seconds for what workers do with jobs that a medium took from them when it was set back."""
+_TAKES_MANY = ("--batch-size", "20", "--concurrency", "32")
+"""Options of a worker that holds most of the long jobs at once."""
 _AFTERMATH = 3.0
 """Seconds after an outage of the medium in which it counts as on."""
 VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier", "mover")
@@ -179,7 +181,7 @@ def suspend(trial: Trial) -> None:
         trial.signal(each, signal.SIGSTOP)
     trial.clock.sleep(2 * trial.main.lease)
     for each in trial.live:
-        if each not in trial.stopped:
+        if each not in trial.still:
             trial.signal(each, signal.SIGCONT)
     trial.later(4, lambda: trial.fault(fault, False))
 
@@ -215,7 +217,7 @@ def set_back(trial: Trial) -> None:
     if restore is None:
         return
     trial.done.add("medium set back")
-    before = trial.start("worker", "work", "pages.py", "--batch-size", "20")
+    before = trial.start("worker", "work", "pages.py", *_TAKES_MANY)
 
     def go_back() -> None:
         if trial.wide_faults & set(trial.faults()):
@@ -231,13 +233,13 @@ def set_back(trial: Trial) -> None:
         still = [each for each in trial.of_role("worker") if each not in trial.stopped]
         for each in still:
             trial.stop_for(each, _PATIENCE)
-        new = trial.start("worker", "work", "pages.py", "--batch-size", "20")
+        new = trial.start("worker", "work", "pages.py", *_TAKES_MANY)
         # On git, all machines that have seen newer commits refuse the branch.
         trial.wait_for(
             lambda: trial.given_jobs(new), 0.6 * trial.main.lease if trial.main.refuses_a_backup else _PATIENCE
         )
         for each in still:
-            trial.signal(each, signal.SIGCONT)
+            trial.go_on(each)
         trial.later(_SETTLING, end)
 
     def end() -> None:

@@ -146,7 +146,9 @@ class Trial:
         self.before_the_drain: list[Callable[[], None]] = []
         """Called when all faults are off and no process is left."""
         self.stopped: list[Live] = []
-        """Workers that stand still, or are about to."""
+        """Workers that stand still, are about to, or have just gone on."""
+        self.still: list[Live] = []
+        """Workers that stand still."""
         self.done: set[str] = set()
         """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
@@ -450,9 +452,16 @@ class Trial:
     def stop_for(self, live: Live, seconds: float) -> None:
         """Stop a process for this long, also while the conductor waits for another one: that may wait for a lock."""
         self.signal(live, signal.SIGSTOP)
-        going_on = threading.Timer(seconds, self.signal, (live, signal.SIGCONT))
+        self.still.append(live)
+        going_on = threading.Timer(seconds, self.go_on, (live,))
         going_on.daemon = True
         going_on.start()
+
+    def go_on(self, live: Live) -> None:
+        """Let a process go on that was stopped, if it stands still."""
+        with suppress(ValueError):
+            self.still.remove(live)
+            self.signal(live, signal.SIGCONT)
 
     def signal(self, live: Live, number: signal.Signals) -> None:
         """Send a signal to a process, if it is still there."""
