@@ -90,9 +90,9 @@ def conduct(folder: Path, medium: str, seed: str, seconds: float, guide: Guide |
         return trial.verdict()
 
 
-def conduct_twin(folder: Path, twin: str, seed: str, seconds: float, steps: Steps) -> Verdict:
+def conduct_twin(folder: Path, twin: str, seed: str, seconds: float, steps: Steps, lease: int = 0) -> Verdict:
     """Run a trial with the processes of a broken twin, and return its verdict."""
-    with Trial(folder, TWINS[twin].medium, seed, twin=twin, patience=15) as trial:
+    with Trial(folder, TWINS[twin].medium, seed, twin=twin, patience=15, lease=lease) as trial:
         begin(trial)
         trial.conduct(seconds, steps, least=TWIN_STEPS)
         return trial.verdict()

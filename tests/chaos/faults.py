@@ -28,6 +28,10 @@ _TRIES = 15
 """How often is looked whether a worker is in the middle of a settlement."""
 _PATIENCE = 10.0
 """Seconds for what should happen within one, on a busy machine."""
+_SETTLING = 3.0
+"""Seconds for what workers do with jobs that a medium took from them when it was set back."""
+_TAKES_MANY = ("--batch-size", "20", "--concurrency", "32")
+"""Options of a worker that holds most of the long jobs at once."""
 _AFTERMATH = 3.0
 """Seconds after an outage of the medium in which it counts as on."""
 VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier", "mover")
@@ -177,7 +181,7 @@ def suspend(trial: Trial) -> None:
         trial.signal(each, signal.SIGSTOP)
     trial.clock.sleep(2 * trial.main.lease)
     for each in trial.live:
-        if each not in trial.stopped:
+        if each not in trial.still:
             trial.signal(each, signal.SIGCONT)
     trial.later(4, lambda: trial.fault(fault, False))
 
@@ -207,13 +211,13 @@ def set_back(trial: Trial) -> None:
     if "medium set back" in trial.done or trial.wide_faults & set(trial.faults()):
         return
     # Pending in the copy, and soon held by workers.
-    submit_long_jobs(trial)
+    submit_long_jobs(trial, first=True)
     with trial.at_rest():
         restore = trial.main.back_up()
     if restore is None:
         return
     trial.done.add("medium set back")
-    copied_at = trial.moments.tick()
+    before = trial.start("worker", "work", "pages.py", *_TAKES_MANY)
 
     def go_back() -> None:
         if trial.wide_faults & set(trial.faults()):
@@ -229,16 +233,14 @@ def set_back(trial: Trial) -> None:
         still = [each for each in trial.of_role("worker") if each not in trial.stopped]
         for each in still:
             trial.stop_for(each, _PATIENCE)
-        new = trial.start("worker", "work", "pages.py", "--batch-size", "20")
-
-        def go_on() -> None:
-            for each in still:
-                trial.signal(each, signal.SIGCONT)
-            trial.later(trial.main.lease, end)
-
+        new = trial.start("worker", "work", "pages.py", *_TAKES_MANY)
         # On git, all machines that have seen newer commits refuse the branch.
-        seconds = 0.6 * trial.main.lease if trial.main.refuses_a_backup else _PATIENCE
-        trial.when(lambda: trial.given_jobs(new), go_on, seconds=seconds)
+        trial.wait_for(
+            lambda: trial.given_jobs(new), 0.6 * trial.main.lease if trial.main.refuses_a_backup else _PATIENCE
+        )
+        for each in still:
+            trial.go_on(each)
+        trial.later(_SETTLING, end)
 
     def end() -> None:
         if trial.main.refuses_a_backup:
@@ -251,14 +253,12 @@ def set_back(trial: Trial) -> None:
         trial.later(trial.main.lease, over)
 
     def over() -> None:
+        trial.signal(before, signal.SIGINT)
         trial.fault("medium set back", False)
         trial.done.discard("medium set back")
 
-    def worked() -> bool:
-        return any(trial.given_jobs(each, copied_at) for each in trial.of_role("worker"))
-
-    seconds = trial.chance.uniform(0.2, 2)
-    trial.when(worked, lambda: trial.later(seconds, go_back), seconds=_PATIENCE)
+    trial.wait_for(lambda: trial.given_jobs(before), _PATIENCE)
+    trial.later(trial.chance.uniform(0, 1), go_back)
 
 
 def _victim(trial: Trial, *roles: str) -> Live | None:

@@ -30,7 +30,7 @@ class TrialMedium(ABC):
     saved_at_rest = False
     """Whether it can be copied and put back only while no process touches it."""
     keeps_records = False
-    """Whether the medium keeps the records of its workers, and judges them."""
+    """Whether the medium keeps the records of its workers itself."""
     refuses_a_backup = False
     """Whether all processes stop after it was set back, until a person decides; see `go_on_with_the_backup`."""
 

@@ -70,13 +70,13 @@ def submit(trial: Trial) -> None:
     _submit(trial, trial.chance.choice(["main", "main", "grow", "hold", "out"]), trial.chance.randint(1, 40))
 
 
-def submit_long_jobs(trial: Trial) -> None:
-    """Submit jobs that take seconds, so that workers hold many of them."""
-    _submit_long(trial, "main")
+def submit_long_jobs(trial: Trial, *, first: bool = False) -> None:
+    """Submit jobs that take seconds, so that workers hold many of them; `first` puts them before all others."""
+    _submit_long(trial, "main", priority=-1 if first else 0)
 
 
-def _submit_long(trial: Trial, run: str) -> None:
-    given = "\n".join(_lines(trial, run, 20))
+def _submit_long(trial: Trial, run: str, priority: int = 0) -> None:
+    given = "\n".join(json.dumps(json.loads(line) | {"priority": priority}) for line in _lines(trial, run, 20))
     trial.command("submitter", "submit", "long", "--jobs-file", "-", "--run", run, stdin=given)
 
 

@@ -115,12 +115,17 @@ class Trial:
         twin: str = "",
         patience: float = DRAIN_SECONDS,
         record_database: bool = False,
+        lease: int = 0,
     ) -> None:
-        """Make the queue. `patience` is how many seconds able workers have at the end to finish everything."""
+        """Make the queue. `patience` is how many seconds able workers have at the end to finish everything.
+
+        `lease` are the seconds of a lease, if they should differ from those that the medium usually has.
+        """
         self.folder = folder
         self.patience = patience
         self.chance = random.Random(seed)
         self.main: TrialMedium = MEDIA[medium](folder)
+        self.main.lease = lease or self.main.lease
         self._records = RecordDatabase(self.main) if record_database else None
         self.histories = folder / "histories"
         self.histories.mkdir()
@@ -141,7 +146,9 @@ class Trial:
         self.before_the_drain: list[Callable[[], None]] = []
         """Called when all faults are off and no process is left."""
         self.stopped: list[Live] = []
-        """Workers that stand still, or are about to."""
+        """Workers that stand still, are about to, or have just gone on."""
+        self.still: list[Live] = []
+        """Workers that stand still."""
         self.done: set[str] = set()
         """Steps that are not taken now, because they are under way or once are enough."""
         self.remarks: list[str] = []
@@ -251,10 +258,15 @@ class Trial:
         """Return whether a process has called its queue."""
         return any(isinstance(each, Called) for each in self._history(live))
 
-    def given_jobs(self, live: Live, since: int = 0) -> bool:
-        """Return whether a process was given jobs at this moment or later."""
-        history = self._history(live)
-        return any(isinstance(each, Answered) and each.leases and each.moment >= since for each in history)
+    def given_jobs(self, live: Live) -> bool:
+        """Return whether a process was given jobs."""
+        return any(isinstance(each, Answered) and each.leases for each in self._history(live))
+
+    def wait_for(self, happened: Callable[[], bool], seconds: float) -> None:
+        """Wait until `happened` returns True, for so many seconds at most. The trial goes on meanwhile."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while not happened() and time.monotonic() < until:
+            pause.wait(0.02)
 
     def when(self, happened: Callable[[], bool], act: Callable[[], None], *, seconds: float) -> None:
         """Call `act` between two steps once `happened` returns True, or after so many seconds."""
@@ -274,8 +286,8 @@ class Trial:
 
     @property
     def refuses_rows(self) -> bool:
-        """Whether the sink of the records refuses some: a folder takes all, a database and a server do not."""
-        return self._records is not None or self.main.keeps_records
+        """Whether the sink of the records refuses some: the database does, a folder takes all."""
+        return self._records is not None
 
     def top(self, run: str) -> QueueFigures | None:
         """Return what `longshore top` shows of a run; None if the queue has trouble or is too slow."""
@@ -440,9 +452,16 @@ class Trial:
     def stop_for(self, live: Live, seconds: float) -> None:
         """Stop a process for this long, also while the conductor waits for another one: that may wait for a lock."""
         self.signal(live, signal.SIGSTOP)
-        going_on = threading.Timer(seconds, self.signal, (live, signal.SIGCONT))
+        self.still.append(live)
+        going_on = threading.Timer(seconds, self.go_on, (live,))
         going_on.daemon = True
         going_on.start()
+
+    def go_on(self, live: Live) -> None:
+        """Let a process go on that was stopped, if it stands still."""
+        with suppress(ValueError):
+            self.still.remove(live)
+            self.signal(live, signal.SIGCONT)
 
     def signal(self, live: Live, number: signal.Signals) -> None:
         """Send a signal to a process, if it is still there."""

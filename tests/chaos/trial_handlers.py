@@ -25,11 +25,11 @@ def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
         note_record(job, data)
         kit.emit(data, kind="item")
     if chance.random() < (0.2 if many_odd_rows() else 0.02):
-        # A folder stores it; a database refuses this character, and then the attempt has failed.
+        # A folder stores it. The database of a trial refuses this kind, and then the attempt has failed.
         data = {"attempt": [*attempt], "number": "odd"}
         note_record(job, data)
         note_left(job, "unstorable")
-        kit.emit(data, kind="item\0")
+        kit.emit(data, kind="odd")
     mood = chance.random()
     if mood < 0.07:
         note_left(job, "raised")
