@@ -35,7 +35,7 @@ _WITHOUT_CONTENT = _words(
     "area base basefont bgsound body br col embed frame head hr html img input keygen link meta param source track wbr"
 )
 _RAW = _words("iframe noembed noframes script style textarea title xmp")
-"""What they hold is text."""
+"""Their content is text."""
 _MODES = _words("frameset math select svg")
 """Inside these, the parser has rules of its own."""
 _BORDERS = _words("applet caption frameset marquee math object select svg table td template th")
@@ -67,7 +67,7 @@ _CLOSED_BY = {
     "option": _words("option"),
     "optgroup": _words("option"),
 }
-"""What an opening tag closes if it is the innermost element."""
+"""The elements that an opening tag closes if they are the innermost ones."""
 
 
 class Nesting(msgspec.Struct):
@@ -91,7 +91,7 @@ class _Reader:
         self._html = html
         self._found = Nesting()
         self._open: list[tuple[str, str]] = []
-        """The names of the open elements, and what formatting elements are compared by."""
+        """The names of the open elements, and of formatting elements their attributes, to compare them."""
         self._count = Counter[str]()
         self._modes = 0
         self._same = Counter[str]()

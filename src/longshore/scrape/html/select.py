@@ -31,7 +31,7 @@ _HAS = re.compile(r":has\(", re.IGNORECASE)
 
 
 class _Selector(msgspec.Struct, frozen=True):
-    """What a selector costs, and its parts."""
+    """The cost and the parts of a selector."""
 
     deep: int
     """Times that the library tries all elements above one."""
@@ -126,7 +126,7 @@ def _descendants(tree: LexborHTMLParser, parts: tuple[str, ...]) -> list[Element
 
 
 def _is_below(element: Element, root: int, levels: int) -> bool:
-    """Return whether the element so many levels above this one is below the root, too."""
+    """Return whether the element `levels` levels above this one is below the root, too."""
     node: Element | None = element
     for _ in range(levels + 1):
         if node is None or node.mem_id == root:
@@ -141,7 +141,7 @@ def _last_compound(part: str) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read(selector: str) -> _Selector:
-    """Return the parts of a selector. What is not understood costs more, and is not divided."""
+    """Return the parts of a selector. One that is not understood is not divided."""
     lists: list[list[str]] = [[""]]
     deep = most_deep = inside = begun = 0
     divided = True
