@@ -12,6 +12,7 @@ import pytest
 
 from longshore.errors import InputFileError, UsageError
 from longshore.runs.sources import Sitemap
+from longshore.scrape.http.response import Response
 
 
 class _Site(http.server.BaseHTTPRequestHandler):
@@ -109,6 +110,38 @@ def test_pages_of_other_sites_are_left_out_and_counted(site: str) -> None:
     source = Sitemap(f"{site}/map.xml")
     assert [entry.payload["url"] for entry in source.entries()] == [f"{site}/1"]
     assert source.left_out == len(others)
+
+
+def test_a_sitemap_names_no_host_of_its_site_on_a_private_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that are submitted may reach private addresses, and here a page chose the host."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    addresses = {"intranet.shop.test": "10.0.0.7", "blog.shop.test": "93.184.216.34"}
+    asked: list[str] = []
+
+    def resolved(host: str, port: None) -> list[tuple[object, ...]]:
+        asked.append(host)
+        if host not in addresses:
+            raise OSError("no such name")
+        return [(2, 1, 6, "", (addresses[host], 0))]
+
+    monkeypatch.setattr("longshore.runs.sources.sitemap.socket.getaddrinfo", resolved)
+    names = ["www.shop.test", "blog.shop.test", "intranet.shop.test", "intranet.shop.test", "gone.shop.test"]
+    page = Response(url="https://www.shop.test/map.xml", body=sitemap(*(f"https://{name}/" for name in names)))
+    monkeypatch.setattr("longshore.runs.sources.sitemap._fetched", lambda fetch, url: page)
+    source = Sitemap(page.url)
+    found = [str(entry.payload["url"]) for entry in source.entries()]
+    assert found == ["https://www.shop.test/", "https://blog.shop.test/", "https://gone.shop.test/"]
+    assert source.left_out == 2
+    assert asked.count("intranet.shop.test") == 1
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    assert Sitemap("https://www.shop.test/map.xml")._is_public("a.shop.test")
+    assert "a.shop.test" not in asked
+
+
+def test_a_long_date_is_not_stored_with_every_job(site: str) -> None:
+    _Site.files["/map.xml"] = b"<url><loc>https://a.org/1</loc><lastmod>" + b"2" * 1_000_000 + b"</lastmod></url>"
+    assert listed(f"{site}/map.xml") == [{"url": "https://a.org/1"}]
 
 
 def test_a_text_file_of_urls_is_a_sitemap(site: str) -> None:

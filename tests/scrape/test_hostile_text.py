@@ -14,7 +14,9 @@ from tests.linear_time import assert_linear
 
 from longshore.errors import Failure, ProcessingError
 from longshore.masking import is_secret, mask_address, mask_text
+from longshore.runs.sources.sitemap import _listed
 from longshore.scrape.capture.masking import mask_body, mask_headers
+from longshore.scrape.html.nesting import nesting
 from longshore.scrape.http.address_policy import AddressPolicy, PrivateAddressError, literal_address
 from longshore.scrape.http.cookies import CookieJar
 from longshore.scrape.http.request import Request
@@ -69,6 +71,17 @@ def obey_robots(text: str) -> object:
     )
 
 
+def read_html(text: str) -> object:
+    page = Response(url="http://h.test/", body=text.encode(errors="replace"))
+    with suppress(ProcessingError):
+        page.css("div p a"), page.links("div, p", same_host=False), page.json_ld(), page.meta(), page.form()
+    return nesting(text)
+
+
+def read_sitemap(text: str) -> object:
+    return list(_listed(text, "http://h.test/")), list(_listed(f"<url><loc>{text}", "http://h.test/"))
+
+
 READERS: dict[str, Reader] = {
     "a masked text": mask_text,
     "a masked address": mask_address,
@@ -90,6 +103,8 @@ READERS: dict[str, Reader] = {
     "a decoded page": decode,
     "robots.txt": obey_robots,
     "a line of a proxy list": read_proxy,
+    "an HTML page": read_html,
+    "a sitemap": read_sitemap,
     "a log line": lambda text: indented(text, "    "),
     "printed JSON": printable_json,
 }
@@ -97,6 +112,8 @@ UNITS = [
     *("a", " ", "\n", ":", "=", "-", ".", "/", "*", "*a", "@", ";", "[", "(", "'", '"', "%", "\x1b", "ß", "é."),
     *("password", "password ", "password=", "token:", "a=", "a=a:", "eyJaaaaaa.", "sess", "a-", "Cookie: ", "aB"),
     *("-----BEGIN PRIVATE KEY-----", "a.b:80:", "a.b:80:u:", "1.", "0x", "http://", "a://b:c@", 'name="a"\r\n', "\r\n"),
+    *("<div>", "<a href=x>", "<font x>", "</p>", "<!--", "<script>", "<form><input name=a>", "<meta name=a content=b>"),
+    *("<url>", "<url><loc>", "<url><loc>x</loc></url>", "</url>", "<link href='", "<lastmod>2", "<sitemap>", "<loc>a"),
     *("Disallow: /*a\n", "User-agent: a\n", "Domain=h.test;", "Expires=1 Jan;", "&amp;", "<meta charset=", "x,", "sk-"),
 ]
 

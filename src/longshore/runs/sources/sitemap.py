@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
 import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -13,10 +15,13 @@ from xml.sax.saxutils import unescape
 
 from longshore.errors import InputFileError, UsageError, WorkerError
 from longshore.runs.submit.input_files import InputEntry, check_url
+from longshore.scrape.http.address_policy import AddressPolicy, PrivateAddressError
 from longshore.scrape.http.public_suffixes import same_site
 from longshore.scrape.http.response import Response
+from longshore.scrape.proxies.environment import EnvironmentProxies
 from longshore.settings import Settings, resolve
 from longshore.url import host_of, mask_url
+from longshore.worker.kit.config import comma_separated
 
 Fetch = Callable[[str], Response]
 """Returns the page of a URL, or raises an error of the kit."""
@@ -25,6 +30,9 @@ MOST_BYTES = 200 * 1024 * 1024
 """Of one sitemap, unpacked. The protocol allows 50 MB."""
 MOST_FILES = 50_000
 """Sitemaps of one index, and of the indexes in it. The protocol allows 50,000 in one index."""
+
+_LONGEST_DATE = 100
+"""Characters. It is stored with every job."""
 
 # Read by their tags alone: sitemaps are long, and many are not well-formed. Each expression takes linear time.
 _ENTRY = re.compile(r"<(/?)(?:\w+:)?(url|sitemap|item|entry)\b[^<>]*>", re.IGNORECASE)
@@ -58,6 +66,7 @@ class Sitemap:
         self._url = url
         self._settings = settings
         self._since = None if since is None else _moment(since)
+        self._public: dict[str, bool] = {}
         self.left_out = 0
         """Pages of other sites, which are not submitted: a list must not send workers to hosts that were not named."""
         if since is not None and self._since is None:
@@ -114,7 +123,16 @@ class Sitemap:
     def _is_own(self, url: str) -> bool:
         host, own = host_of(url), urlsplit(self._url).hostname or ""
         # On another port of the same machine there may be a service that is not meant for the world.
-        return host == host_of(self._url) or (host != own and ":" not in host and same_site(host, own))
+        if host == host_of(self._url):
+            return True
+        return host != own and ":" not in host and same_site(host, own) and self._is_public(host)
+
+    def _is_public(self, host: str) -> bool:
+        """Return whether a host of the same site is on the internet: its jobs could reach it on a private network."""
+        known = self._public.get(host)
+        if known is None:
+            known = self._public[host] = _is_public(host, self._settings or resolve({}))
+        return known
 
     def _is_old(self, changed: str) -> bool:
         if self._since is None:
@@ -122,6 +140,20 @@ class Sitemap:
         moment = _moment(changed)
         # A page without a date may have changed.
         return moment is not None and moment < self._since
+
+
+def _is_public(host: str, settings: Settings) -> bool:
+    policy = AddressPolicy(comma_separated(settings.private_hosts))
+    try:
+        policy.check_text(host, own=False)
+        # With a proxy, names are not looked up here.
+        if settings.proxy_file is None and not settings.tor and EnvironmentProxies.of(os.environ) is None:
+            policy.permitted(host, [str(each[4][0]) for each in socket.getaddrinfo(host, None)], own=False)
+    except PrivateAddressError:
+        return False
+    except OSError:
+        pass  # its job will say that there is no such host
+    return True
 
 
 def _fetched(fetch: Fetch, url: str) -> Response:
@@ -161,7 +193,8 @@ def _listed(text: str, at: str) -> Iterator[tuple[str, str, str]]:
         except ValueError:
             continue
         changed = _LASTMOD.search(content)
-        yield "sitemap" if kind == "sitemap" else "page", url, changed[1].strip() if changed else ""
+        when = changed[1].strip() if changed else ""
+        yield "sitemap" if kind == "sitemap" else "page", url, when if len(when) <= _LONGEST_DATE else ""
 
 
 def _entries(text: str) -> Iterator[tuple[str, str]]:

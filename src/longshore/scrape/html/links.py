@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
 from longshore.scrape.html.parse import Element
+from longshore.scrape.html.select import outermost
 from longshore.url import canonical_url, clean_url, host_of
 
 Patterns = str | re.Pattern[str] | Sequence[str | re.Pattern[str]]
@@ -43,13 +44,18 @@ def absolute(base: str, href: str | None) -> str | None:
     return url if parts.scheme in ("http", "https") and parts.hostname else None
 
 
-def hrefs(elements: Iterable[Element]) -> Iterator[Element]:
-    """Yield the links among these elements, and those inside the elements that are no links themselves."""
-    for element in elements:
+def hrefs(elements: Iterable[Element]) -> list[Element]:
+    """Return the links among these elements, and those inside the elements that are no links themselves."""
+    given = list(elements)
+    # Elements inside others would yield the same links again.
+    others = {each.mem_id for each in outermost(each for each in given if each.attributes.get("href") is None)}
+    found: list[Element] = []
+    for element in given:
         if element.attributes.get("href") is not None:
-            yield element
-        else:
-            yield from element.css("a[href], area[href]")
+            found.append(element)
+        elif element.mem_id in others:
+            found += element.css("a[href], area[href]")
+    return found
 
 
 def may_follow(element: Element) -> bool:

@@ -47,7 +47,7 @@ class HtmlPage:
 
     def css(self, selector: str) -> list[Element]:
         """Return all elements that match a CSS selector. Raise `ProcessingError` if it is no selector."""
-        from longshore.scrape.html.parse import select
+        from longshore.scrape.html.select import select
 
         return select(self._tree, selector)
 
