@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from tests.services.postgres import PostgresServer
@@ -54,10 +55,14 @@ def single(share: float) -> list[Figure]:
 
 def polls(share: float) -> list[Figure]:
     """200 long polls wait: what the server uses, and from the begin of a submission to the answer that has the job."""
-    with start_server() as postgres, fresh_database(postgres) as url, tempfile.TemporaryDirectory() as place:
-        with http_medium.serving(url, Path(place)) as (server, key, process):
-            seconds, jobs = max(10.0, 60 * share), max(100, int(400 * share))
-            found = http_polls.measure(server, key, process, seconds=seconds, jobs=jobs)
+    with (
+        start_server() as postgres,
+        fresh_database(postgres) as url,
+        tempfile.TemporaryDirectory() as place,
+        http_medium.serving(url, Path(place)) as (server, key, process),
+    ):
+        seconds, jobs = max(10.0, 60 * share), max(100, int(400 * share))
+        found = http_polls.measure(server, key, process, seconds=seconds, jobs=jobs)
     return [
         Figure("200 idle long polls", 100 * found.core, "% of a core"),
         Figure("a submitted job reaches a worker, median", found.median_ms, "ms"),
@@ -72,7 +77,7 @@ def _direct(server: PostgresServer, jobs: int, batch: int) -> float:
     with fresh_database(server) as url:
         postgres_medium.submit(url, jobs)
         settle_down(url)
-        return steady_rate(sum(together(postgres_medium.drain, url, batch), []))
+        return steady_rate([*chain.from_iterable(together(postgres_medium.drain, url, batch))])
 
 
 def _over_http(server: PostgresServer, jobs: int, batch: int) -> float:
@@ -80,7 +85,7 @@ def _over_http(server: PostgresServer, jobs: int, batch: int) -> float:
         postgres_medium.submit(url, jobs)
         settle_down(url)
         with http_medium.serving(url, Path(place)) as (api, key, _):
-            return steady_rate(sum(together(http_medium.drain, api, key, batch), []))
+            return steady_rate([*chain.from_iterable(together(http_medium.drain, api, key, batch))])
 
 
 def _compared(what: str, rates: dict[str, float]) -> list[Figure]:
