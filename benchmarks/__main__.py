@@ -20,6 +20,7 @@ from benchmarks.measure import Figure
 SUITES = {
     "sqlite": "benchmarks.sqlite_suite",
     "postgres": "benchmarks.postgres_suite",
+    "http": "benchmarks.http_suite",
     "broad": "benchmarks.broad",
     "browser": "benchmarks.browser",
 }

@@ -23,8 +23,9 @@ from longshore.outcome import Completed, Settlement
 @contextmanager
 def serving(queue: str, folder: Path) -> Iterator[tuple[str, str, int]]:
     """Run a server for the block: its URL, an admin key, and its process id."""
-    command = [sys.executable, "-m", "longshore", "serve", "--port", "0", "--queue", queue]
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "longshore", "serve", "--port", "0"]
+    variables = os.environ | {"LONGSHORE_QUEUE": queue}
+    server = subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         found = re.search(r"(http://127\.0\.0\.1:\d+/api)", server.stdout.readline())

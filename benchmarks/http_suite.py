@@ -77,7 +77,7 @@ def _direct(server: PostgresServer, jobs: int, batch: int) -> float:
     with fresh_database(server) as url:
         postgres_medium.submit(url, jobs)
         settle_down(url)
-        return steady_rate(list(chain.from_iterable(together(postgres_medium.drain, url, batch))))
+        return steady_rate([*chain.from_iterable(together(postgres_medium.drain, url, batch))])
 
 
 def _over_http(server: PostgresServer, jobs: int, batch: int) -> float:
@@ -85,7 +85,7 @@ def _over_http(server: PostgresServer, jobs: int, batch: int) -> float:
         postgres_medium.submit(url, jobs)
         settle_down(url)
         with http_medium.serving(url, Path(place)) as (api, key, _):
-            return steady_rate(list(chain.from_iterable(together(http_medium.drain, api, key, batch))))
+            return steady_rate([*chain.from_iterable(together(http_medium.drain, api, key, batch))])
 
 
 def _compared(what: str, rates: dict[str, float]) -> list[Figure]:

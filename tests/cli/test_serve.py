@@ -108,7 +108,8 @@ def test_ctrl_c_stops_the_server_with_exit_code_0_even_while_a_worker_waits(shel
         (("keys", "revoke", "x"), "no key 'x'"),
         (("keys", "show"), "add, list or revoke"),
         (("serve", "--tls-key", "x"), "both files"),
-        (("serve", "--host", "no.such.address.invalid"), "cannot listen"),
+        (("serve", "--host", "0.0.0.0", "--port", "0"), "keys add NAME --scope admin"),
+        (("serve", "--host", "::", "--port", "0"), "keys add NAME --scope admin"),
         (("status", "--queue", "http://127.0.0.1:1/api"), "LONGSHORE_API_KEY"),
     ],
 )
@@ -117,6 +118,19 @@ def test_bad_input_ends_in_one_message(shell: Shell, arguments: tuple[str, ...],
     assert ended.returncode == 2, ended.stderr
     assert told in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_other_machines_reach_a_server_only_after_a_key_was_made(shell: Shell) -> None:
+    assert shell("keys", "add", "me", "--scope", "admin").returncode == 0
+    assert "cannot listen" in shell("serve", "--host", "no.such.address.invalid").stderr
+    process = shell.start("serve", "--host", "0.0.0.0", "--port", "0", "--queue", "sqlite:///served.db")
+    try:
+        assert process.stdout is not None
+        assert "http://0.0.0.0:" in process.stdout.readline()
+    finally:
+        process.terminate()
+        _, errors = process.communicate()
+    assert "Without TLS everyone on the network can read the keys" in errors
 
 
 def test_a_server_that_is_not_there_is_named(shell: Shell) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from tests.server.conftest import Api
 
+from longshore.job import NewJob
 from longshore.masking import mask_text
 from longshore.server import bounded_connection
 from longshore.server.auth.keys import KeyStore, Scope
+from longshore.server.bounded_connection import BoundedConnection
 
 PIECE = b"a" * 10_000
 BEGIN = b"GET /api/v1/health/live HTTP/1.1\r\nHost: localhost\r\n"
@@ -119,6 +121,63 @@ async def test_a_silent_client_does_not_hold_its_connection(
         writer.write(sent)
         async with asyncio.timeout(30):
             await reader.read()
+
+
+async def test_a_body_that_comes_too_slowly_is_refused(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_connection, "BODY_SECONDS", 0.2)
+    head = f"POST /api/v1/claims HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.key}\r\n"
+    async with connected(api) as (reader, writer):
+        writer.write(head.encode() + b"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{")
+        async with asyncio.timeout(30):
+            answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400") and b"too slowly" in answer
+    assert (await api.get("/health/live"))["status"]
+
+
+async def test_a_body_that_comes_steadily_may_take_its_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    periods: list[int] = []
+    check = BoundedConnection._check_body
+
+    def checked(connection: BoundedConnection, least: int) -> None:
+        periods.append(least)
+        check(connection, least)
+
+    monkeypatch.setattr(bounded_connection, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(bounded_connection, "LEAST_BODY", 1)
+    monkeypatch.setattr(BoundedConnection, "_check_body", checked)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"jobs": ['
+        while len(periods) < 3:
+            yield b" " * 100
+            await asyncio.sleep(0)
+        yield b"]}"
+
+    headers = {"Authorization": f"Bearer {api.key}", "Content-Type": "application/json"}
+    async with api._session.post(f"{api.url}/jobs", data=pieces(), headers=headers) as response:
+        assert response.status == 200
+
+
+async def test_a_client_that_does_not_read_its_answer_is_dropped(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded_connection, "ANSWER_SECONDS", 0.2)
+    dropped = asyncio.Event()
+    abort = BoundedConnection._check_reading
+
+    def checked(connection: BoundedConnection, unread: int) -> None:
+        abort(connection, unread)
+        if connection.transport.is_closing():
+            dropped.set()
+
+    monkeypatch.setattr(BoundedConnection, "_check_reading", checked)
+    text = "x" * 100_000
+    jobs = [NewJob(run="r", kind="page", key=str(n), payload={"text": text}) for n in range(400)]
+    await api.served.queue.submit(jobs)
+    head = f"GET /api/v1/jobs?limit=400 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {api.key}\r\n\r\n"
+    async with connected(api) as (_, writer):
+        writer.write(head.encode())
+        async with asyncio.timeout(60):
+            await dropped.wait()
+    assert (await api.get("/health/live"))["status"]
 
 
 @pytest.mark.parametrize("origin", ["http://[", "http://[::1", "[", "://", "http://a]b"])

@@ -18,6 +18,7 @@ import msgspec
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import Failure
 from longshore.extensions.find import require
+from longshore.extensions.kind_schemas import publish_schemas
 from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.extensions.shared_state import SharedState, StateEntry
 from longshore.job import Job, NewJob, State, new_job
@@ -31,7 +32,10 @@ from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.failure_bundles import FailureBundles
 from longshore.scrape.capture.failure_signature import FailureSignature
 from longshore.scrape.capture.trail import Trail
+from longshore.scrape.records import Emission, Emitted, Rejected
 from longshore.server.pages.us_states import STATES
+from longshore.server.traces.trace_store import TraceStore
+from longshore.stored import JsonObject
 
 RUN = "listings-november"
 LEASE = timedelta(seconds=120)
@@ -49,6 +53,18 @@ KeyError: 'phone'
 NO_PHONE = Failure("unknown", "'phone'", "KeyError", retryable=False, traceback=TRACEBACK, handler_version="3fa9c1d2")
 TOO_MANY = Failure("connection", "429 Too Many Requests from shop-b.test after 9 tries", "longshore.StatusError")
 SLOW = Failure("timeout", "no answer within 30 s", "TimedOutError")
+
+
+SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "cik": {"type": "integer", "description": "The number of the company at the registry"},
+        "form": {"enum": ["10-K", "10-Q", "8-K"], "default": "10-K"},
+        "since": {"type": "string", "description": "Only filings from this day on"},
+        "amended": {"type": "boolean"},
+    },
+    "required": ["cik", "form"],
+}
 
 
 def listings(cities: int) -> list[NewJob]:
@@ -69,7 +85,7 @@ async def fill(queue: Queue, folder: Path, *, cities: int = 60, clock: ManualClo
 
     With `clock`, that of the queue, the jobs were finished over the last minutes.
     """
-    chance = random.Random(7)
+    chance, traces = random.Random(7), TraceStore(folder)
     await queue.submit(listings(cities))
     await queue.submit([new_job("filing", {"cik": n}, run="filings-2010") for n in range(900)])
     await queue.submit(
@@ -81,10 +97,13 @@ async def fill(queue: Queue, folder: Path, *, cities: int = 60, clock: ManualClo
         kinds = frozenset({"filing"}) if run == "filings-2010" else None
         await _work_off(queue, chance, share, run=run, kinds=kinds)
     for state in STATES:
-        await _work_off(queue, chance, chance.choice((0.15, 0.35, 0.5, 0.65, 0.8, 0.95)), run=RUN, partition=state)
+        share = chance.choice((0.15, 0.35, 0.5, 0.65, 0.8, 0.95))
+        await _work_off(queue, chance, share, run=RUN, partition=state, traces=traces)
         if clock is not None:
             clock.advance(PAST_SECONDS / len(STATES))
+    await traces.close()
     await pause(queue, "registers-india")
+    await publish_schemas(require(queue, SharedState, "has no shared state"), {"filing": SCHEMA})
     await _rates(queue)
     for label in WORKERS:
         busy = await queue.claim(Want(worker=WorkerId(label, label), run=RUN, limit=3, lease=LEASE))
@@ -104,15 +123,36 @@ async def _work_off(
     run: str,
     kinds: frozenset[str] | None = None,
     partition: str = "",
+    traces: TraceStore | None = None,
 ) -> None:
-    """Finish a share of the jobs, one way or another."""
+    """Finish a share of the jobs, one way or another; the completed ones have records, if there is a store for them."""
     counts = [count for count in await queue.stats(run) if not partition or count.partition == partition]
     left = int(sum(count.total for count in counts if kinds is None or count.kind in kinds) * share)
     partitions = frozenset({partition}) if partition else None
     worker = WorkerId("rack-1/0", "rack-1/0")
     want = Want(worker=worker, run=run, kinds=kinds, partitions=partitions, limit=left, lease=LEASE)
     leases = await queue.claim(want)
-    await queue.settle([Settlement(lease, _end(lease, chance), chance.uniform(0.3, 2.5)) for lease in leases])
+    settlements = [Settlement(lease, _end(lease, chance), chance.uniform(0.3, 2.5)) for lease in leases]
+    if traces is not None:
+        done = [(each.lease.job, each.outcome.result) for each in settlements if isinstance(each.outcome, Completed)]
+        await traces.keep_records(queue, [_records(job, result["name"], chance) for job, result in done])
+    accepted = await queue.settle(settlements)
+    if traces is not None:
+        traces.settled(settlements, accepted)
+
+
+def _records(job: Job, name: str, chance: random.Random) -> tuple[Job, Emitted]:
+    """Return the record of a listing: some fields are missing on some pages, and a few are rejected."""
+    listing = {"name": name, "phone": "775-555-0100", "address": "1 Main Street"}
+    listing["website"] = job.payload["url"] if chance.random() < 0.7 else ""
+    if chance.random() < 0.34:
+        listing["opening_hours"] = "Mo-Fr 8-17"
+    found = Emission()
+    found.emit(listing, kind="listing")
+    rejected = (Rejected("listing", "no phone number", 1),) if chance.random() < 0.03 else ()
+    emitted = found.emitted()
+    assert emitted is not None
+    return job, msgspec.structs.replace(emitted, rejected=rejected)
 
 
 def _end(lease: Lease, chance: random.Random) -> Outcome:

@@ -51,6 +51,7 @@ def main(folder: Path | None) -> None:
                 "hosts": "/hosts",
                 "workers": "/workers",
                 "submit": "/submit?kind=target",
+                "form": "/submit?kind=filing",
                 "confirm": f"/confirm?verb=retry&run={RUN}&state=failed",
                 "nothing-found": "/jobs?q=nothing-like-this",
                 "missing": "/run?name=no-such-run",

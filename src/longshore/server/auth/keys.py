@@ -192,6 +192,15 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def check_keys_made(store: KeyStore, host: str) -> None:
+    """Raise `SettingsError` if nobody has a key: a server that other machines reach is started by someone who knows."""
+    if all(key.revoked_at is not None for key in store.all()):
+        raise SettingsError(
+            f"No key has been made yet, so the server does not listen on {host}. Make one for yourself: "
+            "`longshore keys add NAME --scope admin`. Then start the server again."
+        )
+
+
 def admin_key_made(store: KeyStore, now: float) -> Path | None:
     """Make an admin key if the server has none, and return the private file that has it; None if there is one."""
     if any(key.revoked_at is None and Scope.ADMIN in key.scopes for key in store.all()):

@@ -51,7 +51,7 @@ def serve(
     check_shared(settings)
     check_installed()
     from longshore.clock import SystemClock
-    from longshore.server.auth.keys import KeyStore, admin_key_made
+    from longshore.server.auth.keys import KeyStore, admin_key_made, check_keys_made
     from longshore.server.process import Listening, event_loop
     from longshore.server.process import serve as run_server
     from longshore.server.traces.trace_store import TraceStore
@@ -59,6 +59,8 @@ def serve(
     listening = Listening(host, port, tls_certificate, tls_key, tuple(allowed_host or ()))
     folder = Path(settings.data_folder)
     keys = KeyStore.in_folder(folder)
+    if not listening.is_local:
+        check_keys_made(keys, host)
     traces = TraceStore(folder, records_database=settings.records_database, bundles=settings.bundles)
     made = admin_key_made(keys, SystemClock().now())
 
