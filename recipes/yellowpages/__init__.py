@@ -1,0 +1,1 @@
+"""Business listings by state, city and category, collected by ten workers."""
