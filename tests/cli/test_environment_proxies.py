@@ -48,6 +48,7 @@ def company_proxy() -> Iterator[str]:
         thread.join()
 
 
+@pytest.mark.ledger("A16")
 @pytest.mark.parametrize("kind", ["page", "plain"])
 @pytest.mark.parametrize("transport", ["aiohttp", "curl"])
 def test_a_run_fetches_through_the_proxy_that_dotenv_names(

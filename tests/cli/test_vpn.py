@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 DOWN = {"LONGSHORE_EGRESS_INTERFACE": "tun99"}
 
 
+@pytest.mark.ledger("A9")
 def test_a_worker_begins_nothing_says_why_and_still_drains(shell: Any) -> None:
     shell("submit", "page", "--urls-file", shell.urls(3), "--run", "r")
     worker = shell.start("work", "pages.py", "--run", "r", LONGSHORE_LOG_FORMAT="text", **DOWN)

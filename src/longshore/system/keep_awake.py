@@ -13,10 +13,9 @@ def awake(wanted: bool, cannot: Callable[[], None]) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from wakepy import keep
-
-    # wakepy logs every method it tries; only the outcome matters here.
+    # wakepy logs every method that it knows and tries; only the outcome matters here.
     logging.getLogger("wakepy").setLevel(logging.CRITICAL)
+    from wakepy import keep
 
     with keep.running(on_fail=lambda _result: cannot()):
         yield

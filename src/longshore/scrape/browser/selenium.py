@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import logging
 import os
 import re
 import secrets
@@ -329,6 +330,10 @@ def _options(launch: BrowserLaunch, program: str, folder: str, server: str | Non
 def _connect(address: str, options: ChromeOptions) -> WebDriver:
     from selenium.webdriver import Remote
     from selenium.webdriver.chromium.remote_connection import ChromiumRemoteConnection
+
+    # Their debug lines hold whole pages, and the secret path of the driver.
+    for library in ("selenium", "urllib3"):
+        logging.getLogger(library).setLevel(logging.INFO)
 
     # The proxy named in the environment is for sites, not for the driver on this machine.
     connection = ChromiumRemoteConnection(address, vendor_prefix="goog", browser_name="chrome", ignore_proxy=True)
