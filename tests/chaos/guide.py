@@ -94,19 +94,23 @@ class Guide:
     def _is_empty(self, cell: Cell) -> bool:
         return cell[1] in self.columns and not self.found[cell] and cell not in self._impossible
 
-    def weights(self, steps: Mapping[Step, float], active: Collection[str]) -> list[float]:
-        """Return the weights of the steps while these faults are on."""
-        return [weight * self._factor(step, active or {NO_FAULT}) for step, weight in steps.items()]
+    def weights(
+        self, steps: Mapping[Step, float], active: Collection[str], coming: Collection[str] = ()
+    ) -> list[float]:
+        """Return the weights of the steps while these faults are on. `coming` are transitions that are under way."""
+        return [weight * self._factor(step, active or {NO_FAULT}, coming) for step, weight in steps.items()]
 
     def taken(self, step: Step, active: Collection[str]) -> None:
         """Note that a step was taken while these faults were on: the next time, others come first."""
         self._tried.update(self._cells(step, active or {NO_FAULT}))
 
-    def _factor(self, step: Step, active: Collection[str]) -> float:
+    def _factor(self, step: Step, active: Collection[str], coming: Collection[str]) -> float:
         empty = (cell for cell in self._cells(step, active) if self._is_empty(cell))
         gain = sum(_UNDER_A_FAULT / (1 + self._tried[cell]) for cell in empty)
-        shares = (
-            len(self.holes(fault)) / len(TRANSITIONS) for fault in _OWN_FAULTS.get(step, ()) if fault not in active
+        own = [fault for fault in _OWN_FAULTS.get(step, ()) if fault not in active]
+        shares = (len(self.holes(fault)) / len(TRANSITIONS) for fault in own)
+        gain += (
+            _UNDER_A_FAULT * sum(self._is_empty((each, fault)) for each in coming for fault in own) / (len(own) or 1)
         )
         return 1 + gain + _OF_A_FAULT * max(shares, default=0.0)
 

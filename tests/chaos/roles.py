@@ -169,6 +169,7 @@ def leave_at_once(trial: Trial) -> None:
     given = json.dumps({"payload": {"n": key}, "key": key})
     trial.command("submitter", "submit", "stubborn", "--jobs-file", "-", "--run", "main", stdin=given)
     worker = trial.start("worker", "work", "pages.py", "--kinds", "stubborn")
+    worker.brings = "path shutdown"
 
     def interrupt() -> None:
         trial.signal(worker, signal.SIGINT)
@@ -283,7 +284,7 @@ def move(trial: Trial) -> None:
     url = _other(trial, "moved")
     trial.notes.write(JobsMoved(queue="main", run=run, to="moved"))
     order = ("copy", trial.main.url, url, "--run", run, "--move", "--resume")
-    trial.start("mover", *order)
+    trial.start("mover", *order).brings = "path move"
 
     def finish() -> None:
         """Jobs that are not due yet stay, and the hold of a killed mover keeps its jobs: repeat it.
@@ -307,6 +308,7 @@ def work_offline(trial: Trial) -> None:
     hold = trial.chance.choice([2, 30])
     order = ("copy", trial.main.url, url, "--claim", "8", "--hold", f"{hold}s", "--run", "out")
     checkout = trial.start("checkout", *order)
+    checkout.brings = "path merge"
     # It does not renew: when its hold expires, its jobs are taken back as those of a dead worker.
     fault, state = "hold may expire", {"merged": False, "late": False}
 
@@ -332,7 +334,8 @@ def work_offline(trial: Trial) -> None:
         if code:
             end(code)
         else:
-            trial.start("offline worker", "work", "pages.py", "--until-done", queue=url).then = merge
+            worker = trial.start("offline worker", "work", "pages.py", "--until-done", queue=url)
+            worker.brings, worker.then = "path merge", merge
 
     checkout.then = work
 

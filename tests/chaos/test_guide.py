@@ -39,6 +39,15 @@ def test_a_fault_whose_column_is_empty_is_drawn_more_often() -> None:
     assert operate == look < suspend
 
 
+def test_a_fault_is_drawn_more_often_while_something_rare_is_under_way() -> None:
+    guide = guide_for("sqlite")
+    full = [(transition, fault) for transition in TRANSITIONS for fault in guide.columns]
+    guide.found.update(cell for cell in full if cell != ("path merge", "suspend"))
+    before, under_way = (guide.weights(STEPS, set(), coming) for coming in ((), {"path merge"}))
+    assert under_way[:2] == before[:2]
+    assert under_way[2] > 3 * before[2]
+
+
 def test_every_column_belongs_to_a_step_of_the_trials() -> None:
     for medium in MEDIA:
         guide, steps = guide_for(medium), dict.fromkeys([*ROLES, *FAULTS, faults.set_back], 1.0)

@@ -70,6 +70,8 @@ class Live:
     began: int
     log: Path
     until_done: str = ""
+    brings: str = ""
+    """A transition that it brings about before it ends, if it takes seconds until then."""
     then: Callable[[int], None] = field(default=lambda code: None)
     """Called with its exit code."""
 
@@ -369,7 +371,8 @@ class Trial:
             self._act_on_what_is_due()
             self.poll()
             active = [fault for fault, times in self.on.items() if times]
-            weights = list(steps.values()) if guide is None else guide.weights(steps, active)
+            coming = {each.brings for each in self.live if each.brings}
+            weights = list(steps.values()) if guide is None else guide.weights(steps, active, coming)
             (step,) = self.chance.choices(list(steps), weights)
             step(self)
             if guide is not None:

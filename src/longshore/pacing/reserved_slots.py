@@ -38,7 +38,7 @@ _READ_SECONDS = 10.0
 """After this long the shared time is read again."""
 _SHARE_SECONDS = 2.0
 _SET_BACK_SECONDS = 30.0
-"""A first free slot later by this much than any process reserves was written before the clock was set back."""
+"""A first free slot is later by this much than any process reserves: the clock was set back since it was written."""
 
 
 class ReservedSlots:
