@@ -15,7 +15,7 @@ from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError, TimedOutError
 from longshore.pacing.contract import HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
-from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError, names_an_address
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
 from longshore.scrape.http.robots import LONGEST_FILE, Robots, RobotsError
@@ -274,8 +274,9 @@ class Fetch:
         usual = None
         if context.environment is not None and context.proxies is None and options.proxy is None:
             usual = context.environment.proxy_for(url)
-        if context.proxies is not None or options.proxy is not None or usual is not None:
-            # The proxy resolves names; what the URL itself says can be judged.
+        proxied = context.proxies is not None or options.proxy is not None or usual is not None
+        # The proxy resolves names; what the URL itself says can be judged.
+        if proxied and names_an_address(host):
             context.policy.check_text(host, own=await self._own.include(host))
         if options.robots and not context.robots.free(site):
             await self._ask_robots(url, site)
