@@ -341,17 +341,9 @@ def test_a_network_that_is_none_is_a_clear_error() -> None:
 @pytest.mark.parametrize(
     "host",
     [
-        "127.1",
-        "127.0.0.1:80",
-        "0x7f.1",
-        "2130706433",
-        "017700000001",
-        "::1",
-        "[::1]:80",
-        "fe80::1%1",
-        "::ffff:127.0.0.1",
-    ]
-    + ["localhost", "localhost.", "a.localhost:90"],
+        *("127.1", "127.0.0.1:80", "0x7f.1", "2130706433", "017700000001", "::1", "[::1]:80", "fe80::1%1"),
+        *("::ffff:127.0.0.1", "localhost", "localhost.", "a.localhost:90"),
+    ],
 )
 def test_every_host_that_its_text_alone_makes_private_is_judged_before_a_proxy_gets_it(host: str) -> None:
     assert names_an_address(host)
