@@ -13,7 +13,7 @@ LOCK_OPTIONS := --universal --python-version 3.11 --generate-hashes --no-emit-in
 IN_PIECES := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs format bench chaos lock clean
+.PHONY: help setup setup-dev demo test matrix $(PYTHONS:%=test-on-%) services check lint types imports docs audit format bench chaos lock clean
 
 help: ## list the verbs
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,8 +60,8 @@ services: setup-dev ## install the servers that tests need
 	@$(BIN)/python -m tests.services.prepare
 
 # The type check takes longest and uses one process, so the others run beside it.
-check: setup-dev ## format, lint, types, imports, docs that run
-	@$(MAKE) --no-print-directory -j2 $(IN_PIECES) lint types imports docs
+check: setup-dev ## format, lint, types, imports, docs that run; with AUDIT=1 also `make audit`
+	@$(MAKE) --no-print-directory -j2 $(IN_PIECES) lint types imports docs $(if $(AUDIT),audit)
 
 lint: setup-dev
 	$(BIN)/ruff format --check .
@@ -77,6 +77,12 @@ imports: setup-dev
 
 docs: setup-dev
 	$(BIN)/python -m pytest tests/docs $(TEST_OPTIONS)
+
+# Not part of every check, because it asks a service on the internet.
+audit: ## ask a database of known weaknesses about all locked libraries
+	@test -x .venv-audit/bin/pip-audit || { $(PYTHON) -m venv .venv-audit && \
+	  .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	.venv-audit/bin/pip-audit --disable-pip --require-hashes -r requirements-dev.lock
 
 format: setup-dev ## format the code and fix lint
 	$(BIN)/ruff format .
@@ -97,4 +103,4 @@ lock: ## pin the requirements again (needs uv)
 	uv pip compile pyproject.toml --extra build --extra postgres --extra browser --extra fingerprint --extra brotli --extra html --extra parquet --extra serve --extra test --extra check $(LOCK_OPTIONS) -o requirements-dev.lock
 
 clean: ## remove what was built or cached
-	rm -rf .venv $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build
+	rm -rf .venv .venv-audit $(PYTHONS:%=.venv-%) .pytest_cache .mypy_cache .ruff_cache .hypothesis .longshore dist build

@@ -73,3 +73,14 @@ def test_a_python_of_another_version_does_not_pass_for_it(tmp_path: Path) -> Non
     program(tmp_path / "pyenv", "exit 1")
     tested = "-m pytest" in run(tmp_path).stdout
     assert tested is (sys.version_info[:2] == (3, 12))
+
+
+def test_libraries_are_audited_on_request_only() -> None:
+    """The database of weaknesses is on the internet, which a check must not depend on."""
+    check = [MAKE, "--dry-run", "check"]
+    plain, audited = (
+        subprocess.run([*check, *extra], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for extra in ([], ["AUDIT=1"])
+    )
+    assert "audit" not in plain
+    assert "pip-audit --disable-pip --require-hashes -r requirements-dev.lock" in audited

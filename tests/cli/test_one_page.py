@@ -26,8 +26,12 @@ class _Site(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.agents.append(self.headers["User-Agent"])
-        status = 200 if self.path in ("/", "/2", "/robots.txt", "/sitemap.xml") else 404
-        bodies = {"/robots.txt": b"User-agent: *\nDisallow: /private", "/sitemap.xml": self.sitemap}
+        status = 200 if self.path in ("/", "/2", "/odd", "/robots.txt", "/sitemap.xml") else 404
+        bodies = {
+            "/odd": b"<p>ok\x1b]0;owned\x07\x1b[31m</p>",
+            "/robots.txt": b"User-agent: *\nDisallow: /private",
+            "/sitemap.xml": self.sitemap,
+        }
         body = bodies.get(self.path, PAGE)
         self.send_response(status)
         self.send_header("Content-Type", "text/html")
@@ -117,6 +121,23 @@ def test_a_prompt_says_what_there_is(shell: Shell, site: str) -> None:
         _read_until(ours, b"")
         assert process.wait() == 0
     os.close(ours)
+
+
+def test_a_fetched_page_gives_no_orders_to_the_terminal(shell: Shell, site: str) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "longshore", "fetch", f"{site}/odd"]
+    with subprocess.Popen(
+        command, cwd=shell.folder, env=shell.environment, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        shown = _read_until(ours, b"")
+        assert process.wait() == 0
+    os.close(ours)
+    assert b"<p>ok" in shown
+    assert b"\x1b" not in shown
+    assert b"\x07" not in shown
+    piped = subprocess.run(command, cwd=shell.folder, env=shell.environment, capture_output=True, check=True)
+    assert piped.stdout == b"<p>ok\x1b]0;owned\x07\x1b[31m</p>"
 
 
 def _read_until(terminal: int, end: bytes) -> bytes:

@@ -55,6 +55,14 @@ def keep_cookie(text: str) -> object:
     return jar.with_cookies("http://a.h.test/", {})
 
 
+def cookies_of_host(text: str) -> object:
+    jar = CookieJar()
+    jar.store("http://h.test/", ["a=b"])
+    with suppress(ValueError):
+        return jar.with_cookies(f"http://{text}.h.test/", {})
+    return None
+
+
 def decode(text: str) -> object:
     body = text.encode(errors="replace")
     page = Response(url="http://h/", headers={"Content-Type": "text/html"}, body=body)
@@ -100,6 +108,7 @@ READERS: dict[str, Reader] = {
     "a redirect": redirect,
     "Retry-After": lambda text: retry_after({"Retry-After": text}),
     "a cookie": keep_cookie,
+    "the cookies of a host": cookies_of_host,
     "a decoded page": decode,
     "robots.txt": obey_robots,
     "a line of a proxy list": read_proxy,
@@ -109,7 +118,7 @@ READERS: dict[str, Reader] = {
     "printed JSON": printable_json,
 }
 UNITS = [
-    *("a", " ", "\n", ":", "=", "-", ".", "/", "*", "*a", "@", ";", "[", "(", "'", '"', "%", "\x1b", "ß", "é."),
+    *("a.", "a", " ", "\n", ":", "=", "-", ".", "/", "*", "*a", "@", ";", "[", "(", "'", '"', "%", "\x1b", "ß", "é."),
     *("password", "password ", "password=", "token:", "a=", "a=a:", "eyJaaaaaa.", "sess", "a-", "Cookie: ", "aB"),
     *("-----BEGIN PRIVATE KEY-----", "a.b:80:", "a.b:80:u:", "1.", "0x", "http://", "a://b:c@", 'name="a"\r\n', "\r\n"),
     *("<div>", "<a href=x>", "<font x>", "</p>", "<!--", "<script>", "<form><input name=a>", "<meta name=a content=b>"),

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from tests.linear_time import assert_linear
 
-from longshore.errors import ConnectionFailedError, Failure
+from longshore.errors import ConnectionFailedError, Failure, ValidationError
 from longshore.job import Job
 from longshore.scrape.capture.failure_bundles import FailureBundles, read_bundle
 from longshore.scrape.capture.failure_signature import FailureSignature
@@ -103,4 +103,13 @@ async def test_what_is_no_http_is_a_failed_connection_and_worth_another_try(tran
     async with saying(b"\x00\x01 hello") as (url, _):
         with pytest.raises(ConnectionFailedError, match="could not be fetched"):
             await http.get(url)
+    await http.close()
+
+
+async def test_a_redirect_to_a_host_of_many_labels_is_no_url() -> None:
+    """Each label is a domain whose cookies are looked up."""
+    url = f"http://{'a.' * 30_000}test/"
+    http = Http(robots=False)
+    with pytest.raises(ValidationError, match="is not a URL that can be fetched"):
+        await http.get(url)
     await http.close()

@@ -20,6 +20,7 @@ from longshore.scrape.http.address_policy import (
     PrivateAddressError,
     is_public,
     literal_address,
+    names_an_address,
 )
 from longshore.scrape.http.curl_transport import CurlTransport
 from longshore.scrape.http.page_cache import PageCache
@@ -335,3 +336,22 @@ def test_other_names_spell_no_address(name: str) -> None:
 def test_a_network_that_is_none_is_a_clear_error() -> None:
     with pytest.raises(SettingsError, match=r"LONGSHORE_PRIVATE_HOSTS cannot contain '10\.0\.0\.0/99'"):
         AddressPolicy(["10.0.0.0/99"])
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.1", "127.0.0.1:80", "0x7f.1", "2130706433", "017700000001", "::1", "[::1]:80", "fe80::1%1"),
+        *("::ffff:127.0.0.1", "localhost", "localhost.", "a.localhost:90"),
+    ],
+)
+def test_every_host_that_its_text_alone_makes_private_is_judged_before_a_proxy_gets_it(host: str) -> None:
+    assert names_an_address(host)
+    with pytest.raises(PrivateAddressError):
+        AddressPolicy().check_text(host, own=False)
+
+
+@pytest.mark.parametrize("host", ["shop.test", "shop.test:8080", "a.1.test"])
+def test_a_name_is_left_to_the_proxy(host: str) -> None:
+    assert not names_an_address(host)
+    AddressPolicy().check_text(host, own=False)

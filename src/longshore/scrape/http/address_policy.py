@@ -187,6 +187,12 @@ def literal_address(name: str) -> _Address | None:
         return None
 
 
+def names_an_address(host: str) -> bool:
+    """Return whether `AddressPolicy.check_text` can judge this host: it is an address, or a name of this machine."""
+    name = bare_name(host)
+    return ":" in name or _NUMERIC.match(name) is not None or _LOCAL_NAME.match(name) is not None
+
+
 def bare_name(host: str) -> str:
     """Return a host without its port and without the brackets of an IPv6 address."""
     if host.startswith("["):

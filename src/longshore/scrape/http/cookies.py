@@ -26,6 +26,8 @@ MOST_OF_DOMAIN = 200
 _LONGEST = 4096
 """Characters of a name and its value together, as in browsers."""
 _LONGEST_ATTRIBUTE = 1024
+LONGEST_HOST = 255
+"""Characters of a host name, in the domain name system. Each of its labels is a domain that may have cookies."""
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _WHITE_SPACE = " \t"
 
@@ -84,6 +86,8 @@ class CookieJar:
             return ""
         parts = urlsplit(url)
         host = (parts.hostname or "").lower()
+        if len(host) > LONGEST_HOST:
+            return ""
         path, secure, now = parts.path or "/", parts.scheme == "https", self._clock.now()
         found = [
             cookie

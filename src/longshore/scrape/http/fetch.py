@@ -15,7 +15,8 @@ from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError, TimedOutError
 from longshore.pacing.contract import HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
-from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError
+from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError, names_an_address
+from longshore.scrape.http.cookies import LONGEST_HOST
 from longshore.scrape.http.request import Request
 from longshore.scrape.http.response import Response, in_words, is_temporary, retry_after
 from longshore.scrape.http.robots import LONGEST_FILE, Robots, RobotsError
@@ -37,6 +38,7 @@ _ANOTHER_PROXY_MAY = frozenset({403, 407})
 _PROXIES_AGAIN = 60.0
 """Seconds until a job returns whose proxies could not be reached but do not rest yet."""
 _SITES_REMEMBERED = 10_000
+_LONGEST_HOST = LONGEST_HOST + len(":65535")
 
 Watch = Callable[[Exchange], None]
 
@@ -68,7 +70,7 @@ class HttpContext(msgspec.Struct, frozen=True, kw_only=True):
     def host(self, url: str, site: str) -> str:
         """Return and cache the host that limits are counted by. Raise `ValidationError` if the URL has none."""
         host = host_of(url)
-        if not host or not url[:8].lower().startswith(("http://", "https://")):
+        if not host or len(host) > _LONGEST_HOST or not url[:8].lower().startswith(("http://", "https://")):
             raise not_a_url(url)
         if len(self.hosts) >= _SITES_REMEMBERED:
             self.hosts.clear()
@@ -274,8 +276,9 @@ class Fetch:
         usual = None
         if context.environment is not None and context.proxies is None and options.proxy is None:
             usual = context.environment.proxy_for(url)
-        if context.proxies is not None or options.proxy is not None or usual is not None:
-            # The proxy resolves names; what the URL itself says can be judged.
+        proxied = context.proxies is not None or options.proxy is not None or usual is not None
+        # The proxy resolves names; what the URL itself says can be judged.
+        if proxied and names_an_address(host):
             context.policy.check_text(host, own=await self._own.include(host))
         if options.robots and not context.robots.free(site):
             await self._ask_robots(url, site)

@@ -70,6 +70,9 @@ def _print(page: Response, *, css: str | None, headers: bool, links: bool) -> in
         for element in found:
             write(printable(text_in(element) or element.html or ""))
         failed = failed or not found
+    elif sys.stdout.isatty():
+        # A pipe gets every byte; a terminal would obey some of them.
+        write(page.text)
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(page.body)
