@@ -66,6 +66,21 @@ async def test_any_number_of_polls_wait_with_one_call_and_one_job_wakes_one_of_t
     assert await asyncio.gather(*set(polls) - done) == [[]] * 49
 
 
+async def test_jobs_that_come_one_after_the_other_wake_one_poll_each(api: Api) -> None:
+    """However quickly they follow each other: if each job woke twice as many as the one before, all would wake."""
+    queue = counting(api)
+    polls = {claiming(api, f"w{number}") for number in range(50)}
+    await waiting(api.served, 50)
+    for number in range(12):
+        await api.submit(str(number))
+        done, polls = await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED)
+        assert len(done) == 1
+        await waiting(api.served, len(polls))
+    assert queue.claims - 50 <= 36
+    api.served.closing.set()
+    await asyncio.gather(*polls)
+
+
 async def test_every_poll_gets_a_job_if_there_are_enough(api: Api) -> None:
     polls = [claiming(api, f"w{number}") for number in range(30)]
     await waiting(api.served, 30)

@@ -27,6 +27,7 @@ from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
 from longshore.server.auth.leases import LostLeaseError
 from longshore.server.served import Served
+from longshore.server.waiting_room import Turn
 from longshore.system.first_of import first_of
 
 _WORK = {SCOPE: (Scope.WORK,)}
@@ -108,8 +109,10 @@ class LeaseRoutes(Controller):
         """Answer as soon as there may be a job to claim, or after the timeout."""
         timeout = min(data.timeout_seconds, served.limits.wait_seconds)
         began = served.clock.monotonic()
-        ready = await _wait(request, data.want, served, wire.seconds(timeout))
-        return wire.WaitAnswer(ready, served.clock.monotonic() - began)
+        turn = await _wait(request, data.want, served, wire.seconds(timeout))
+        if isinstance(turn, Turn):
+            turn.end(found=True)  # its claim comes with another request, if it comes
+        return wire.WaitAnswer(bool(turn), served.clock.monotonic() - began)
 
     @post("/reap", status_code=200, opt=_WORK)
     async def reap(self, served: ServedQueue) -> Reaped:
@@ -167,10 +170,19 @@ async def claimed(
 
 async def _claim_or_wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, access: Access) -> list[Lease]:
     until = served.clock.monotonic() + min(asked.wait_seconds, served.limits.wait_seconds)
+    turn: Turn | bool = False
     while True:
-        leases = await _claim(asked, served, access)
+        leases: list[Lease] = []
+        try:
+            leases = await _claim(asked, served, access)
+        finally:
+            if isinstance(turn, Turn):
+                turn.end(found=bool(leases))
         left = until - served.clock.monotonic()
-        if leases or left <= 0 or not await _wait(request, asked, served, wire.seconds(left)):
+        if leases or left <= 0:
+            return leases
+        turn = await _wait(request, asked, served, wire.seconds(left))
+        if not turn:
             return leases
 
 
@@ -184,7 +196,8 @@ async def _claim(asked: wire.ClaimRequest, served: Served, access: Access) -> li
     return leases
 
 
-async def _wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, timeout: timedelta) -> bool:
+async def _wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, timeout: timedelta) -> Turn | bool:
+    """Return whether there may be a job; with time to wait, the turn to claim it."""
     access = request.user
     wants = access.wants(asked.want(_holder(asked.worker, served, access)))
     if not wants:
@@ -193,14 +206,13 @@ async def _wait(request: ApiCall, asked: wire.ClaimRequest, served: Served, time
     if not timeout:
         return any([await served.working.wait(want, timeout) for want in wants])
     ready = first_of(_ready(served, wants), served.clock.sleep(timeout.total_seconds()), gone(request, served))
-    return await ready is True
+    return await ready or False
 
 
-async def _ready(served: Served, wants: Sequence[Want]) -> bool:
-    """Return True when there may be a job for one of `wants`."""
+async def _ready(served: Served, wants: Sequence[Want]) -> Turn | bool:
+    """Return when there may be a job for one of `wants`: the turn to claim it."""
     first, *others = [served.waiting.wait(want) for want in wants]
-    await first_of(first, *others)
-    return True
+    return await first_of(first, *others) or True
 
 
 def _is_held(token: str, held: set[tuple[str, int]], worker: WorkerId, served: Served, access: Access) -> bool:
