@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Shell
 from tests.cli.publishing import Person
+from tests.cli.test_serve import free_port
 from tests.services.warm import Warm
 from tests.waiting import wait_until
 
@@ -302,6 +303,22 @@ def test_a_worker_whose_first_process_is_killed_finishes_its_job_and_ends(
     # Its end closes the last copy of this pipe.
     assert "Final statistics: 1 completed" in worker.stderr.read()
     assert host.results() == [("one", fingerprint[:12])]
+
+
+def test_a_worker_waits_for_a_queue_that_does_not_answer_and_says_so(volunteer: Person) -> None:
+    closed = f"http://127.0.0.1:{free_port()}/api"
+    worker = volunteer.shell.start("work", "--queue", closed, LONGSHORE_API_KEY="x")
+    try:
+        assert worker.stderr is not None
+        said = [worker.stderr.readline() for _ in range(3)]
+        worker.send_signal(signal.SIGINT)
+        assert worker.wait(timeout=90) == 130
+    finally:
+        worker.kill()
+        worker.communicate()
+    assert "does not answer" in said[0]
+    assert "Ctrl-C stops" in said[1]
+    assert said[2] == "Still no answer\n"
 
 
 def test_a_fleet_works_with_the_code_of_the_queue_and_takes_up_a_new_version(host: Person, volunteer: Person) -> None:

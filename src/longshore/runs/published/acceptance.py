@@ -102,9 +102,10 @@ def queue_identity(url: str) -> str:
     """Return what identifies a queue on this machine: its address, without user, password and options."""
     spelled = full_url(url)
     scheme = scheme_of(spelled)
-    of = {"dir": folder_of, "sqlite": file_of}.get(scheme)
-    if of is not None:
-        return f"{scheme}://{of(spelled).resolve()}"
+    if scheme == "dir":
+        return f"dir://{folder_of(spelled).resolve()}"
+    if scheme == "sqlite":
+        return f"sqlite:///{file_of(spelled).resolve()}"
     parts = urlsplit(spelled)
     port = "" if parts.port in {None, _WEB_PORTS.get(scheme)} else f":{parts.port}"
     chosen = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] in _SELECTING))

@@ -47,6 +47,8 @@ class Offer:
     """The time of the queue."""
     accepted: AcceptedVersion | None
     """The version of this queue that was accepted last."""
+    reading: str
+    """The command that saves its files to read them."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,11 @@ def _see_accepted(request: CodeRequest, version: PublishedVersion, code: Handler
                 "To run it as you, with your files and your network, if you trust the people of this queue:\n    "
                 f"{_command(request, request.command, '--accept', version.fingerprint)}"
             )
-        if not request.ask(Offer(identity, version, code, now, accepted.latest(identity))):
-            raise PublishedCodeError("The code was not accepted, so nothing was run.")
+        reading = _command(request, "publish", "--show", version.short, "--save", "FOLDER")
+        if not request.ask(Offer(identity, version, code, now, accepted.latest(identity), reading)):
+            raise PublishedCodeError(
+                "The code was not accepted, so nothing was run. Repeat the command to be asked again."
+            )
     accepted.add(
         AcceptedVersion(queue=identity, fingerprint=version.fingerprint, author=version.author, at=time.time())
     )

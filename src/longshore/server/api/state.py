@@ -46,7 +46,7 @@ class StateRoutes(Controller):
     async def read_entries(self, request: ApiCall, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
         """Return shared entries."""
         if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
-            raise PermissionDeniedException(f"The key may not read the shared state '{data.namespace}'.")
+            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs a key for work.")
         return await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
 
     @post("/state/swap", status_code=200, opt=_PRESENT)

@@ -15,6 +15,7 @@ from longshore.ui.words import about, size_words
 _WIDTH = 79
 _INDENT = 15
 _MOST_NAMES = 12
+COMPARE = "Compare the fingerprint with the one that the host told you. If they differ, answer no."
 MAY_DO = (
     "It will run as you. Like any program that you start, it can read and change your files, use your network and your "
     "logins, and start other programs. Longshore does not shut it in. Accept it only if you trust the people of this "
@@ -30,13 +31,13 @@ def offer_words(offer: Offer) -> str:
         else f"The code of this queue has changed since you accepted version {offer.accepted.fingerprint[:12]}."
     )
     facts = [("Queue", printable(offer.queue)), *_facts(offer.version, offer.code, offer.now)]
-    reading = f"To read it before you decide: longshore publish --show {offer.version.short} --save FOLDER"
     return "\n\n".join(
         (
             textwrap.fill(first, _WIDTH),
             "\n".join(_fact(name, text) for name, text in facts),
-            textwrap.fill(MAY_DO, _WIDTH),
-            textwrap.fill(reading, _WIDTH),
+            textwrap.fill(f"{COMPARE} {MAY_DO}", _WIDTH),
+            # Whole on one line, so that it can be copied.
+            f"To read the files before you decide:\n  {printable(offer.reading)}",
         )
     )
 

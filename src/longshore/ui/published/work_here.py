@@ -49,7 +49,7 @@ def work_here(request: CodeRequest, arguments: Sequence[str]) -> int:
         ready = _ready(request)
         # It was meant for this version. Of the next one, the person is to hear that it is new.
         request = replace(request, accept=None)
-        note(f"Running version {ready.fingerprint[:12]} of the queue's handlers.")
+        note(f"Running version {ready.fingerprint[:12]} of the queue's handlers. Ctrl-C finishes its jobs and stops.")
         end = run_published(ready, request.settings, arguments)
         if end.exit_code < 0:
             raise PublishedCodeError(
@@ -62,11 +62,13 @@ def work_here(request: CodeRequest, arguments: Sequence[str]) -> int:
 
 
 def _ready(request: CodeRequest) -> ReadyCode:
-    backoff = Backoff(0.5, 30.0)
+    backoff, told = Backoff(1.0, 30.0), ""
     while True:
         try:
             return asyncio.run(ready_code(request))
         except QueueUnavailableError as error:
-            wait = backoff.next()
-            note(f"{error} The handlers come from the queue; trying again in {wait:.0f} s.")
+            wait, why = max(backoff.next(), 1.0), str(error).rstrip(".")
+            note("Still no answer" if why == told else f"{why}. The handlers come from the queue, so nothing runs yet")
+            note(f"  Trying again in {wait:.0f} s; Ctrl-C stops.")
+            told = why
             time.sleep(wait)
