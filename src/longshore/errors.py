@@ -7,6 +7,7 @@
     │   ├── HandlerFileError       the handler file is missing, broken, or has no handlers
     │   ├── UnknownKindError       a job's kind has no handler
     │   ├── InputFileError         a file of URLs or jobs cannot be read
+    │   ├── PublishedCodeError     the code of a queue is missing, damaged or not accepted
     │   └── NotFoundError          no such job or run
     ├── QueueError                 the queue cannot do it (exit code 1)
     │   ├── PassingQueueError      the trouble may pass by itself (retryable)
@@ -71,6 +72,10 @@ class UnknownKindError(UsageError):
 
 class InputFileError(UsageError):
     """A file of URLs or jobs cannot be read."""
+
+
+class PublishedCodeError(UsageError):
+    """The code that a queue carries is missing, damaged, not accepted, or cannot be run here."""
 
 
 class NotFoundError(UsageError):

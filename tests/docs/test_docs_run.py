@@ -58,6 +58,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     environment["XDG_CACHE_HOME"] = str(folder / ".cache")
+    environment["XDG_CONFIG_HOME"] = str(folder / ".config")
     return subprocess.run(
         arguments,
         cwd=folder,

@@ -77,6 +77,21 @@ async def test_a_key_without_the_scope_is_refused(api: Api, scope: Scope, method
     assert (await api.send(method, path, body))[0] == 200
 
 
+async def test_only_an_admin_key_publishes_code_and_only_workers_read_it(api: Api) -> None:
+    for namespace in ("published-code", "published-code-parts", "run-versions"):
+        entries = [{"name": "current", "version": "", "value": {"fingerprint": "0" * 64}}]
+        body = {"namespace": namespace, "entries": entries}
+        for scope in (Scope.READ, Scope.WORK, Scope.SUBMIT):
+            assert (await api.send("POST", "/state/swap", body, key=api.make(scope)))[0] == 403
+        assert (await api.send("POST", "/state/swap", body))[0] == 200
+        codes = {
+            scope: (await api.send("POST", "/state/read", {"namespace": namespace}, key=api.make(scope)))[0]
+            for scope in (Scope.READ, Scope.SUBMIT, Scope.WORK, Scope.ADMIN)
+        }
+        others = 200 if namespace == "run-versions" else 403
+        assert codes == {Scope.READ: others, Scope.SUBMIT: others, Scope.WORK: 200, Scope.ADMIN: 200}
+
+
 async def test_a_key_for_work_shares_how_fast_hosts_are_asked(api: Api) -> None:
     entries = [{"name": "x.test", "version": "", "value": {"rate": 1}}]
     assert await api.post("/state/swap", {"namespace": "pace", "entries": entries}, key=api.make(Scope.WORK))

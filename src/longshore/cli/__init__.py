@@ -108,7 +108,7 @@ def _warn(given: list[str]) -> None:
     from longshore.settings import unknown_variables
 
     # A worker has the environment of the command that started it, and that command has printed the warning.
-    if "--lifeline" not in given:
+    if not {"--lifeline", "--published"}.intersection(given):
         with suppress(SettingsError):
             for sentence in [*unknown_variables(), *_shown_secrets(given)]:
                 print(f"longshore: {sentence}", file=sys.stderr)  # noqa: T201

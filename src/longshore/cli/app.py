@@ -35,6 +35,7 @@ VERBS: Mapping[str, _Listed] = {
     "start": _Listed("work.start", _WORK, "Start a scraper by its name, here or for all workers."),
     "submit": _Listed("work.submit", _WORK, "Put jobs into the queue."),
     "schedule": _Listed("work.schedule", _WORK, "Start runs at set times, such as every night."),
+    "publish": _Listed("work.publish", _WORK, "Let the queue carry the handlers, so that workers need no file."),
     "work": _Listed("work.work", _WORK, "Run one worker."),
     "fleet": _Listed("work.fleet", _WORK, "Run many workers on this machine, supervised."),
     "stop": _Listed("work.stop", _WORK, "Stop the fleet of this folder."),

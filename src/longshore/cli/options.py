@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +23,22 @@ def meaning(name: str) -> str:
     return TABLE[name].meaning.replace("`", "'")
 
 
+HandlerFile = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        help="The Python file with the handlers. Left out, the handlers that the queue carries.",
+        show_default=False,
+    ),
+]
+Accept = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FINGERPRINT",
+        help="Without FILE: accept this version of the queue's handlers, without being asked.",
+        show_default=False,
+    ),
+]
 Queue = Annotated[str | None, typer.Option(metavar="URL", help=meaning("queue"), show_default=False)]
 Debug = Annotated[bool | None, typer.Option("--debug", metavar="", help=meaning("debug"), show_default=False)]
 LeaseSeconds = Annotated[str | None, typer.Option(metavar="SECONDS", help=meaning("lease_seconds"), show_default=False)]

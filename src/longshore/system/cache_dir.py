@@ -1,4 +1,4 @@
-"""The folders for caches: data that may be deleted at any time and is then made again."""
+"""The folders of this user: for caches, which may be deleted at any time and are then made again, and for choices."""
 
 from __future__ import annotations
 
@@ -21,3 +21,18 @@ def user_cache_dir() -> Path:
         return Path.home() / "Library" / "Caches"
     else:
         return Path.home() / ".cache"
+
+
+def config_dir() -> Path:
+    """Return the folder for what this user has decided. The variable `XDG_CONFIG_HOME` counts on every system."""
+    named = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(named) if named else _user_config_dir()) / "longshore"
+
+
+def _user_config_dir() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    elif sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    else:
+        return Path.home() / ".config"

@@ -42,6 +42,15 @@ def is_private(path: Path) -> bool:
     return sys.platform == "win32" or stat.S_IMODE(path.lstat().st_mode) & 0o077 == 0
 
 
+def only_owner_writes(file: Path) -> bool:
+    """Return whether `file` belongs to this user and no other user may change it. Raise `OSError` if it is gone."""
+    found = file.stat()
+    if sys.platform == "win32":
+        return True
+    else:
+        return found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) & 0o022 == 0
+
+
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it that are missing, so that no other user can enter them.
 

@@ -14,6 +14,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from longshore.clock import SystemClock
+from longshore.extensions.published_code import SHORT
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import handler_version
 from longshore.lease import Want
@@ -29,6 +30,7 @@ from longshore.worker.leases.renewal import Renewal
 from longshore.worker.lifecycle.order_follower import OrderFollower
 from longshore.worker.lifecycle.services import Services
 from longshore.worker.lifecycle.shutdown import Shutdown
+from longshore.worker.lifecycle.version_follower import VersionFollower
 from longshore.worker.loop.claimer import Claimer
 from longshore.worker.loop.event_responder import EventResponder
 from longshore.worker.loop.executor import Executor
@@ -102,7 +104,7 @@ class Parts:
             in_flight.pending.put,
             self.spacing,
             shutdown.fail,
-            handler_version(config.handler_file),
+            config.published[:SHORT] or handler_version(config.handler_file),
         )
         self.executors = ExecutorPool(in_flight.leases, executor, self.services.start)
 
@@ -115,6 +117,7 @@ class Parts:
         self.gatekeeper = Gatekeeper(gate, clock, events)
         self.reaper = Reaper(context, outage)
         self.orders = OrderFollower(context, handlers, shutdown.ordered)
+        self.versions = VersionFollower(context, shutdown.replaced)
         self.schedule_poller = SchedulePoller(starts, queue, clock, incarnation)
 
         want = Want(worker=config.worker, lease=config.lease, run=config.run, kinds=kinds, partitions=config.partitions)

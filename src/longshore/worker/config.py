@@ -21,6 +21,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     queue_url: str
     handler_file: Path
+    published: str = ""
+    """The fingerprint of the published version that the handler file belongs to; empty for a file of the user."""
     worker: WorkerId = msgspec.field(default_factory=WorkerId.new)
     lease: timedelta = DEFAULT_LEASE
     run: str | None = None

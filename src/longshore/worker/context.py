@@ -18,7 +18,7 @@ class WorkerContext:
         """`queue` is the bare queue."""
         self.config = config
         self.clock = clock
-        self.queue = WorkerQueue(queue, clock)
+        self.queue = WorkerQueue(queue, clock, fingerprint=config.published)
         """The queue to claim from and to settle on."""
         self.reporter = reporter
         self.counters = WorkerCounters()

@@ -3,6 +3,8 @@
 A shared entry says that a run is paused, and every worker reads the entries every few seconds. Jobs that are claimed
 already are finished. While a run is paused, a worker for all runs claims from the other runs one after another, the run
 with the most pending jobs first; priorities do not count between runs during that time.
+
+A worker that runs published code treats a run that is pinned to another version in the same way.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.extensions.find import find
+from longshore.extensions.published_code import read_pins
 from longshore.extensions.shared_state import SharedState
 from longshore.lease import Lease, Want
 from longshore.queue import Queue
@@ -30,13 +33,18 @@ _QUICK_LOOK, _SLOW_LOOK = 3.0, 20.0
 class PausableQueue(QueueWrapper):
     """A queue that hides the jobs of paused runs from `claim` and `wait`."""
 
-    def __init__(self, queue: Queue, clock: Clock) -> None:
+    def __init__(self, queue: Queue, clock: Clock, *, fingerprint: str = "") -> None:
+        """`fingerprint` is that of the published code that the worker runs; empty for a file of its own."""
         super().__init__(queue)
         self._clock = clock
+        self._fingerprint = fingerprint
+        self._pins = find(queue, SharedState) if fingerprint else None
         self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
         self._every = _QUICK_LOOK if queue.traits.quick_shared_state else _SLOW_LOOK
         self._looked = float("-inf")
         self._paused: frozenset[str] = frozenset()
+        self._elsewhere: frozenset[str] = frozenset()
+        """The runs that are pinned to another version."""
 
     async def claim(self, want: Want) -> list[Lease]:
         """Claim wanted jobs of runs that are not paused."""
@@ -45,9 +53,10 @@ class PausableQueue(QueueWrapper):
             return await self._queue.claim(want)
         if EVERYTHING in self._paused or want.run is not None:
             return []
+        hidden = self._paused | self._elsewhere
         pending: Counter[str] = Counter()
         for count in await self._queue.stats():
-            if count.pending and count.run not in self._paused:
+            if count.pending and count.run not in hidden:
                 pending[count.run] += count.pending
         leases: list[Lease] = []
         for run, _ in pending.most_common():
@@ -65,17 +74,24 @@ class PausableQueue(QueueWrapper):
         return False
 
     def _concerns(self, want: Want) -> bool:
-        return bool(self._paused) and (want.run is None or want.run in self._paused or EVERYTHING in self._paused)
+        hidden = self._paused | self._elsewhere
+        return bool(hidden) and (want.run is None or want.run in hidden or EVERYTHING in self._paused)
 
     async def _look(self) -> None:
         now = self._clock.monotonic()
-        if self._state is None or now - self._looked < self._every:
+        if (self._state is None and self._pins is None) or now - self._looked < self._every:
             return
-        paused = frozenset(entry.name for entry in (await self._state.read_entries(PAUSED)).entries)
+        paused: frozenset[str] = frozenset()
+        if self._state is not None:
+            paused = frozenset(entry.name for entry in (await self._state.read_entries(PAUSED)).entries)
+        elsewhere: frozenset[str] = frozenset()
+        if self._pins is not None:
+            pins = await read_pins(self._pins)
+            elsewhere = frozenset(run for run, pinned in pins.items() if pinned != self._fingerprint)
         self._looked = now
         if paused != self._paused:
             self._tell(paused)
-        self._paused = paused
+        self._paused, self._elsewhere = paused, elsewhere
 
     def _tell(self, paused: frozenset[str]) -> None:
         # Imported here to keep start-up quick for commands that only read the state of a run.

@@ -21,15 +21,20 @@ from longshore.wrappers.paused import PausableQueue
 class WorkerQueue(PausableQueue):
     """A queue with the wrappers of a worker: the only type of queue to claim from and to settle on."""
 
-    def __init__(self, queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None = None) -> None:
-        """`same_worker` is the first connection of a worker that opens a second one: both share their quota of jobs."""
+    def __init__(
+        self, queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None = None, fingerprint: str = ""
+    ) -> None:
+        """`same_worker` is the first connection of a worker that opens a second one: both share their quota of jobs.
+
+        `fingerprint` is that of the published code that the worker runs; empty for a file of its own.
+        """
         self.timer = TimedQueue(queue, clock)
         """Knows which calls have no answer yet."""
         holder = None if same_worker is None else same_worker.limits.holder
         self._duplicates = DuplicateComparingQueue(self.timer, clock)
         self.limits: GrowthLimitedQueue = GrowthLimitedQueue(self._duplicates, clock, holder=holder)
         """Drops follow-on jobs beyond the limits of their run."""
-        super().__init__(self.limits, clock)
+        super().__init__(self.limits, clock, fingerprint=fingerprint)
 
     async def keep(self) -> None:
         """Log and count the follow-on jobs that were left out, every few seconds, until cancelled."""

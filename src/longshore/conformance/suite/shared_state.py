@@ -11,6 +11,17 @@ import pytest_asyncio
 from longshore.conformance.scene import Scene, now, offered
 from longshore.conformance.suite.values import ODD
 from longshore.errors import UsageError
+from longshore.extensions.published_code import (
+    PARTS,
+    PINS,
+    PUBLISHED,
+    pin_run,
+    read_content,
+    read_versions,
+    remove_version,
+    store_version,
+    version_for,
+)
 from longshore.extensions.shared_state import ABSENT, SharedState, StateEntry
 from longshore.queue import Queue
 
@@ -134,6 +145,22 @@ class NotingTests(Scene):
         assert [(entry.name, entry.value) for entry in entries] == [("a", 1), ("b", 2), ("c", 3)]
         assert [entry.version for entry in entries] == [first, *answers[1:]]
         assert await state.swap_entries(NAMESPACE, []) == []
+
+    async def test_published_code_is_read_as_it_was_stored_and_nothing_is_left_of_what_was_removed(
+        self, state: SharedState, second: SharedState
+    ) -> None:
+        contents = {"a" * 64: bytes(range(256)) * 4000, "b" * 64: b"x"}
+        for fingerprint, content in contents.items():
+            await store_version(state, fingerprint, content, author="Ω", note="☕")
+        versions = await read_versions(second)
+        assert versions.current == "b" * 64
+        assert {each.fingerprint: await read_content(second, each) for each in versions.versions} == contents
+        await pin_run(state, "r", "a" * 64)
+        assert [await version_for(second, run) for run in ("r", "other", None)] == ["a" * 64, "b" * 64, "b" * 64]
+        for each in versions.versions:
+            await remove_version(second, each)
+        await pin_run(state, "r", None)
+        assert [(await state.read_entries(each)).entries for each in (PUBLISHED, PARTS, PINS)] == [(), (), ()]
 
     async def test_a_reading_has_the_time_by_which_jobs_are_delayed(self, queue: Queue, state: SharedState) -> None:
         earlier = await now(queue)

@@ -47,6 +47,8 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path = Path()
     """The folder in which the work will run."""
     handler_file: Path | None = None
+    python: str | None = None
+    """The interpreter that imports the handler file; None for the one of this process."""
     table: Path | None = None
     """The file of a fixed table that assigns partitions to workers."""
     partitions: tuple[str, ...] | None = None

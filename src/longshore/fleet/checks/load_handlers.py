@@ -40,7 +40,7 @@ async def load_apart(plan: CheckPlan) -> LoadedHandlers | None:
     if plan.handler_file is None:
         return None
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "longshore.fleet.checks.load_handlers", str(plan.handler_file)),
+        *(plan.python or sys.executable, "-m", "longshore.fleet.checks.load_handlers", str(plan.handler_file)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from longshore.errors import QueueUnavailableError
+from longshore.errors import QueueError, QueueUnavailableError
 from longshore.extensions.find import find
+from longshore.extensions.published_code import SHORT, version_for
 from longshore.extensions.rejected import KeepsRejected
+from longshore.extensions.shared_state import SharedState
 from longshore.fleet.checks.finding import CheckContext, CheckVerdict, Finding, cause_and_fix, known
 from longshore.media import exists, full_url, open_queue, scheme_of
-from longshore.queue import totals
+from longshore.queue import Queue, totals
 from longshore.system import machine
 from longshore.url import mask_url
 from longshore.worker.lifecycle.egress import NO_CHECK, Egress, fault_of
@@ -55,13 +57,29 @@ async def check_queue(context: CheckContext) -> Finding:
         count = totals(await queue.stats())
         keeps_rejected = find(queue, KeepsRejected)
         rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
+        carries = await _published(queue)
     finally:
         await queue.close()
     if rejects is not None and rejects.count:
         what = f"{shown} answers, and has rejected {rejects.count:,} files that were damaged or did not belong to it."
         fix = f"Look at them in {rejects.where}, submit those again that were jobs, and delete them."
         return Finding(name, CheckVerdict.WARN, what, fix)
-    return Finding(name, CheckVerdict.OK, f"{shown} answers: {count.remaining:,} jobs to do, {count.total:,} in all.")
+    what = f"{shown} answers: {count.remaining:,} jobs to do, {count.total:,} in all.{carries}"
+    return Finding(name, CheckVerdict.OK, what)
+
+
+async def _published(queue: Queue) -> str:
+    """Return a sentence about the handlers that the queue carries; empty if there are none."""
+    state = find(queue, SharedState)
+    if state is None:
+        return ""
+    try:
+        found = await version_for(state, None)
+    except QueueUnavailableError:
+        raise
+    except QueueError:
+        return ""  # a key that may only read jobs is refused
+    return "" if found is None else f" It carries handlers, version {found[:SHORT]}: workers need no FILE."
 
 
 async def check_vpn(context: CheckContext) -> Finding:

@@ -20,6 +20,7 @@ from longshore.extensions.presence import PresentWorker, WorkerRegistry
 from longshore.fleet.checks import CheckPlan, CheckVerdict, Finding
 from longshore.fleet.checks.load_handlers import load_apart
 from longshore.fleet.checks.run_checks import run_checks
+from longshore.fleet.launch.ready_code import ReadyCode
 from longshore.fleet.launch.worker_command import fleet_name
 from longshore.fleet.partitions.assignment import assign
 from longshore.fleet.partitions.assignment_table import AssignmentTable, listed_partitions, read_table
@@ -55,6 +56,8 @@ class LaunchOptions:
     """Whether this folder is meant to have a `.env`."""
     policy: ScalingPolicy | None = None
     """How the fleet sizes itself; None for a fleet of fixed size."""
+    code: ReadyCode | None = None
+    """The published code that `file` belongs to; None for a file of the user."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,7 @@ async def check_launch(options: LaunchOptions, open_queue: OpenQueue) -> Checked
         at_work=tuple(sorted(_partitions_of(reading, only))),
         asked_for=only or (),
         needs_dotenv=options.needs_dotenv,
+        python=None if options.code is None else options.code.python,
     )
     loading = asyncio.ensure_future(load_apart(plan))
     findings = await run_checks(plan, loading=loading)

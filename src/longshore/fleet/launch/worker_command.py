@@ -36,14 +36,17 @@ def worker_command(launch: Launch, number: int) -> WorkerCommand:
         table=None if options.table is None else str(options.table.resolve()),
         limits=None if limits is None else str(write_limits(_limits_file(number if plan.trial else None), limits)),
     )
+    code = options.code
     arguments = (
+        *(("--published", code.fingerprint) if code is not None else ()),
         *("--place", place.encoded()),
         *(("--run", options.run) if options.run is not None else ()),
         *(("--until-done",) if options.until_done else ()),
         *("--worker-id", f"{name}-{number}"),
     )
     handed_on = ("concurrency", "lease_seconds", "profile")
-    return work_command(number, options.file, settings, arguments, handed_on, logs=LOGS)
+    python = sys.executable if code is None else code.python
+    return work_command(number, options.file, settings, arguments, handed_on, logs=LOGS, python=python)
 
 
 def work_command(
@@ -55,16 +58,17 @@ def work_command(
     *,
     logs: Path,
     variables: Mapping[str, str] | None = None,
+    python: str = sys.executable,
 ) -> WorkerCommand:
     """Return the command that starts worker `number` with the handlers of `file`.
 
     `handed_on` are settings that become options if the command line gave them; the worker resolves all others itself.
-    `variables` are added to its environment.
+    `variables` are added to its environment. `python` is the interpreter that runs it.
     """
     return WorkerCommand(
         name=worker_name(number),
         arguments=(
-            *(sys.executable, "-m", "longshore", "work", str(file), "--lifeline"),
+            *(python, "-m", "longshore", "work", str(file), "--lifeline"),
             *arguments,
             *_given_options(settings, handed_on),
         ),
@@ -103,6 +107,11 @@ def _limits_file(number: int | None) -> Path:
 def worker_name(number: int) -> str:
     """Return the name of worker `number` of a fleet."""
     return f"worker {number}"
+
+
+def worker_number(name: str) -> int:
+    """Return the number of the worker with this name."""
+    return int(name.removeprefix(worker_name(0)[:-1]))
 
 
 def fleet_name(settings: Settings) -> str:

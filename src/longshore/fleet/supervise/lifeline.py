@@ -28,6 +28,11 @@ def _raise_stop() -> None:
     raise_in_main_thread(signal.SIGTERM)
 
 
+def raise_interrupt() -> None:
+    """Handle a stop request as Ctrl-C: for a worker whose supervisor is the command that the person started."""
+    raise_in_main_thread(signal.SIGINT)
+
+
 def hold_on(stop: Callable[[], None] = _raise_stop) -> None:
     """In a worker: watch the lifeline in a thread, and call `stop` for each stop request."""
     pipe = os.dup(0)

@@ -30,7 +30,8 @@ STABLE_SECONDS = 30.0
 GRACE = 10.0
 """Seconds between the request to release all jobs and exit, and the kill."""
 
-_EXIT_DONE, _EXIT_USAGE = 0, 2
+_EXIT_DONE, _EXIT_USAGE, _EXIT_REPLACED = 0, 2, 4
+"""As `worker.status.counters.Exit` has them; the supervisor imports nothing of a worker."""
 
 AT_ONCE = SecondsRange(0.0, 0.0)
 
@@ -135,6 +136,8 @@ class Fleet:
 
     If it is None, the lines go to the log, and a worker need not report its goodbye.
     """
+    renewed: Callable[[WorkerCommand], Coroutine[Any, Any, WorkerCommand | None]] | None = None
+    """Called when a worker has drained because its published code was replaced: returns its next command, or None."""
     posts: dict[str, SupervisedWorker] = field(default_factory=dict, init=False)
     """Every worker by its name, in the order they are started."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -215,6 +218,13 @@ class Fleet:
                 await self._wait_for_end(worker, process)
                 if worker.stopping.is_set() or ending.done or self._started_wrongly(ending, process):
                     break
+                if ending.exit_code == _EXIT_REPLACED and self.renewed is not None:
+                    worker.phase = Phase.RESTARTING
+                    command = await self.renewed(ending.command)
+                    if command is None:
+                        break
+                    ending.command, in_a_row = command, 0
+                    continue
                 how = how_it_ended(ending.exit_code)
                 if ending.exit_code == _EXIT_DONE:
                     how += " in the middle of its work"

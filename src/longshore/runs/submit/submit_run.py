@@ -9,6 +9,7 @@ from longshore.clock import SystemClock
 from longshore.errors import UsageError
 from longshore.runs.control.growth_limits import GrowthLimits, set_limits
 from longshore.runs.open_queue import open_or_create
+from longshore.runs.published.pins import pin
 from longshore.runs.sources import Source
 from longshore.runs.submit.shared_urls import NOT_DECLARED, Identities, by_option
 from longshore.runs.submit.submission import (
@@ -34,6 +35,8 @@ class RunAddition:
     identities: Identities = field(default_factory=lambda: NOT_DECLARED)
     limits: GrowthLimits | None = None
     """How far the run may grow by follow-on jobs; None leaves the limits unchanged."""
+    pin: str | None = None
+    """The published version that works on the run, by the first digits of its fingerprint; None for the current one."""
 
     def check(self, source: Source) -> None:
         """Raise `UsageError` or `InputFileError`, before anything is changed, for a name or a job that is wrong."""
@@ -50,6 +53,8 @@ async def submit_run(
     """Submit every job of a checked source, and return the id of the run and how many jobs are new."""
     async with open_or_create(settings) as queue:
         run = to.run or await new_run_id(queue, SystemClock())
+        if to.pin is not None:
+            await pin(queue, run, to.pin)
         if to.limits is not None:
             # Before the first job: a worker may claim it at once.
             await set_limits(queue, run, to.limits)

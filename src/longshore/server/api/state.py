@@ -10,6 +10,7 @@ from litestar.params import JSONBody as Body
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
+from longshore.extensions.published_code import PARTS, PUBLISHED
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
 from longshore.extensions.shared_state import Entries, SharedState
 from longshore.media.http import wire
@@ -25,6 +26,8 @@ _PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
 _WRITERS = {PACE: Scope.WORK, CLOSED: Scope.WORK, FORGOTTEN: Scope.WORK, RUN_IDS: Scope.SUBMIT, LIMITS: Scope.SUBMIT}
 """The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
 All other namespaces (schedules, pauses, …) are for admins."""
+_READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK}
+"""The scope that may read each namespace that is not for all keys: the code that workers run."""
 _NO_STATE = "has no shared state."
 
 
@@ -40,8 +43,10 @@ class StateRoutes(Controller):
         return wire.StatsAnswer([count for count in counts if request.user.reaches(count)])
 
     @post("/state/read", status_code=200, opt=_READ)
-    async def read_entries(self, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
+    async def read_entries(self, request: ApiCall, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
         """Return shared entries."""
+        if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
+            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs a key for work.")
         return await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
 
     @post("/state/swap", status_code=200, opt=_PRESENT)

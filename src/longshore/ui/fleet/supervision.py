@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from longshore.clock import Clock, SystemClock
-from longshore.errors import NotFoundError, QueueError
+from longshore.errors import LongshoreError, NotFoundError, QueueError, QueueUnavailableError
 from longshore.extensions.submissions import being_submitted
 from longshore.fleet.launch.fleet_log import LOGS, FleetLog
 from longshore.fleet.launch.launch import Launch
+from longshore.fleet.launch.ready_code import ReadyCode
 from longshore.fleet.launch.stop_signals import stop_signals
-from longshore.fleet.launch.worker_command import worker_command
+from longshore.fleet.launch.worker_command import worker_command, worker_number
 from longshore.fleet.sizing.autoscale import QueueLoad, Scaler
 from longshore.fleet.sizing.memory_use import footprints
 from longshore.fleet.sizing.resizer import Numbered, Resizer
 from longshore.fleet.supervise.control import HOME, FleetControl
-from longshore.fleet.supervise.supervisor import Fleet, Phase, Stop, SupervisedWorker, WorkerExit, how_it_ended
+from longshore.fleet.supervise.supervisor import (
+    Fleet,
+    Phase,
+    Stop,
+    SupervisedWorker,
+    WorkerCommand,
+    WorkerExit,
+    how_it_ended,
+)
 from longshore.job import State
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
@@ -49,14 +58,19 @@ _STOPPING = {
 }
 
 
-async def supervise(launch: Launch, queue: Queue, control: FleetControl) -> int:
-    """Start the workers, show how far they are, and return the exit code when the last has ended."""
+async def supervise(
+    launch: Launch, queue: Queue, control: FleetControl, renew: Callable[[], Awaitable[ReadyCode]] | None = None
+) -> int:
+    """Start the workers, show how far they are, and return the exit code when the last has ended.
+
+    `renew` returns the published code that workers should run by now; None if they run a file of the user.
+    """
     to = FleetConsole(highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     with control.held(launch.options.run, len(launch.plan.numbers)), FleetLog(LOGS / "fleet.log") as log:
         # Log messages of this process would otherwise appear in the middle of the picture.
         configure_relay(log.relay, level="info")
         try:
-            return await Supervision(launch, queue, control, to, log).run()
+            return await Supervision(launch, queue, control, to, log, renew=renew).run()
         finally:
             for limits in HOME.glob("partitions*.json"):
                 limits.unlink(missing_ok=True)
@@ -72,6 +86,7 @@ class Supervision:
     to: FleetConsole
     log: FleetLog
     clock: Clock = field(default_factory=SystemClock)
+    renew: Callable[[], Awaitable[ReadyCode]] | None = None
 
     def __post_init__(self) -> None:
         plan = self.launch.plan
@@ -83,7 +98,9 @@ class Supervision:
             self.clock,
             self.launch.settings.stagger,
             self._hear,
+            renewed=None if self.renew is None else self._renewed,
         )
+        self._renewing = asyncio.Lock()
         shares = shares_by_name(plan.shares) if plan.partitioned else None
         self.board = FleetBoard(self.clock, self.fleet.posts, shares, self.launch.title, len(plan.numbers))
         self.board.counted(totals(self.launch.counts))
@@ -149,6 +166,32 @@ class Supervision:
         submitting = await being_submitted(self.queue, self.launch.options.run)
         count = await self._counted()
         return QueueLoad(count.pending, count.claimed, submitting)
+
+    async def _renewed(self, command: WorkerCommand) -> WorkerCommand | None:
+        """Return the command of a worker with the code that the queue has now; None if that may not run here."""
+        if self.renew is None:
+            return None
+        async with self._renewing:
+            while not self.fleet.stopping.is_set():
+                try:
+                    code = await self.renew()
+                except QueueUnavailableError:
+                    await self.clock.sleep(COUNT_EVERY)
+                except LongshoreError as error:
+                    self.say(f"{command.name}: {error}")
+                    return None
+                else:
+                    self._take(code)
+                    return worker_command(self.launch, worker_number(command.name))
+        return None
+
+    def _take(self, code: ReadyCode) -> None:
+        options = self.launch.options
+        if code != options.code:
+            self.launch = replace(self.launch, options=replace(options, file=code.file, code=code))
+            self.say(
+                f"Version {code.fingerprint[:12]} of the handlers: each worker starts with it as soon as it is free."
+            )
 
     # While it runs
 

@@ -72,6 +72,12 @@ class Shutdown:
             self.at_once.set()
             self._reporter.stopping(self.reason)
 
+    def replaced(self, what: str) -> None:
+        """Drain, because the queue has another version of the code; the exit code tells the process that started us."""
+        if not self.stopping.is_set():
+            self.code = Exit.REPLACED
+            self.stop(f"{what}; {self._what_is_left}")
+
     def terminal_gone(self) -> None:
         """Drain, because the terminal of the worker was closed."""
         self.stop(f"the terminal was closed; {self._what_is_left}")

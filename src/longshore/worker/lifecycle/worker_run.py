@@ -92,6 +92,7 @@ class WorkerRun:
         start(self._context.queue.keep())
         start(parts.schedule_poller.run())
         start(parts.orders.run())
+        start(parts.versions.run())
         start(parts.tools.post_proxies())
         start(parts.gatekeeper.run())
         start(parts.scope.keep())

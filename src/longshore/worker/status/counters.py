@@ -35,6 +35,8 @@ class Exit(IntEnum):
     """The command or its settings cannot be carried out."""
     BLOCKED = 3
     """An async handler blocked the event loop past its timeout, and the worker had to leave."""
+    REPLACED = 4
+    """The published code of the worker is no longer the right version; the worker drained."""
     INTERRUPTED = 130
     """A second Ctrl-C: all jobs in flight were given back."""
 

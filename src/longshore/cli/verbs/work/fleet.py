@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,12 +18,11 @@ from longshore.settings import TABLE
 
 if TYPE_CHECKING:
     from longshore.fleet.launch.launch import LaunchOptions
+    from longshore.runs.published.prepare import CodeRequest
 
 
 def fleet(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
-    ],
+    file: options.HandlerFile = None,
     workers: Annotated[str | None, typer.Option(metavar="N", help=meaning("workers"), show_default=False)] = None,
     autoscale: Annotated[
         str | None,
@@ -65,6 +66,7 @@ def fleet(
         bool, typer.Option("--dry-run", metavar="", help="Check and show everything, and start nothing.")
     ] = False,
     yes: options.Yes = False,
+    accept: options.Accept = None,
     concurrency: options.Concurrency = None,
     lease_seconds: options.LeaseSeconds = None,
     profile: options.Profile = None,
@@ -72,6 +74,8 @@ def fleet(
     debug: options.Debug = None,
 ) -> int:
     """Check everything, show the plan, ask, and start workers that are supervised and restarted after a crash.
+
+    Without FILE the handlers come from the queue itself, as with 'longshore work'.
 
     Ctrl-C (or `longshore stop` in another terminal) lets them finish their jobs; a second one makes them give the jobs
     back. The logs are in logs/. The exit code is 1 if a check failed, a worker was given up, or jobs failed because
@@ -100,8 +104,19 @@ def fleet(
         "queue": queue,
         "debug": debug,
     }
+    request = code = None
+    if file is None:
+        from longshore.runs.published.prepare import ready_code
+        from longshore.settings import resolve
+        from longshore.ui.published.work_here import code_request
+
+        request = code_request(resolve(given), run, accept, "fleet")
+        code = asyncio.run(ready_code(request))
+    elif accept is not None:
+        raise UsageError("--accept is for the handlers of the queue, and FILE names others. Leave one of them out.")
     launch_options = LaunchOptions(
-        file=file,
+        file=code.file if code is not None else file or Path(),
+        code=code,
         given={name: value for name, value in given.items() if value is not None},
         run=run,
         partitions=partitions,
@@ -111,7 +126,7 @@ def fleet(
         policy=policy,
         needs_dotenv=Path(".env.example").is_file(),
     )
-    return asyncio.run(_fleet(launch_options, dry_run=dry_run, yes=yes))
+    return asyncio.run(_fleet(launch_options, request, dry_run=dry_run, yes=yes))
 
 
 def check_order(option: str, given: str | None, between: str) -> None:
@@ -141,10 +156,14 @@ def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
     return None
 
 
-async def _fleet(launch_options: LaunchOptions, *, dry_run: bool, yes: bool) -> int:
+async def _fleet(launch_options: LaunchOptions, request: CodeRequest | None, *, dry_run: bool, yes: bool) -> int:
+    import structlog
+
     from longshore.fleet.launch.launch import check_launch
     from longshore.fleet.supervise.control import FleetControl
     from longshore.runs.open_queue import open_existing, open_or_create
+    from longshore.runs.published.pins import check_not_pinned
+    from longshore.runs.published.prepare import ready_code
     from longshore.ui.fleet.launch_summary import confirm_start, show_checks, show_launch
     from longshore.ui.fleet.supervision import supervise
 
@@ -162,4 +181,10 @@ async def _fleet(launch_options: LaunchOptions, *, dry_run: bool, yes: bool) -> 
         return 0
     # Only now: `open_or_create` creates a missing queue, and until here nothing was to be created.
     async with open_or_create(launch.settings) as queue:
-        return await supervise(launch, queue, control)
+        if request is None:
+            if launch.options.run is not None:
+                await check_not_pinned(queue, launch.options.run, "fleet")
+            return await supervise(launch, queue, control)
+        # While the fleet runs, its view has the terminal, so nothing is asked.
+        silent = replace(request, ask=None, accept=None, say=structlog.get_logger().info)
+        return await supervise(launch, queue, control, partial(ready_code, silent))

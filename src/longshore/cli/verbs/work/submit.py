@@ -95,6 +95,14 @@ def submit(
     ] = None,
     max_depth: options.MaxDepth = None,
     max_jobs: options.MaxJobs = None,
+    pin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION",
+            help="Only this version of the published handlers works on the run, whatever is published later.",
+            show_default=False,
+        ),
+    ] = None,
     wait: Annotated[
         bool,
         typer.Option("--wait", metavar="", help="Then watch the run until it ends, as 'longshore wait' does."),
@@ -122,7 +130,7 @@ def submit(
         url or (), sitemap, since, urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()
     ).source(partition, settings)
     options.priority(priority)
-    to = RunAddition(kind, run, priority, partition, options.identities(kind, identity), limits)
+    to = RunAddition(kind, run, priority, partition, options.identities(kind, identity), limits, pin)
     with submitting(source):
         to.check(source)
     with submitting(source) as progress:

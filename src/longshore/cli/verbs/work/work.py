@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -29,9 +28,8 @@ _OBJECTS_PER_COLLECTION = 5_000
 
 
 def work(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The Python file with the handlers.", show_default=False)
-    ],
+    context: typer.Context,
+    file: options.HandlerFile = None,
     run: options.Run = None,
     kinds: Annotated[
         str | None, typer.Option(metavar="K,…", help="Only these kinds, of those in FILE.", show_default=False)
@@ -63,6 +61,7 @@ def work(
         str | None, typer.Option(metavar="S", help=meaning("poll_interval"), show_default=False)
     ] = None,
     lease_seconds: options.LeaseSeconds = None,
+    accept: options.Accept = None,
     profile: options.Profile = None,
     story: Annotated[
         bool,
@@ -76,8 +75,12 @@ def work(
     debug: options.Debug = None,
     lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
     place: Annotated[str | None, typer.Option("--place", hidden=True)] = None,
+    fingerprint: Annotated[str | None, typer.Option("--published", hidden=True)] = None,
 ) -> int:
     """Work on the queue with the handlers of FILE, until told to stop.
+
+    Without FILE the handlers come from the queue itself ('longshore publish'). They run only after you have accepted
+    them: you are asked once for each version, or give its fingerprint with --accept.
 
     On a terminal, slow work tells what becomes of each job and how far the run is; fast work has one line that moves,
     and only failures are printed. Ctrl-C finishes the jobs in flight and stops; a second one gives them back and leaves
@@ -87,7 +90,7 @@ def work(
 
     # Before the imports below, which would import structlog with all its optional parts.
     import_structlog_alone()
-    from longshore.fleet.supervise.lifeline import hold_on
+    from longshore.fleet.supervise.lifeline import hold_on, raise_interrupt
     from longshore.fleet.supervise.status_reports import Reports
     from longshore.fleet.supervise.worker_slot import Attendance, WorkerSlot
     from longshore.handlers.load import load_handlers
@@ -125,6 +128,14 @@ def work(
     }
     if story and quiet:
         raise UsageError("Give --story or --quiet, not both.")
+    if file is None:
+        from longshore.ui.published.work_here import code_request, work_here
+
+        settings = resolve(given)
+        check_shared(settings)
+        return work_here(code_request(settings, run, accept, "work"), _passed_on(context))
+    if accept is not None:
+        raise UsageError("--accept is for the handlers of the queue, and FILE names others. Leave one of them out.")
     # Before anything can be printed.
     reports = Reports() if lifeline else None
     # A copy from before the profile is exported to handlers: an exported value is not a setting.
@@ -149,7 +160,12 @@ def work(
         signal.signal(signal.SIGTERM, _go)
         # The supervisor at the other end of the lifeline has submitted the run.
         hold_on()
-    elif not asyncio.run(_anything_to_come(settings, run, worker, until_done=until_done)):
+    elif fingerprint is not None:
+        # The command that waits for this process sends the requests to stop, and holds the pipe as long as it lives.
+        hold_on(raise_interrupt)
+    if not lifeline and not asyncio.run(
+        _anything_to_come(settings, run, worker, until_done=until_done, own_file=fingerprint is None)
+    ):
         return 0
     own_place = None if place is None else WorkerSlot.decoded(place)
     taken = tuple(sorted(handlers if wanted is None else wanted))
@@ -157,6 +173,7 @@ def work(
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
+        published=fingerprint or "",
         worker=worker,
         lease=settings.lease,
         run=run,
@@ -219,12 +236,30 @@ def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool) -> bool:
+_OWN = frozenset({"file", "accept", "fingerprint", "queue", "lifeline", "place"})
+"""The parameters that are not passed on to the worker that runs published code."""
+
+
+def _passed_on(context: typer.Context) -> list[str]:
+    """Return the given options, for the worker that runs published code."""
+    found: list[str] = []
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        if option.name in _OWN or value is None or value is False:
+            continue
+        found += [option.opts[0]] if value is True else [option.opts[0], str(value)]
+    return found
+
+
+async def _anything_to_come(
+    settings: Settings, run: str | None, worker: WorkerId, *, until_done: bool, own_file: bool
+) -> bool:
     """Return whether there is, or may come, a queue to work on. Raise `NotFoundError` for an unknown run to finish."""
     import structlog
 
     from longshore.observe.logs import bind_worker
     from longshore.runs.open_queue import counts_of, missing, open_existing, open_or_create
+    from longshore.runs.published.pins import check_not_pinned
     from longshore.ui.output import note
     from longshore.url import mask_url
 
@@ -236,8 +271,12 @@ async def _anything_to_come(settings: Settings, run: str | None, worker: WorkerI
         if until_done and run is not None:
             async with open_existing(settings) as queue:
                 await counts_of(queue, run, settings)
+                if own_file:
+                    await check_not_pinned(queue, run, "work")
         elif run is not None:
             async with open_or_create(settings) as queue:
+                if own_file:
+                    await check_not_pinned(queue, run, "work")
                 if not await queue.stats(run):
                     bind_worker(worker.label)
                     structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")

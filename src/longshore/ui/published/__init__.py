@@ -1,0 +1,1 @@
+"""Published code in a terminal: the question before it runs, and lists of versions."""
