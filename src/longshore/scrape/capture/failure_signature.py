@@ -30,7 +30,7 @@ class FailureSignature(msgspec.Struct, frozen=True):
     function: str
     line: int
     cause: str = ""
-    """What tells failures of one exception at one place apart: the status that a server answered."""
+    """The status that a server answered, which tells failures of one exception at one place apart."""
 
     @property
     def place(self) -> str:
