@@ -91,7 +91,7 @@ async def test_of_two_runs_that_end_at_once_neither_loses_its_results(
     await queue.settle([Settlement(lease, Completed(2))])
     both, write = asyncio.Barrier(2), results._write
 
-    async def at_once(*what: Any) -> int:
+    async def at_once(*what: Any) -> tuple[int, int]:
         await both.wait()
         return await write(*what)
 
