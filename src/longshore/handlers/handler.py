@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import random
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -48,11 +49,12 @@ GIVEN = frozenset({"job", "kit"})
 
 
 class AttemptLimits(msgspec.Struct, frozen=True):
-    """The duration of one attempt, and the number and spacing of retries, as a handler declares them."""
+    """The duration and memory of one attempt, and the number and spacing of retries, as a handler declares them."""
 
     timeout: float | timedelta = DEFAULT_TIMEOUT
     retries: int | None = None
     backoff: float = DEFAULT_BACKOFF
+    memory: str | int | None = None
 
 
 class RecordRules(msgspec.Struct, frozen=True):
@@ -76,6 +78,8 @@ class Handler:
     """How long one attempt may take."""
     retries: int | None
     """How often a failed job is retried; None leaves it to the job's own limit."""
+    memory: int | None
+    """How many bytes of memory the process of a plain function may use; None for the machine's default."""
     emits: Mapping[str, type[BaseModel]]
     """The model of each kind of record; if empty, every record is accepted."""
     keep: Keep | None
@@ -116,6 +120,7 @@ class Handler:
         self.timeout = _checked_timeout(kind, limits.timeout)
         self.retries = _checked_retries(kind, limits.retries)
         self._backoff = _checked_backoff(kind, limits.backoff)
+        self.memory = _checked_memory(kind, limits.memory, is_async=self.is_async)
         self.emits = _checked_emits(kind, records.emits)
         self.keep = _checked_keep(kind, records.keep)
         if robots is not None and not isinstance(robots, bool):
@@ -207,6 +212,7 @@ def handler(
     timeout: float | timedelta = DEFAULT_TIMEOUT,
     retries: int | None = None,
     backoff: float = DEFAULT_BACKOFF,
+    memory: str | int | None = None,
     params: type[BaseModel] | None = None,
     emits: Mapping[str, type[BaseModel]] | None = None,
     keep: Keep | None = None,
@@ -216,10 +222,13 @@ def handler(
     """Make a function the handler of a kind of job.
 
     `timeout` (seconds or a timedelta) limits one attempt; `retries` is how often a failed job is retried, by default as
-    often as the job itself allows; `backoff` is the seconds before the first retry; `params` is a pydantic model that
-    the payload must satisfy. `emits` names the pydantic model of each kind of record, and `keep` is a filter: called
-    with a record and its kind, it returns True, or False or a reason to reject it. `robots=False` ignores robots.txt.
-    `identity` names the payload fields that make two jobs of this kind different jobs, by default the URL alone.
+    often as the job itself allows; `backoff` is the seconds before the first retry; `memory` ("500MB", or bytes) is how
+    much the process of a plain function may use before it is ended, by default half of the machine's memory.
+
+    `params` is a pydantic model that the payload must satisfy. `emits` names the pydantic model of each kind of record,
+    and `keep` is a filter: called with a record and its kind, it returns True, or False or a reason to reject it.
+    `robots=False` ignores robots.txt. `identity` names the payload fields that make two jobs of this kind different
+    jobs, by default the URL alone.
     """
     if callable(kind):
         raise HandlerFileError('A handler needs the kind of job it handles. Write @handler("page"), not @handler.')
@@ -231,7 +240,7 @@ def handler(
         return FunctionHandler(
             kind,
             function,
-            limits=AttemptLimits(timeout, retries, backoff),
+            limits=AttemptLimits(timeout, retries, backoff, memory),
             params=params,
             records=RecordRules(emits, keep),
             robots=robots,
@@ -268,6 +277,30 @@ def _checked_backoff(kind: str, backoff: float) -> float:
     if not isinstance(backoff, int | float) or isinstance(backoff, bool) or not backoff >= 0:
         raise HandlerFileError(f"The handler of '{kind}' has backoff={backoff!r}. Give it seconds from 0 up.")
     return float(backoff)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?", re.IGNORECASE)
+_LEAST_MEMORY = 50_000_000
+"""A process that has imported a handler file uses about as much."""
+
+
+def _checked_memory(kind: str, memory: str | int | None, *, is_async: bool) -> int | None:
+    if memory is None:
+        return None
+    wrong = f"The handler of '{kind}' has memory={memory!r}."
+    if is_async:
+        raise HandlerFileError(
+            f"{wrong} Async handlers share the process of the worker, which cannot be ended for one of them. Make it a "
+            "plain `def`, which has a process of its own."
+        )
+    written = _SIZE.fullmatch(str(memory).strip()) if isinstance(memory, str | int) else None
+    if written is None or isinstance(memory, bool):
+        raise HandlerFileError(f'{wrong} Give it a size such as "500MB" or "2GB", or bytes.')
+    step = 1024 if written[3] else 1000
+    size = int(float(written[1]) * step ** " KMGT".index(written[2].upper() or " "))
+    if size < _LEAST_MEMORY:
+        raise HandlerFileError(f"{wrong} Give it at least {_LEAST_MEMORY // 10**6} MB, which a process needs to start.")
+    return size
 
 
 def _checked_emits(kind: str, emits: Mapping[str, type[BaseModel]] | None) -> dict[str, type[BaseModel]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, NoReturn, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from longshore.errors import ProcessingError
+from longshore.handlers.call_cache import cache_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -18,6 +22,9 @@ if TYPE_CHECKING:
     from longshore.scrape.records import Emission
     from longshore.scrape.tor import Tor
 
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
 HttpT_co = TypeVar("HttpT_co", covariant=True)
 
 
@@ -105,6 +112,23 @@ class Kit:
         if self.emission is not None:  # the fast path: a handler may emit many records
             return self.emission.emit(record, kind)
         return self._tools.emit(self, record, kind)
+
+    @staticmethod
+    def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+        """Yield the items in lists of at most `size`: `for ids in kit.batched(job.payload["ids"], 50)`."""
+        if size < 1:
+            raise ValueError(f"kit.batched(..., {size}): a batch has at least one item")
+        rest = iter(items)
+        while batch := list(islice(rest, size)):
+            yield batch
+
+    def cache(self, function: Callable[P, R], /, *, ttl: float) -> Callable[P, R]:
+        """Return the function with its results kept for `ttl` seconds: `await kit.cache(channel, ttl=3600)(number)`.
+
+        All attempts of the same process share the results. Calls are equal if the function and its arguments are; an
+        error is not kept. For pages, the setting `cache_hours` keeps answers on disk.
+        """
+        return partial(cache_of(self._tools).call, ttl, function)
 
 
 class AsyncKit(Kit):

@@ -11,12 +11,12 @@ def per_hour(jobs: int, seconds: float) -> float:
     return jobs / seconds * 3600 if seconds > 0 else 0.0
 
 
-def jobs_rate(per_second: float) -> str:
-    """Return a rate in words: `2.1 jobs/hour`, or `812 jobs/s` from one a second on."""
-    if per_second >= 1:
+def jobs_rate(per_second: float, *, hourly: bool = False) -> str:
+    """Return a rate in words: `2.1 jobs/hour`, or `812 jobs/s` from one a second on, unless it is to be `hourly`."""
+    if per_second >= 1 and not hourly:
         return f"{per_second:,.0f} jobs/s" if per_second >= 10 else f"{per_second:.1f} jobs/s"
-    hourly = per_second * 3600
-    return f"{hourly:,.0f} jobs/hour" if hourly >= 10 else f"{hourly:.1f} jobs/hour"
+    an_hour = per_second * 3600
+    return f"{an_hour:,.0f} jobs/hour" if an_hour >= 10 else f"{an_hour:.1f} jobs/hour"
 
 
 def about(seconds: float) -> str:

@@ -10,7 +10,8 @@ from longshore.errors import UsageError
 from longshore.runs.control.growth_limits import GrowthLimits, set_limits
 from longshore.runs.open_queue import open_or_create
 from longshore.runs.published.pins import pin
-from longshore.runs.sources import Source
+from longshore.runs.sources import Scan, Source
+from longshore.runs.submit.repeated_scan import run_of_scan
 from longshore.runs.submit.shared_urls import NOT_DECLARED, Identities, by_option
 from longshore.runs.submit.submission import (
     Submission,
@@ -29,7 +30,7 @@ class RunAddition:
 
     kind: str
     run: str | None = None
-    """None makes a new run."""
+    """None makes a new run; for a scan that has made a run before, it is that run."""
     priority: int = 0
     partition: str = ""
     identities: Identities = field(default_factory=lambda: NOT_DECLARED)
@@ -52,7 +53,11 @@ async def submit_run(
 ) -> Submission:
     """Submit every job of a checked source, and return the id of the run and how many jobs are new."""
     async with open_or_create(settings) as queue:
-        run = to.run or await new_run_id(queue, SystemClock())
+        run = to.run
+        if run is None and isinstance(source, Scan):
+            run, _ = await run_of_scan(queue, to.kind, source, SystemClock())
+        elif run is None:
+            run = await new_run_id(queue, SystemClock())
         if to.pin is not None:
             await pin(queue, run, to.pin)
         if to.limits is not None:

@@ -17,7 +17,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from longshore.errors import Failure, InputFileError, short_name
+from longshore.extensions.record_store import JobInQueue
 from longshore.extensions.traces import SCREENSHOT, BundleEntry, BundleFiles
 from longshore.job import Job
 from longshore.masking import MASK, is_secret, mask_text, mask_value
@@ -222,6 +223,15 @@ def _read(path: Path) -> FailureBundle:
         raise _no_bundle(path, error) from error
     except UNFIT as error:
         raise InputFileError(f"{path} is no failure bundle that this Longshore can read: {error}") from error
+
+
+def is_bundle_of(path: Path, jobs: Collection[JobInQueue]) -> bool:
+    """Return whether a bundle is of a failure of one of these jobs; False if it cannot be read."""
+    try:
+        job = _read(path).job
+    except InputFileError:
+        return False
+    return (job.run, job.kind, job.key, job.queue, job.id) in jobs
 
 
 def _no_bundle(path: Path, error: OSError) -> InputFileError:

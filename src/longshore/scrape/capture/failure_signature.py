@@ -30,7 +30,7 @@ class FailureSignature(msgspec.Struct, frozen=True):
     function: str
     line: int
     cause: str = ""
-    """The status that a server answered; it tells failures of one exception at one place apart."""
+    """The status that a server answered, which tells failures of one exception at one place apart."""
 
     @property
     def place(self) -> str:

@@ -9,14 +9,19 @@ Every file is written atomically. Secrets in URLs and headers are masked, so a p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import zstandard
 
 from longshore.errors import InputFileError
+from longshore.extensions.record_store import JobInQueue
 from longshore.extensions.traces import StoredPage
 from longshore.job import Job
 from longshore.scrape.capture.exchange import Exchange
@@ -26,6 +31,8 @@ from longshore.system.private_files import make_private
 
 KEPT_ATTEMPTS = 5
 """Attempts kept per job, the latest ones."""
+SPARED_SECONDS = 3600.0
+"""Content that is newer than this is not removed, even if no job lists it yet."""
 KEPT_OTHERS = 15
 """Attempts kept of other jobs with the same name: in another queue, or before a prune."""
 _LEVEL = 3
@@ -59,6 +66,13 @@ class JobPages(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     key: str
     attempts: tuple[AttemptPages, ...] = ()
+
+
+class RemovedPages(NamedTuple):
+    """How many page lists lost pages, and how many bytes were freed."""
+
+    lists: int
+    size: int
 
 
 class PageStore:
@@ -126,7 +140,11 @@ class PageStore:
         """Store bytes, unless they are stored already, and return their SHA-256."""
         digest = hashlib.sha256(content).hexdigest()
         path = self._content_path(digest)
-        if not _exists(path):
+        if _exists(path):
+            # So that `remove` in another process takes it for new.
+            with suppress(OSError):
+                os.utime(path)
+        else:
             _write(path, zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content))
         return digest
 
@@ -166,6 +184,48 @@ class PageStore:
         attempts = (*others[-KEPT_OTHERS:], *own[-KEPT_ATTEMPTS:])
         kept = JobPages(run=job.run, kind=job.kind, key=job.key, attempts=attempts)
         _write(self._job_path(job), msgspec.json.encode(kept))
+
+    def remove(self, jobs: Collection[JobInQueue], *, dry: bool = False, spare: float = SPARED_SECONDS) -> RemovedPages:
+        """Remove the pages of these jobs, and every content that no other job has; if `dry`, only count them.
+
+        Content that was stored in the last `spare` seconds stays: a worker may be about to list it.
+        """
+        gone = {(run, kind, key, queue, job) for run, kind, key, queue, job in jobs}
+        names = {each[:3] for each in gone}
+        lists = size = 0
+        used: set[str] = set()
+        for path in sorted(self._folder.glob("jobs/*/*.json")):
+            try:
+                known = msgspec.json.decode(path.read_bytes(), type=JobPages)
+            except (OSError, msgspec.MsgspecError):
+                continue
+            name = (known.run, known.kind, known.key)
+            left = known.attempts
+            if name in names:
+                left = tuple(each for each in left if each.queue and (*name, each.queue, each.job) not in gone)
+            used.update(digest for each in left for page in each.pages for digest in (page.content, page.request_body))
+            if len(left) == len(known.attempts):
+                continue
+            lists += 1
+            size += path.stat().st_size if not left else 0
+            if not dry and left:
+                _write(path, msgspec.json.encode(msgspec.structs.replace(known, attempts=left)))
+            elif not dry:
+                path.unlink(missing_ok=True)
+        return RemovedPages(lists, size + self._sweep(used, spare, dry=dry) if lists else 0)
+
+    def _sweep(self, used: AbstractSet[str], spare: float, *, dry: bool) -> int:
+        """Remove the content that is not in `used`, and return its bytes."""
+        size, new = 0, time.time() - spare
+        for path in self._folder.glob("content/*/*.zst"):
+            with suppress(FileNotFoundError):
+                known = path.stat()
+                if path.stem in used or known.st_mtime > new:
+                    continue
+                size += known.st_size
+                if not dry:
+                    path.unlink()
+        return size
 
     def _content_path(self, digest: str) -> Path:
         return self._folder / "content" / digest[:2] / f"{digest}.zst"

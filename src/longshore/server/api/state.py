@@ -15,6 +15,7 @@ from longshore.extensions.rejected import KeepsRejected, RejectedFiles
 from longshore.extensions.shared_state import Entries, SharedState
 from longshore.media.http import wire
 from longshore.pacing.store_shared import CLOSED, FORGOTTEN, PACE
+from longshore.runs.submit.repeated_scan import SCANS
 from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
 from longshore.server.auth.guard import SCOPE
@@ -23,7 +24,14 @@ from longshore.wrappers.growth_limits import LIMITS
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
 _PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
-_WRITERS = {PACE: Scope.WORK, CLOSED: Scope.WORK, FORGOTTEN: Scope.WORK, RUN_IDS: Scope.SUBMIT, LIMITS: Scope.SUBMIT}
+_WRITERS = {
+    PACE: Scope.WORK,
+    CLOSED: Scope.WORK,
+    FORGOTTEN: Scope.WORK,
+    RUN_IDS: Scope.SUBMIT,
+    LIMITS: Scope.SUBMIT,
+    SCANS: Scope.SUBMIT,
+}
 """The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
 All other namespaces (schedules, pauses, …) are for admins."""
 _READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -119,6 +120,11 @@ class ChildProcess:
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing():
             stdin.write(pack(frame))
+
+    def kill_now(self) -> None:
+        """Kill the process alone; `kill` then ends its descendants and cleans up."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
 
     async def kill(self) -> None:
         """Kill it with all its descendants, and clean up."""

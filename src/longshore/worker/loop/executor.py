@@ -23,6 +23,7 @@ from longshore.observe.captured_prints import finish_prints
 from longshore.observe.logs import enter_job
 from longshore.outcome import Completed, Failed, Outcome, Released, Settlement
 from longshore.worker.children.child_pool import ChildPool, ChildStartError
+from longshore.worker.children.memory_watch import MemoryWatch, default_limit
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.held_leases import HeldLeases
 from longshore.worker.loop.job_spacing import JobSpacing
@@ -190,14 +191,20 @@ class Executor:
         # The timeout starts now: the time to import the handler file is not the job's.
         self.started = self._loop.time()
         self._arm(handler)
+        watch = MemoryWatch(child, handler.memory or default_limit())
         try:
             outcome, records = await child.run(job)
         except BaseException as error:
             await self._children.end(child)
             if isinstance(error, WorkerError):
-                return self._failed_in_child(handler, job, error)
+                return self._failed_in_child(handler, job, watch.fault or error)
             raise
-        self._children.put(child)
+        finally:
+            watch.close()
+        if watch.swollen:
+            await self._children.end(child)
+        else:
+            self._children.put(child)
         self._tools.take_encoded(job, records)
         return outcome
 

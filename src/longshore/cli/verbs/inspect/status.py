@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from longshore.runs.watch.active_workers import ActiveWorkers
     from longshore.runs.watch.blockers import Blockers
     from longshore.runs.watch.breakdown import By, Part
+    from longshore.runs.watch.run_span import RunSpan
     from longshore.runs.watch.watcher import RunSnapshot
     from longshore.settings import Settings
 
@@ -41,8 +42,9 @@ def status(
 
     Completion rate: the share of jobs that are finished. Success rate: the share of completed jobs among those that
     completed or failed. Claim success rate: the share of claims in the whole queue that no other worker won, if the
-    queue counts it. Utilisation: the share of the workers' slots that are busy, if all workers report it. Rejected
-    files: the number of damaged or foreign files found in the place of jobs, if there are any.
+    queue counts it. Jobs an hour: those finished since the first was submitted. Utilisation: the share of the workers'
+    slots that are busy, if all workers report it. Rejected files: the number of damaged or foreign files found in the
+    place of jobs, if there are any.
 
     All of this comes from counters and takes no time, however many jobs there are. --by worker, host and error read
     every job.
@@ -88,6 +90,7 @@ class _Seen:
         active: ActiveWorkers,
         held: Blockers,
         look: RunSnapshot | None = None,
+        span: RunSpan | None = None,
     ) -> None:
         from longshore.queue import totals
         from longshore.ui.counts import rates
@@ -98,6 +101,7 @@ class _Seen:
         self.held = held
         self.hosts = () if look is None else look.evidence.hosts
         self.estimate = None if look is None else look.estimate
+        self.span = span
         self.rates = rates(totals(counts), claims, active.utilisation)
 
     def kpis(self) -> dict[str, Any]:
@@ -108,7 +112,8 @@ class _Seen:
         if self.active.unseen:
             workers |= {"workers_unseen": self.active.unseen}
         submissions = {"being_submitted": True} if self.active.submissions else {}
-        return {**numbers(totals(self.counts)), **self.rates, **workers, **submissions}
+        span = {} if self.span is None else {"jobs_per_hour": round(self.span.jobs_per_hour, 1)}
+        return {**numbers(totals(self.counts)), **self.rates, **span, **workers, **submissions}
 
     def estimate_json(self) -> dict[str, Any]:
         from longshore.ui.estimate_words import estimate_json
@@ -129,6 +134,7 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.runs.watch.active_workers import active_among
     from longshore.runs.watch.blockers import blockers_of
+    from longshore.runs.watch.run_span import run_span
 
     async with open_existing(settings) as queue:
         # Before the counts: see `extensions.submissions`.
@@ -139,13 +145,14 @@ async def _look(settings: Settings, run: str | None) -> _Seen:
         claims = None if claim_stats is None else await claim_stats.claim_success_rate()
         rejects = None if keeps_rejected is None else await keeps_rejected.rejected()
         active = active_among(present, run, claimed=totals(counts).claimed)
+        span = await run_span(queue, run, totals(counts), SystemClock().now()) if run else None
         if not run or not totals(counts).remaining:
-            return _Seen(counts, claims, rejects, active, await blockers_of(queue, run))
+            return _Seen(counts, claims, rejects, active, await blockers_of(queue, run), span=span)
         from longshore.runs.estimate.forecast import Forecast
 
         watch = Forecast(queue, run, SystemClock())
         look = await watch.glance()
-        return _Seen(counts, claims, rejects, active, watch.blockers, look)
+        return _Seen(counts, claims, rejects, active, watch.blockers, look, span)
 
 
 def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
@@ -158,12 +165,13 @@ def _parts(counts: list[Count], run: str | None, by: str | None) -> list[Count]:
 
 
 def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, settings: Settings) -> None:
+    from longshore.observe.statistics import jobs_rate
     from longshore.ui.counts import numbers
     from longshore.ui.estimate_words import estimate_line
     from longshore.ui.notices import notices
     from longshore.ui.output import write
     from longshore.ui.tables import write_table
-    from longshore.ui.words import counted, not_seen
+    from longshore.ui.words import counted, duration, not_seen
     from longshore.url import mask_url
 
     if not parts:
@@ -188,7 +196,10 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         write(estimate_line(found))
     for line in notices(seen.held, seen.hosts).values():
         write(line)
-    write(", ".join(f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()))
+    kpis = [f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()]
+    if seen.span is not None:
+        kpis.append(f"{jobs_rate(seen.span.jobs_per_hour / 3600, hourly=True)} over {duration(seen.span.seconds)}")
+    write(", ".join(kpis))
 
 
 def _show_breakdown(settings: Settings, run: str | None, by: By, *, json: bool) -> None:

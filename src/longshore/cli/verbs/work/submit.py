@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from longshore.errors import UsageError
 
 if TYPE_CHECKING:
     from longshore.runs.sources import Source
+    from longshore.runs.sources.product import Dimension
     from longshore.settings import Settings
 
 
@@ -44,11 +46,20 @@ def submit(
             show_default=False,
         ),
     ] = None,
+    product: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=V,…",
+            help="A job for every combination of the values of each NAME. NAME=@FILE takes them from a file, one a "
+            "line; from a .json file, a list, or lists by the value of the NAME before.",
+            show_default=False,
+        ),
+    ] = None,
     template: Annotated[
         str | None,
         typer.Option(
             metavar="T",
-            help="With --csv or --sql: the job's URL, with columns in braces, as in https://a.org/{city}.",
+            help="With --csv, --sql or --product: the job's URL, with columns in braces, as in https://a.org/{city}.",
             show_default=False,
         ),
     ] = None,
@@ -81,7 +92,7 @@ def submit(
         str,
         typer.Option(
             metavar="P",
-            help="The slice of the run they belong to. With --csv or --sql it may hold columns, as in {state}.",
+            help="The slice of the run they belong to. With --csv, --sql or --product: also {state}, its value.",
             show_default=False,
         ),
     ] = "",
@@ -112,8 +123,9 @@ def submit(
 ) -> int:
     """Put jobs into the queue, and print JSON: run_id, submitted, duplicates.
 
-    Submitting again is harmless: jobs that the run has already are counted as duplicates. A file whose jobs share a URL
-    and differ in the rest is refused unless --identity says which fields count. In a JSONL file a line is the
+    Submitting again is harmless: jobs that the run has already are counted as duplicates. The same --scan again joins
+    the run that it made; --run starts another. A file whose jobs share a URL and differ in the rest is refused unless
+    --identity says which fields count. In a JSONL file a line is the
     payload itself, or {"payload": {…}} with any of key, priority, partition and not_before beside it. With --wait the
     exit code says how the run ended; Ctrl-C stops watching, and the run goes on.
     """
@@ -127,7 +139,21 @@ def submit(
     limits = growth_limits(max_depth, max_jobs)
     settings = resolve({"queue": queue, "debug": debug})
     source = _SourceOptions(
-        url or (), sitemap, since, urls_file, jobs_file, csv, scan, sql, template, glob, year, limit, query, param or ()
+        url=url or (),
+        sitemap=sitemap,
+        since=since,
+        urls_file=urls_file,
+        jobs_file=jobs_file,
+        csv=csv,
+        scan=scan,
+        sql=sql,
+        template=template,
+        glob=glob,
+        year=year,
+        limit=limit,
+        query=query,
+        param=param or (),
+        product=product or (),
     ).source(partition, settings)
     options.priority(priority)
     to = RunAddition(kind, run, priority, partition, options.identities(kind, identity), limits, pin)
@@ -165,11 +191,12 @@ class _SourceOptions:
     limit: int | None
     query: str | None
     param: Sequence[str]
+    product: Sequence[str]
 
     def source(self, partition: str, settings: Settings) -> Source:
         """Return the source. Raise `UsageError` for none, for several, or for an option of another source."""
         from longshore.cli.input_file import named_jobs, note_if_terminal
-        from longshore.runs.sources import CsvFile, Scan, Shape, SqlQuery
+        from longshore.runs.sources import CsvFile, Product, Scan, Shape, SqlQuery
 
         named = {
             "--url": self.url or None,
@@ -179,12 +206,13 @@ class _SourceOptions:
             "--csv": self.csv,
             "--scan": self.scan,
             "--sql": self.sql,
+            "--product": self.product or None,
         }
         given = [flag for flag, value in named.items() if value is not None]
         if len(given) != 1:
             raise UsageError(
-                "Say where the jobs are, with one of them: --url URL, --sitemap URL, --urls-file FILE or "
-                "--jobs-file FILE (- is standard input), --csv FILE, --scan FOLDER or --sql DATABASE."
+                "Say where the jobs are, with one of them: --url URL, --sitemap URL, --urls-file FILE or --jobs-file "
+                "FILE (- is standard input), --csv FILE, --scan FOLDER, --sql DATABASE or --product NAME=V,…."
             )
         self._refuse_strays(given[0])
         shape = Shape(url=self.template, partition=partition or None)
@@ -197,12 +225,14 @@ class _SourceOptions:
             if self.query is None:
                 raise UsageError("--sql needs --query: what to select, one job a row.")
             return SqlQuery(self.sql, self.query, _parameters(self.param), shape)
+        if self.product:
+            return Product(_dimensions(self.product), shape)
         return named_jobs(settings, self.url, self.sitemap, self.since, self.urls_file, self.jobs_file)
 
     def _refuse_strays(self, source: str) -> None:
         belongs: Mapping[str, tuple[object, tuple[str, ...]]] = {
             "--since": (self.since, ("--sitemap",)),
-            "--template": (self.template, ("--csv", "--sql")),
+            "--template": (self.template, ("--csv", "--sql", "--product")),
             "--glob": (self.glob, ("--scan",)),
             "--year": (self.year, ("--scan",)),
             "--limit": (self.limit, ("--scan",)),
@@ -212,6 +242,35 @@ class _SourceOptions:
         for flag, (value, whose) in belongs.items():
             if value is not None and source not in whose:
                 raise UsageError(f"{flag} belongs to {' or '.join(whose)}, and the jobs come from {source}.")
+
+
+def _dimensions(given: Sequence[str]) -> dict[str, Dimension]:
+    """Return the dimensions of --product. Raise `UsageError` or `InputFileError` for one that has no values."""
+    found: dict[str, Dimension] = {}
+    for each in given:
+        name, sign, values = each.partition("=")
+        if not sign or not name.strip() or name.strip() in found:
+            raise UsageError(f"--product cannot be '{each}': write NAME=VALUE,VALUE or NAME=@FILE, each NAME once.")
+        listed = [value.strip() for value in values.split(",") if value.strip()]
+        found[name.strip()] = _values_in(values[1:]) if values.startswith("@") else listed
+    return found
+
+
+def _values_in(file: str) -> Dimension:
+    import msgspec
+
+    from longshore.errors import InputFileError
+
+    try:
+        content = Path(file).read_bytes()
+        if not file.endswith(".json"):
+            return [line.strip() for line in content.decode("utf-8-sig").splitlines() if line.strip()]
+        values: list[str] | dict[str, list[str]] = msgspec.json.decode(content, type=list[str] | dict[str, list[str]])
+    except OSError as error:
+        raise InputFileError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        raise InputFileError(f"{file}: {error}. It holds a list of texts, or lists by name.") from error
+    return dict(values) if isinstance(values, dict) else values
 
 
 def _parameters(given: Sequence[str]) -> dict[str, str]:

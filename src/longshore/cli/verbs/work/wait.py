@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from longshore.runs.estimate.recorded_runs import Recorder
     from longshore.runs.watch.blockers import Blockers
     from longshore.runs.watch.failures import FailureGroup
+    from longshore.runs.watch.run_span import RunSpan
     from longshore.runs.watch.watcher import RunSnapshot, WaitEnd
     from longshore.settings import Settings
 
@@ -76,6 +77,7 @@ async def waited(
     from longshore.runs.watch.failures import failure_groups
     from longshore.runs.watch.rejections import rejections_of
     from longshore.runs.watch.run_end import end_with, newest_unfinished
+    from longshore.runs.watch.run_span import run_span
     from longshore.runs.watch.watcher import WaitEnd
     from longshore.ui.local.run_summary import tell, width_of
     from longshore.ui.notices import notices_json
@@ -94,12 +96,14 @@ async def waited(
         groups = await failure_groups(queue, run) if look.count.failed and over else []
         rejects = await rejections_of(queue, run)
         ended = await end_with(queue, run, ended)
+        span = await run_span(queue, run, look.count, clock.now()) if over else None
     seconds = clock.monotonic() - began
     if json:
         set_aside = {} if rejects is None else {"set_aside": rejects.count}
-        write_json({**_as_json(run, ended, look, groups, seconds), **set_aside, **notices_json(held)})
+        ran = {} if span is None else {"seconds": round(span.seconds, 1), "jobs_per_hour": round(span.jobs_per_hour, 1)}
+        write_json({**_as_json(run, ended, look, groups, seconds), **ran, **set_aside, **notices_json(held)})
     else:
-        lines = _closing(run, settings, ended, look, groups, width_of(to))
+        lines = _closing(run, settings, ended, look, groups, width_of(to), span)
         tell(to, [*lines, *_rejected_lines(rejects), *_notice_lines(held)])
     return _exit_code(ended)
 
@@ -192,7 +196,13 @@ def _as_json(run: str, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGr
 
 
 def _closing(
-    run: str, settings: Settings, ended: WaitEnd, look: RunSnapshot, groups: list[FailureGroup], width: int | None
+    run: str,
+    settings: Settings,
+    ended: WaitEnd,
+    look: RunSnapshot,
+    groups: list[FailureGroup],
+    width: int | None,
+    span: RunSpan | None,
 ) -> list[str]:
     from rich.markup import escape
 
@@ -200,6 +210,7 @@ def _closing(
     from longshore.ui.estimate_words import time_left
     from longshore.ui.local.run_summary import failures, queue_flag
     from longshore.ui.program import program
+    from longshore.ui.words import duration, rate
 
     count, flag = look.count, queue_flag(settings)
     if ended is WaitEnd.GONE:
@@ -226,7 +237,9 @@ def _closing(
     )
     lines = [
         f"[{colour}]{sign}[/{colour}] run {escape(run)}: [bold]{count.completed:,} completed[/bold], "
-        f"{count.failed:,} failed" + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
+        f"{count.failed:,} failed"
+        + (f", {count.cancelled:,} cancelled" if count.cancelled else "")
+        + (f" in {duration(span.seconds)} ({rate(span.jobs_per_hour / 3600)})" if span is not None else "")
     ]
     if groups:
         where = escape(f"--state failed --run {run}{flag}")
