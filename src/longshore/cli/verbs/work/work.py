@@ -149,7 +149,8 @@ def work(
     own_place = None if place is None else WorkerSlot.decoded(place)
     taken = tuple(sorted(handlers if wanted is None else wanted))
     published = taken if sum(map(len, taken)) <= _KINDS_LENGTH else None
-    info = WorkerInfo(machine=machine_name(), slots=settings.concurrency, kinds=published)
+    pause = settings.delay.mean or None
+    info = WorkerInfo(machine=machine_name(), slots=settings.concurrency, pause=pause, kinds=published)
     worker_config = WorkerConfig(
         queue_url=settings.queue,
         handler_file=file,
