@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -152,6 +153,8 @@ def test_delays_are_changed_in_env_while_the_workers_run_and_ctrl_c_finishes_the
     fleet = site.start("--workers", "2")
     wait_until_scraped(site, 2)
     # With these delays it would not go on within the hour.
+    told = site.run("longshore", "estimate", "listings", "--json")
+    assert json.loads(told.stdout)["p50_seconds"] > 3600, told.stdout + told.stderr
     site.write_env(site.variables | {"MIN_DELAY_SECONDS": "0.3", "MAX_DELAY_SECONDS": "0.5"})
     wait_until_scraped(site, 6)
     assert "max_delay_seconds 3600 → 0.5 (.env)" in site.log("worker_0.log")

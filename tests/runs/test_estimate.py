@@ -39,6 +39,19 @@ def test_a_steady_run_takes_as_long_as_its_pace_says() -> None:
     assert found.binds is Binding.WORKERS
 
 
+@pytest.mark.parametrize(("slots", "rate"), [(10, 0.7), (80, 0.71)])
+def test_workers_that_pause_between_jobs_are_not_taken_for_busy_ones(slots: int, rate: float) -> None:
+    # Ten workers pause 14 seconds after each job of 0.3 seconds; each has one slot, or eight of which one is used.
+    spans = tuple(ThroughputSpan(10.0, 7, slots) for _ in range(4))
+    paused = msgspec.structs.replace(
+        STEADY, pending=1400, claimed=0, spans=spans, seconds=(0.3,) * 28, workers=10, slots=slots, pause=14.0
+    )
+    found = estimate(paused)
+    assert found.p50 == pytest.approx(1400 / rate, rel=0.25)
+    assert found.p90 is not None
+    assert found.p90 > 1400 / rate
+
+
 def test_the_same_evidence_gives_the_same_estimate() -> None:
     assert estimate(STEADY) == estimate(STEADY)
 

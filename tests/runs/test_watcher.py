@@ -120,8 +120,10 @@ async def test_hands_are_what_all_workers_say(queue: MemoryQueue) -> None:
     await queue.register(WorkerId.new("bob"), LEASE, WorkerInfo(busy=1, slots=4))
     found = active_among(await queue.present_workers(), "r")
     assert (found.workers, found.busy, found.slots, found.utilisation) == (2, 4, 8, 0.5)
-    await queue.register(WorkerId.new("eve"), LEASE, WorkerInfo())
-    assert active_among(await queue.present_workers(), "r").utilisation is None
+    assert found.pause == 0
+    await queue.register(WorkerId.new("eve"), LEASE, WorkerInfo(pause=15.0))
+    found = active_among(await queue.present_workers(), "r")
+    assert (found.utilisation, found.pause) == (None, 5.0)
 
 
 async def test_a_kind_that_no_worker_takes_is_told_from_the_others(queue: MemoryQueue, clock: ManualClock) -> None:

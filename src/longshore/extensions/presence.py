@@ -45,6 +45,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many attempts it may have in flight."""
     busy: _Number | None = None
     """How many attempts it has in flight."""
+    pause: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """The average pause between two of its jobs, in seconds; None if it does not say."""
     kinds: tuple[str, ...] | None = None
     """The kinds of jobs it takes; None if it does not say."""
     fleet: FleetInfo | None = None

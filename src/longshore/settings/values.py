@@ -24,6 +24,11 @@ class SecondsRange:
     low: float
     high: float
 
+    @property
+    def mean(self) -> float:
+        """The average duration."""
+        return (self.low + self.high) / 2
+
     def draw(self) -> float:
         """Return a random duration of this range."""
         return random.uniform(self.low, self.high)  # noqa: S311  not used for security

@@ -30,6 +30,7 @@ import msgspec
 
 from longshore.runs.estimate.durations import DrawnDuration, Durations
 from longshore.runs.estimate.throughput import ThroughputSpan
+from longshore.runs.watch.current_rate import slots_in_use
 
 _MAX_SIMULATIONS, _MIN_SIMULATIONS = 200, 40
 _STEPS = 20_000
@@ -99,6 +100,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Workers in the registry for this run; None if the queue has no registry."""
     slots: float | None = None
     """Attempts that the workers may have in flight at once; None if they do not report it, and spans count workers."""
+    pause: float = 0.0
+    """Average seconds that a worker pauses between two jobs."""
     retried: float = 0.0
     """The share of attempts that failed and after which the job is tried again."""
     delayed: float = 0.0
@@ -233,7 +236,11 @@ class _Model:
         little = rate * self._mean / (1 - self.retried)
         # The number of slots counts as much as `trust` observed jobs.
         trust = 2 * slots if evidence.slots else slots / 2
-        self.capacity = max((trust * slots + seen * little) / (trust + seen), 1e-6)
+        usable = slots_in_use(slots, evidence.workers, evidence.pause, self._mean)
+        if evidence.pause:
+            # No pause came before the first job of each worker.
+            seen = max(seen - (evidence.workers or 0), 0.0)
+        self.capacity = max((trust * usable + seen * little) / (trust + seen), 1e-6)
         if evidence.slots:
             self.capacity = min(self.capacity, slots)
         self._slots = max(math.ceil(self.capacity - 1e-9), 1)

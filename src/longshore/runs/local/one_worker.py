@@ -31,4 +31,5 @@ def stop_conditions_of(settings: Settings, run: str | None, *, until_done: bool)
 def worker_info(settings: Settings, kinds: Sequence[str]) -> WorkerInfo:
     """Return what the worker publishes about itself while it is alive."""
     published = tuple(kinds) if sum(map(len, kinds)) <= _KINDS_LENGTH else None
-    return WorkerInfo(machine=machine_name(), slots=settings.concurrency, kinds=published)
+    pause = settings.delay.mean or None
+    return WorkerInfo(machine=machine_name(), slots=settings.concurrency, pause=pause, kinds=published)

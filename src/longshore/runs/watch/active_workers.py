@@ -1,12 +1,14 @@
 """The workers of a run, from the worker registry and what workers report of themselves there.
 
 A worker reports which run it works on (`run`; none means every run), which kinds it claims (`kinds`), how many attempts
-it may have in flight (`of`) and how many it has (`busy`). A value that is missing or malformed counts as not known.
+it may have in flight (`of`), how many it has (`busy`), and how long it pauses between jobs (`pause`). A value that is
+missing or malformed counts as not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 import msgspec
 
@@ -24,6 +26,8 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts in flight; None unless every worker reports it."""
     slots: int | None = None
     """Attempts that may be in flight at once; None unless every worker reports it."""
+    pause: float = 0.0
+    """Average seconds that a worker pauses between two jobs; those that do not report it count as without a pause."""
     kinds: frozenset[str] | None = None
     """All kinds that the workers claim; None unless there is a worker and every one reports it."""
     unseen: int = 0
@@ -58,6 +62,7 @@ def active_among(
         workers=len(there),
         busy=in_flight,
         slots=total,
+        pause=fmean(info.pause or 0.0 for info in there) if there else 0.0,
         kinds=_reported_kinds(there),
         unseen=len(unseen),
         unseen_seconds=min(unseen, default=0.0),

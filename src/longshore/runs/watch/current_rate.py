@@ -18,6 +18,18 @@ def least_seconds(jobs: int, mean: float, *, workers: int, concurrency: int, pau
     return max(jobs * seconds_per_job / workers, mean)
 
 
+def slots_in_use(slots: float, workers: int | None, pause: float, mean: float) -> float:
+    """Return how many of all `slots` are in use on average if the jobs take `mean` seconds each.
+
+    Each worker begins a job no sooner than `pause` seconds after its last one began or ended.
+    """
+    if not workers or not pause:
+        return slots
+    # With one slot, the pause begins when the job ends; with more, others may still be in flight at the next begin.
+    alone = slots / workers < 2
+    return min(slots, workers * mean / (pause + (mean if alone else 0.0)))
+
+
 def seconds_left(remaining: int, per_second: float) -> float | None:
     """Return how long the remaining jobs take at this rate; None if nothing is finished at all."""
     return remaining / per_second if per_second > 0 else None

@@ -252,6 +252,7 @@ class RunWatcher:
             ages=tuple(at - seen for seen in self._first_seen.values())[: count.claimed] if count.claimed else (),
             workers=active.workers,
             slots=active.slots,
+            pause=active.pause,
             retried=failures / max(failures + finished, 1),
             delayed=waiting.delayed * each if waits else 0.0,
             waits=waits,

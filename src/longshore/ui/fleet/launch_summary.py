@@ -146,7 +146,7 @@ def _time(launch: Launch) -> str:
         return f"not known yet: nothing of {'this run' if launch.options.run else 'this queue'} has been done"
     settings, helpers = launch.settings, launch.helpers
     workers, mean = launch.workers + helpers, fmean(launch.seconds)
-    pause = (settings.delay.low + settings.delay.high) / 2
+    pause = settings.delay.mean
     least = least_seconds(
         launch.jobs_within_limits, mean, workers=workers, concurrency=settings.concurrency, pause=pause
     )
