@@ -6,11 +6,12 @@ import textwrap
 from collections.abc import Sequence
 
 from longshore.extensions.published_code import PublishedVersion, PublishedVersions
+from longshore.observe.statistics import about
 from longshore.runs.published.handler_code import HandlerCode
 from longshore.runs.published.prepare import Offer
 from longshore.runs.published.requirements import have_hashes
 from longshore.system.printable import printable
-from longshore.ui.words import about, size_words
+from longshore.ui.words import size_words
 
 _WIDTH = 79
 _INDENT = 15
