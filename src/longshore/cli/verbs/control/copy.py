@@ -301,7 +301,7 @@ async def _write_records_left(source: Queue, target: Queue, run: str | None, her
     tallies = [await run_records(here, source, each).tally() for each in runs]
     if records := sum(sum(each.kept.values()) for each in tallies):
         write(
-            f"Their {counted(records, 'record')} did not come along. Export them from the source queue: "
+            f"Their {counted(records, 'record')} did not come along. Export them from the first queue: "
             f"longshore export RUN --records --queue {_shown(here)}"
         )
 
