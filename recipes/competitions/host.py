@@ -12,7 +12,6 @@ import argparse
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import time
 import urllib.error
@@ -26,6 +25,7 @@ from competitions.pages import Link, competition_id_of, read_front
 from competitions.scraper import read
 from competitions.worker import KIND, queue_url
 from longshore import LongshoreError, StatusError, new_job
+from longshore.cli import main as longshore_command
 from longshore.errors import UsageError
 from longshore.job import NewJob
 from longshore.settings import DEFAULT, export_dotenv, resolve
@@ -111,8 +111,8 @@ def _carry_out(given: argparse.Namespace, queue: str) -> int:
 
 def _longshore(queue: str, *arguments: str) -> int:
     # The queue goes by the environment: no process shows its login among its arguments.
-    environment = os.environ | {"LONGSHORE_QUEUE": queue}
-    return subprocess.run([sys.executable, "-m", "longshore", *arguments], env=environment, check=False).returncode  # noqa: S603 (our own command)
+    os.environ["LONGSHORE_QUEUE"] = queue
+    return longshore_command(arguments)
 
 
 def _options() -> argparse.ArgumentParser:

@@ -64,10 +64,10 @@ class Machine:
         self._started.append(process)
         return process
 
-    def run(self, *arguments: str, code: int = 0) -> tuple[str, str]:
+    def run(self, *arguments: str, code: int = 0, timeout: float = 300) -> tuple[str, str]:
         """Return what the command wrote to standard output and error."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=300)
+        out, err = process.communicate(timeout=timeout)
         assert process.returncode == code, out + err
         return out, err
 
