@@ -133,8 +133,8 @@ def _process_clock() -> float:
     """
     if sys.platform == "linux":
         return psutil.boot_time() + time.clock_gettime(time.CLOCK_BOOTTIME)
-    else:  # after an `if` without `else`, the type checker takes this line for unreachable
-        return time.time()
+    # after an `if` without `else`, the type checker takes this line for unreachable
+    return time.time()
 
 
 def _kill_children_since(began: float) -> None:
