@@ -193,7 +193,7 @@ def _hash(secret: str) -> str:
 
 
 def check_keys_made(store: KeyStore, host: str) -> None:
-    """Raise `SettingsError` if there are no keys: a server for other machines starts only after keys were made."""
+    """Raise `SettingsError` if there is no valid key. Call it before the server listens for other machines."""
     if all(key.revoked_at is not None for key in store.all()):
         raise SettingsError(
             f"No key has been made yet, so the server does not listen on {host}. Make one for yourself: "
