@@ -18,7 +18,8 @@ import pytest
 from longshore.clock import SystemClock
 from longshore.media import open_queue
 from longshore.pacing.choose_store import rate_store_for
-from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
+from longshore.pacing.host_rate import AnswerCounts, RatePolicy, unknown
+from longshore.pacing.rate_learning import fold
 
 
 @pytest.fixture(autouse=True)

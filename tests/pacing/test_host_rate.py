@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from longshore.pacing.host_rate import AnswerCounts, HostRate, RatePolicy, fold, reserve, unknown
+from longshore.pacing.host_rate import AnswerCounts, HostRate, RatePolicy, reserve, unknown
+from longshore.pacing.rate_learning import fold
 
 NOW = 1_700_000_000.0
 
@@ -93,16 +94,39 @@ def test_what_is_refused_before_there_is_anything_to_count_measures_nothing() ->
     assert (again.rate, again.ceiling, again.refused) == (known.rate, known.ceiling, 1)
 
 
-def test_a_host_that_answers_429_to_everything_is_closed() -> None:
-    host_rate, now = unknown(NOW, RatePolicy()), NOW
-    for _ in range(30):
-        host_rate, (instant,) = reserve(host_rate, now, 1, RatePolicy())
-        now = max(now, instant) + 0.3
+def test_a_host_that_answers_429_to_everything_is_asked_at_growing_gaps() -> None:
+    host_rate, now, gaps = unknown(NOW, RatePolicy()), NOW, list[float]()
+    while host_rate.closed_until < now + 60:
+        host_rate, instants = reserve(host_rate, now, 5 if not gaps else 1, RatePolicy())
+        assert len(gaps) < 2 or len(instants) == 1
+        gaps.append(instants[-1] - now)
+        now = max(now, instants[-1]) + 0.3
         host_rate = fold(host_rate, refused(sent=now - 0.05), now, RatePolicy())
-        if host_rate.closed_until > now:
-            break
-    assert host_rate.closed_until >= now + 60
     assert host_rate.refusals <= 8
+    assert gaps[2:] == sorted(gaps[2:])
+    assert host_rate.rate == 0.5, "the rate is not lowered again and again"
+
+
+def test_a_host_that_accepts_a_single_request_is_asked_at_its_rate_again() -> None:
+    host_rate = fold(unknown(NOW, RatePolicy()), refused(), NOW, RatePolicy())
+    host_rate = fold(host_rate, refused(sent=NOW + 10), NOW + 10, RatePolicy())
+    assert host_rate.gap
+    host_rate, (instant,) = reserve(host_rate, NOW + 10, 3, RatePolicy())
+    late = fold(host_rate, AnswerCounts(passed=1, passed_sent=NOW + 9), instant, RatePolicy())
+    assert late.gap, "a request that was sent before it refused says nothing"
+    open_again = fold(host_rate, AnswerCounts(passed=1, passed_sent=instant), instant + 0.1, RatePolicy())
+    assert (open_again.gap, open_again.rounds) == (0.0, 0)
+    assert open_again.closed_until <= instant + 0.1
+    assert len(reserve(open_again, instant + 5, 3, RatePolicy())[1]) == 3
+
+
+def test_a_full_window_is_waited_for_and_counted_with_what_it_let_through() -> None:
+    """A refusal, ten seconds of silence, and sixty accepted requests: the window is part of the next measurement."""
+    known = msgspec.structs.replace(on_a_probe(used=60, spent=5.0, rate=12.0), plan=((NOW - 1, 12.0),))
+    first = fold(known, refused(sent=NOW - 0.05), NOW, RatePolicy())
+    full = fold(first, refused(sent=first.lowered_at + 0.5), first.lowered_at + 1.0, RatePolicy())
+    again = fold(full, AnswerCounts(passed=1, passed_sent=NOW + 10), NOW + 10, RatePolicy())
+    assert again.spent == pytest.approx(10.0, abs=0.1)
 
 
 def test_jitter_puts_off_by_up_to_its_share_and_brings_nothing_forward() -> None:
@@ -130,11 +154,20 @@ def test_requests_that_were_on_their_way_do_not_lower_the_rate_again() -> None:
     assert twice.refusals == 2
 
 
-@pytest.mark.parametrize("status", [403, 503])
-def test_what_may_have_other_reasons_halves_the_rate_and_leaves_the_ceiling(status: int) -> None:
+def test_a_forbidden_page_halves_the_rate_and_leaves_the_ceiling() -> None:
     known = msgspec.structs.replace(unknown(NOW, RatePolicy()), rate=8.0, ceiling=9.0)
-    lowered = fold(known, refused(status), NOW, RatePolicy())
+    answers = AnswerCounts()
+    answers.refuse_one(403, NOW)
+    lowered = fold(known, answers, NOW, RatePolicy())
     assert (lowered.rate, lowered.ceiling) == (4.0, 9.0)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_host_that_is_too_busy_is_measured(status: int) -> None:
+    answers = AnswerCounts()
+    answers.refuse_one(status, NOW)
+    learned = fold(on_a_probe(used=96, spent=8.0, rate=13.2), answers, NOW, RatePolicy())
+    assert learned.ceiling == pytest.approx(12, rel=0.02)
 
 
 def test_a_closure_is_not_shortened_by_a_later_answer() -> None:

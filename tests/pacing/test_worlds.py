@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from tests.pacing.worlds.draw import KINDS, draw
-from tests.pacing.worlds.judge import verdict
+from tests.pacing.worlds.judge import judge, summary, verdict
 from tests.pacing.worlds.learned import Learned
 from tests.pacing.worlds.limiters import (
     Banning,
@@ -93,3 +93,13 @@ def test_the_best_possible_is_that_of_the_limiter() -> None:
     bucket = world.limiter(random.Random(0))
     assert isinstance(bucket, Bucket)
     assert best_possible(world) == pytest.approx(bucket.rate * world.seconds + bucket.burst, abs=2)
+
+
+def test_over_random_worlds_no_host_is_left_alone_and_few_requests_are_refused() -> None:
+    """The short form of `python -m benchmarks.pace_worlds`, whose results say how far the goals are."""
+    verdicts = judge(Learned, range(8_000_000, 8_000_100))
+    it = summary(verdicts)
+    assert not [each for each in verdicts if each.silent]
+    assert it["refused"] <= 0.025
+    assert it["goodput"] >= 0.78
+    assert it["score"] > summary(judge(OTHERS["AIMD"], range(8_000_000, 8_000_020)))["score"]

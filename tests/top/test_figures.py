@@ -18,7 +18,8 @@ from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
 from longshore.media.memory import MemoryQueue
 from longshore.pacing.choose_store import rate_store_for
-from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
+from longshore.pacing.host_rate import AnswerCounts, RatePolicy, unknown
+from longshore.pacing.rate_learning import fold
 from longshore.queue import Queue, Selection
 from longshore.runs.control.pause import EVERYTHING, pause
 from longshore.top.figures import FiguresReader

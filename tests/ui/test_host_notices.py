@@ -6,7 +6,8 @@ from longshore.clock import ManualClock
 from longshore.job import new_job
 from longshore.media.memory import MemoryQueue
 from longshore.pacing.choose_store import rate_store_for
-from longshore.pacing.host_rate import AnswerCounts, RatePolicy, fold, unknown
+from longshore.pacing.host_rate import AnswerCounts, RatePolicy, unknown
+from longshore.pacing.rate_learning import fold
 from longshore.queue import totals
 from longshore.runs.watch.current_rate import CurrentRate
 from longshore.ui.local.host_notices import EVERY, HostNews

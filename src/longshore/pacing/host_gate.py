@@ -137,7 +137,9 @@ class HostGate:
         now = self._clock.monotonic()
         if status not in REFUSALS and retry_after is None:
             self._answers.pass_one(now - seconds, seconds)
-            if self._dispatcher is None:
+            # All processes wait for the answer that shows that a host accepts again.
+            self._write_now |= self.host_rate is not None and self.host_rate.gap > 0
+            if self._dispatcher is None or self._write_now:
                 self._wake_dispatcher()
             return
         self._answers.refuse_one(status, now - seconds, 0.0 if retry_after is None else now + retry_after)

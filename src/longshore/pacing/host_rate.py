@@ -1,69 +1,25 @@
-"""The rate of one host, and how it is learned from answers. Pure functions: old state and events make the new state.
+"""The rate of one host: what is known of it, the user's limits, and the slots that are handed out. Pure functions.
 
-How it is learned
-    The rate rises while answers are good, and every refusal measures what the host allows: `limit_model` says how the
-    rate rises, and how two refusals together determine the limit. Answers arrive late and at several processes, so
-    the measurement counts slots: how many were handed out between the last refusal and the refused request, and over
-    how many seconds. From the second refusal on, the rate stays near the measured limit, and probes above it now and
-    then, in case the host allows more by now; the better the measurement, the less often.
-
-    The rate rises only while requests wait for it: a rate that is not used up teaches nothing.
-
-Refusals
-    429, and any answer with Retry-After, is a refusal. 403 and 503 may have other causes, so they halve the rate and
-    leave the ceiling: if there was another cause, the rate is soon back. Requests that were in flight when the rate was
-    lowered do not lower it again; neither does a refusal before there are enough slots to count. A host that keeps
-    refusing is closed for a while, each time for longer.
+`rate_learning` says how answers change the rate.
 """
 
 from __future__ import annotations
 
 import random
-from functools import partial
 
 import msgspec
 
-from longshore.pacing.limit_model import (
-    ANSWERS_TO_DOUBLE,
-    SLOW_FACTOR,
-    SLOW_FROM,
-    limit_explaining_both,
-    middle_of_last_step,
-    overshoot,
-    probe_overshoot,
-    probe_rate,
-    slow_ramp_overshoot,
-)
-
-_OUTDATED_FACTOR = 2.0
-"""A rate this many times the first refused one, without a second refusal, makes the first refusal obsolete."""
-_WIDEST, _WIDEST_IF_SLOW, _NARROWEST = 0.2, 0.15, 0.03
-"""How far below the ceiling a probe starts, as a share of it, by how well the ceiling is known. At low rates each
-refusal is a larger share of the answers, so probes are longer."""
-_SLOW_PER_SECOND = 5.0
-_BELOW_REFUSED, _BELOW_MEASURED = 0.97, 0.99
-"""The ceiling is at most this share of the rate that was refused, and of the limit that was measured."""
-_NO_BURST = 0.25
-"""Two ramps with less overshoot than this ended at the limit itself."""
-_FIRST_RAMP_TRUST = 0.75
-"""The share of the burst measured by the fast ramp that is relied on: so steep a ramp overestimates the burst."""
-_CERTAIN = 0.4
-"""A probe whose overshoot is less than this share of the burst cannot have filled the bucket."""
-_TOO_FEW, _FEW = 3, 6
-"""Fewer slots than the first since the last refusal measure nothing; fewer than the second hardly anything."""
-_GRACE_SECONDS = 0.25
-"""For this long, processes that do not know yet that their slots are void may still use them."""
-_CLEARING_SECONDS = 0.1
-"""For this long no slots are handed out after slots became void: in most cases the other processes know by then."""
-_VOID_BELOW = 0.8
-"""If the rate falls below this share of the old one, the slots reserved at the old rate become void."""
+WIDEST = 0.2
+"""How far below the ceiling a probe starts at most, as a share of it."""
 _MAX_PLAN = 8
 """How many reservations are remembered: with many processes, those of the time until an answer is known."""
 _MIN_USEFUL_BURST = 2.0
 """A smaller burst may be an error of measurement."""
 _MAX_CATCH_UP_SECONDS = 0.5
-_ROUNDS_TO_CLOSE = 6
-_FIRST_CLOSURE, _LONGEST_CLOSURE = 60.0, 900.0
+_GAP_GROWTH = 2.0
+"""While a host refuses everything, each gap between two single requests is this many times as long as the one before:
+few are refused until it accepts again, and it is asked again after no more than twice the time for which it refused."""
+_LONGEST_GAP = 900.0
 
 _KEPT_SECONDS, _KEPT_UNREFUSED_SECONDS = 8 * 86400.0, 600.0
 """How long the rate of a host is kept after the last request: long enough for a weekly run, if the host ever refused.
@@ -105,7 +61,7 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
     passed: int = 0
     refused: int = 0
     hard: bool = False
-    """Whether one of the refusals was a 429 or came with Retry-After."""
+    """Whether one of the refusals was no 403, which may forbid a single page, or came with Retry-After."""
     status: int = 0
     """Of the last refusal."""
     sent: float = 0.0
@@ -132,7 +88,7 @@ class AnswerCounts(msgspec.Struct, kw_only=True):
     def refuse_one(self, status: int, sent: float, closed_until: float = 0.0) -> None:
         """Count a refusal; `closed_until` is when it asks to try again, 0 if it does not say."""
         self.refused += 1
-        self.hard |= status == 429 or closed_until > 0
+        self.hard |= status != 403 or closed_until > 0
         self.status = status
         self.sent = max(self.sent, sent)
         self.closed_until = max(self.closed_until, closed_until)
@@ -175,7 +131,7 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rate at which the first ramp was refused; 0 before the first refusal."""
     burst: float = 0.0
     """How many requests the host lets through at once after a pause, as far as is known; 0 if unknown."""
-    width: float = _WIDEST
+    width: float = WIDEST
     """How far below the ceiling the probe starts, as a share of it."""
     since: float = 0.0
     """Refusals of requests sent after this are counted in `refused`."""
@@ -200,7 +156,11 @@ class HostRate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """Why the host is closed, or was closed last."""
     rounds: int = 0
-    """How often the rate was lowered since the last good answer."""
+    """How often requests that were sent after one another were refused since the last good answer."""
+    gap: float = 0.0
+    """The seconds between two single requests that ask whether the host accepts again; 0 while it does."""
+    refusing_since: float = 0.0
+    """When the first of these refusals came."""
     last_refusal: float = 0.0
     last_status: int = 0
     crawl_delay: float = 0.0
@@ -254,6 +214,8 @@ def reserve(
 
     If a request has waited since `waiting_since` (default: now), slots may lie up to `catch_up` seconds in the past.
     """
+    if state.gap:
+        return _reserve_single(state, now)
     since = now if waiting_since is None else waiting_since
     begin = max(state.next, state.closed_until, min(max(since, now - catch_up(state, policy)), now))
     pressed = state.next >= min(since, now) - interval(state, policy) / 2
@@ -277,162 +239,14 @@ def reserve(
     return reserved, instants
 
 
+def _reserve_single(state: HostRate, now: float) -> tuple[HostRate, list[float]]:
+    """Reserve the slot of a single request that asks whether the host accepts again."""
+    instant, gap = max(state.next, state.closed_until, now), min(state.gap * _GAP_GROWTH, _LONGEST_GAP)
+    following = instant + max(gap, state.crawl_delay)
+    return msgspec.structs.replace(state, next=following, gap=gap, pressed=True, slots=state.slots + 1), [instant]
+
+
 def _next_interval(state: HostRate, policy: RatePolicy) -> float:
     if policy.delay is None:
         return interval(state, policy)
     return max(random.uniform(*policy.delay), state.crawl_delay)  # noqa: S311
-
-
-def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
-    """Return the state after these answers."""
-    state = msgspec.structs.replace(
-        state,
-        crawl_delay=answers.crawl_delay or state.crawl_delay,
-        answers=state.answers + answers.passed + answers.refused,
-        refusals=state.refusals + answers.refused,
-    )
-    if answers.late_use and state.crawl_delay:
-        state = msgspec.structs.replace(state, next=max(state.next, answers.late_use + state.crawl_delay))
-    if answers.passed:
-        state = _raised(state, answers.passed, now, policy)
-    if answers.refused:
-        state = msgspec.structs.replace(state, last_refusal=now, last_status=answers.status)
-        if answers.sent >= state.lowered_at:
-            state = _lowered(state, answers, now, policy)
-        elif answers.sent > state.since:
-            state = msgspec.structs.replace(state, refused=state.refused + answers.refused)
-        state = _closed(state, answers.closed_until, f"it answered {answers.status} with Retry-After", now)
-    return state
-
-
-# Raising the rate
-
-
-def _raised(state: HostRate, passed: int, now: float, policy: RatePolicy) -> HostRate:
-    rate, overshot = state.rate, state.overshot
-    countable = passed if state.pressed else 0
-    doublings = min(max(now - state.grown_at, 0.0), countable / ANSWERS_TO_DOUBLE)
-    if state.ceiling:
-        goal = probe_rate(state.ceiling, state.width, state.passed + countable)
-        rate = max(rate, min(rate * 2 ** (doublings / SLOW_FACTOR), goal))
-    else:
-        slow = overshot and rate >= SLOW_FROM * overshot
-        rate *= 2 ** (doublings / SLOW_FACTOR if slow else doublings)
-        if rate > _OUTDATED_FACTOR * overshot:
-            overshot = 0.0
-    return msgspec.structs.replace(
-        state,
-        rate=min(max(rate, policy.slowest), policy.fastest),
-        overshot=overshot,
-        passed=state.passed + countable,
-        grown_at=now,
-        rounds=0,
-    )
-
-
-# Lowering the rate
-
-
-def _lowered(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
-    if not answers.hard:
-        lowered = _slowed_to(state, state.rate / 2, now, policy)
-    elif state.overshot and _count_slots(state, answers)[1] < _TOO_FEW:
-        lowered = msgspec.structs.replace(state, refused=state.refused + answers.refused)
-    else:
-        lowered = _new_ramp(state, _measured(state, answers), answers, now, policy)
-    rounds = state.rounds + 1
-    lowered = msgspec.structs.replace(lowered, rounds=rounds)
-    if rounds < _ROUNDS_TO_CLOSE:
-        return lowered
-    seconds = min(_FIRST_CLOSURE * 2 ** (rounds - _ROUNDS_TO_CLOSE), _LONGEST_CLOSURE)
-    return _closed(lowered, now + seconds, f"it refused {rounds} times in a row, last with {answers.status}", now)
-
-
-def _slowed_to(state: HostRate, rate: float, now: float, policy: RatePolicy) -> HostRate:
-    rate = max(rate, policy.slowest)
-    return msgspec.structs.replace(
-        state,
-        rate=rate,
-        next=max(state.next, now + max(1 / rate, state.crawl_delay)),
-        lowered_at=max(state.next, now) + _GRACE_SECONDS,
-        voided_at=now,
-        grown_at=now,
-    )
-
-
-def _new_ramp(state: HostRate, learned: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy) -> HostRate:
-    """Start a new ramp: with the slots that are handed out already, or after them if they are void."""
-    rate = max(learned.rate, policy.slowest)
-    begun = msgspec.structs.replace(
-        learned,
-        rate=rate,
-        since=answers.sent,
-        used=_count_slots(state, answers)[3],
-        spent=max(state.next - answers.sent, 0.0),
-        lowered_at=max(state.next, now) + _GRACE_SECONDS,
-        grown_at=now,
-    )
-    if rate >= _VOID_BELOW * state.rate and allows_bursts(learned):
-        return begun
-    after = max(now + max(1 / rate, state.crawl_delay), min(state.next, now + _CLEARING_SECONDS))
-    return msgspec.structs.replace(
-        begun, next=after, plan=(), since=begun.lowered_at, used=0.0, spent=after - now, voided_at=now
-    )
-
-
-def _count_slots(state: HostRate, answers: AnswerCounts) -> tuple[float, float, float, float]:
-    """Return the rate at which the refused request was spaced, the slots before it, their seconds, the slots after."""
-    rate, after, end = state.rate, 0.0, state.next
-    for begin, spacing in reversed(state.plan):
-        rate = spacing
-        after += max(end - max(begin, answers.sent), 0.0) * spacing
-        end = begin
-        if begin + 0.9 / spacing <= answers.sent:  # the reservation before determined the distance to the first slot
-            break
-    return rate, state.used - after, max(state.spent - max(state.next - answers.sent, 0.0), 1e-3), after
-
-
-def _measured(state: HostRate, answers: AnswerCounts) -> HostRate:
-    """Return the state with the ceiling and the rate that a refusal measured."""
-    rate, used, spent, _ = _count_slots(state, answers)
-    ceiling, overshot, width = state.ceiling, state.overshot, state.width
-    mean = min(max((used - state.refused) / spent, rate / (2 if used < _FEW else 16)), rate)
-    if not overshot:
-        # The more requests passed, the more of them may have been the burst. The next ramp must start below the limit.
-        begin = min(max(mean / min(3.0, 2.0 + state.passed / 28), rate / 16), rate / 2)
-        overshot = middle_of_last_step(rate)
-    elif not ceiling:
-        first = partial(overshoot, overshot, slowness=1.0)
-        second = partial(slow_ramp_overshoot, rate, SLOW_FROM * overshot)
-        limit = limit_explaining_both(second, first, mean, rate)
-        ceiling = _BELOW_REFUSED * rate if first(limit) < _NO_BURST else min(limit, _BELOW_REFUSED * rate)
-        width = _WIDEST if ceiling >= _SLOW_PER_SECOND else _WIDEST_IF_SLOW
-        begin = (1 - width) * ceiling
-    else:
-        first = partial(overshoot, overshot, slowness=1.0)
-        last = partial(probe_overshoot, rate, ceiling=ceiling, width=width)
-        limit = limit_explaining_both(last, lambda level: _FIRST_RAMP_TRUST * first(level), mean, rate)
-        doubt = 0.5 / used
-        if last(mean) > _CERTAIN * first(mean):
-            doubt = max(doubt, (rate / mean - 1) / 8)
-        if abs(limit / ceiling - 1) < width:
-            doubt = min(doubt, width / 2)
-        ceiling, width = _BELOW_MEASURED * limit, min(max(doubt, _NARROWEST), _WIDEST)
-        begin = (1 - width) * limit
-    return msgspec.structs.replace(
-        state,
-        rate=begin,
-        ceiling=ceiling,
-        overshot=overshot,
-        burst=overshoot(overshot, ceiling, 1.0) if ceiling else 0.0,
-        width=width,
-        passed=0,
-        refused=0,
-    )
-
-
-def _closed(state: HostRate, until: float, why: str, now: float) -> HostRate:
-    if until <= max(state.closed_until, now):
-        return state
-    # Slots that are reserved already would be used while the host is closed.
-    return msgspec.structs.replace(state, closed_until=until, why=why, next=max(state.next, until), voided_at=now)

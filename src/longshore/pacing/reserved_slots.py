@@ -19,11 +19,11 @@ from longshore.pacing.host_rate import (
     RatePolicy,
     allows_bursts,
     catch_up,
-    fold,
     interval,
     reserve,
     unknown,
 )
+from longshore.pacing.rate_learning import fold
 from longshore.pacing.store import RateStore
 
 EARLY_SECONDS = 0.0005

@@ -9,11 +9,11 @@ from longshore.pacing.host_rate import (
     HostRate,
     RatePolicy,
     catch_up,
-    fold,
     interval,
     reserve,
     unknown,
 )
+from longshore.pacing.rate_learning import fold
 
 POLICY = RatePolicy()
 
@@ -39,6 +39,6 @@ class Learned:
             interval(state, POLICY),
             0.1,
             catch_up(state, POLICY),
-            False,
+            bool(state.gap),
             state.slots,
         )
