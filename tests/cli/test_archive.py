@@ -126,7 +126,7 @@ def test_an_age_that_is_none_is_refused(here: Path, refused: Callable[..., str])
 def test_status_ends_with_the_rates_that_are_known(repository: Path, says: Says) -> None:
     rates = "completion rate 83%, success rate 80%, claim success rate 100%"
     assert says("status", *QUEUE).splitlines()[-1] == rates
-    assert says("status", "r", *QUEUE).splitlines()[-1] == rates
+    assert says("status", "r", *QUEUE).splitlines()[-1] == f"{rates}, 0.0 jobs/hour over 100 days 0 h"
     whole = json.loads(says("status", "--json", *QUEUE))
     assert whole["completion_rate"] == pytest.approx(5 / 6)
     assert (whole["success_rate"], whole["claim_success_rate"]) == (0.8, 1.0)

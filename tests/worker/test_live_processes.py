@@ -44,7 +44,12 @@ def start(site: Any) -> Start:
                 [sys.executable, "-m", "longshore", "work", str(site.file), "--until-done", *arguments],
                 cwd=site.folder,
                 stderr=stream,
-                env={**environment, "LONGSHORE_TEST": str(site.folder), "LONGSHORE_QUEUE": site.url},
+                env={
+                    **environment,
+                    "LONGSHORE_TEST": str(site.folder),
+                    "LONGSHORE_QUEUE": site.url,
+                    "LONGSHORE_LOG_FORMAT": "json",
+                },
                 start_new_session=True,
                 **options,
             )
