@@ -148,9 +148,14 @@ def _jobs(source: Source, plan: SubmissionPlan) -> Generator[NewJob, None, None]
         yield job
 
 
+def is_run_id(run: str) -> bool:
+    """Return whether commands can name this run. Programs can submit jobs to runs of any name, such as `..`."""
+    return _RUN_ID.match(run) is not None
+
+
 def check_run_id(run: str) -> str:
     """Return the run id. Raise `UsageError` if it is not valid: it becomes part of file names and commands."""
-    if not _RUN_ID.match(run):
+    if not is_run_id(run):
         raise UsageError(
             f"'{run}' cannot be a run id: it is made of letters, digits, '.', '_' and '-', starts with a letter or "
             "digit, and has at most 100 characters."
