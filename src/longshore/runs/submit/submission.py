@@ -22,6 +22,7 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.batches import submit_batches
 from longshore.runs.submit.input_files import InputEntry
 from longshore.runs.submit.shared_urls import NOT_DECLARED, Fix, Identities, SharedUrls, by_option
+from longshore.stored import LATEST
 from longshore.wrappers.differing_duplicates import DifferingDuplicates
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -192,4 +193,4 @@ async def _reserve(queue: Queue, run: str) -> bool:
 
 def _is_recent(value: object, now: float) -> bool:
     at = value.get("at") if isinstance(value, dict) else None
-    return isinstance(at, int | float) and now - at < _RESERVED
+    return isinstance(at, int | float) and abs(at) <= LATEST and now - at < _RESERVED
