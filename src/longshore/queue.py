@@ -151,14 +151,15 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     def matches(self, job: Job, now: float) -> bool:
         """Return whether the selection has this job at the instant `now` of the medium's clock."""
-        age = timedelta(seconds=now - (job.settled_at or job.submitted_at))
+        # A number, since a file that others have edited may have times that no calendar has.
+        age = round(now - (job.settled_at or job.submitted_at), 6)
         return (
             (self.run is None or job.run == self.run)
             and (self.ids is None or job.id in self.ids)
             and (self.kinds is None or job.kind in self.kinds)
             and (self.partitions is None or job.partition in self.partitions)
             and (self.states is None or job.state in self.states)
-            and (self.older_than is None or age >= self.older_than)
+            and (self.older_than is None or age >= self.older_than.total_seconds())
             and self.matches_error(job.failure)
         )
 

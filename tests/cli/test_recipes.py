@@ -36,6 +36,16 @@ def test_a_recipe_is_copied_without_what_is_not_part_of_it(shell: Shell, name: s
     assert "is there already" in again.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_a_link_is_not_copied_through(shell: Shell) -> None:
+    (shell.folder / "mine").mkdir()
+    (shell.folder / "mine" / NAMES[0]).symlink_to(shell.folder / "elsewhere")
+    done = shell("recipes", "copy", NAMES[0], "mine")
+    assert done.returncode == 2
+    assert "is there already" in done.stderr
+    assert not (shell.folder / "elsewhere").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from longshore.errors import UnknownSchemeError
-from longshore.job import new_job
+from longshore.job import Job, new_job
 from longshore.media import open_queue
 from longshore.queue import Count, Selection, each_job, totals
 
@@ -27,6 +29,19 @@ def test_totals_add_up_every_state() -> None:
     assert total == Count(pending=11, claimed=22, completed=33, failed=44, cancelled=55)
     assert (total.remaining, total.total) == (33, 165)
     assert totals([]) == Count()
+
+
+@pytest.mark.parametrize("at", [1e308, -1e308, 1e18])
+def test_a_time_that_no_calendar_has_stops_no_selection(at: float) -> None:
+    job = Job(id="1", run="r", kind="page", key="k", payload={}, submitted_at=at)
+    assert Selection(run="r").matches(job, 1.7e9)
+    Selection(run="r", older_than=timedelta(days=1)).matches(job, 1.7e9)
+
+
+@pytest.mark.parametrize(("seconds", "old"), [(59.999_999, False), (60, True), (60.000_001, True)])
+def test_a_job_is_as_old_as_the_selection_asks(seconds: float, old: bool) -> None:
+    job = Job(id="1", run="r", kind="page", key="k", payload={}, submitted_at=1_700_000_000.1)
+    assert Selection(older_than=timedelta(minutes=1)).matches(job, 1_700_000_000.1 + seconds) is old
 
 
 async def test_an_unknown_scheme_is_named_and_its_password_is_not() -> None:

@@ -33,6 +33,11 @@ def test_a_completed_job() -> None:
     }
 
 
+@pytest.mark.parametrize(("at", "shown"), [(1e308, "9999-12-31T23:59:59+00:00"), (-1e308, "1970-01-01T00:00:00+00:00")])
+def test_a_time_that_no_calendar_has_is_the_nearest(at: float, shown: str) -> None:
+    assert envelope(finished(State.COMPLETED, settled_at=at))["metadata"]["processed_at"] == shown
+
+
 def test_a_failed_job() -> None:
     failure = Failure("timeout", "too slow", "TimeoutError", retryable=True, traceback="at line 3")
     assert envelope(finished(State.FAILED, failure=failure)) == {

@@ -45,6 +45,8 @@ def test_a_damaged_list_accepts_nothing(tmp_path: Path) -> None:
         ("https://anna:secret@A.test:443/api/?token=x", "https://a.test/api"),
         ("git+https://x:y@a.test/q.git", "git+https://a.test/q.git"),
         ("postgres://me:pw@db.test/jobs?schema=a&sslmode=require", "postgresql://you@db.test/jobs?schema=a"),
+        ("postgres://a.test:5432/jobs", "postgresql://a.test/jobs"),
+        ("postgresql://me:pw@a.test:1,b.test:2/jobs", "postgresql://A.test:1,b.test:2/jobs"),
         ("sqlite:////tmp/../tmp/q.db", "sqlite:////tmp/q.db"),
     ],
 )
@@ -60,6 +62,10 @@ def test_a_queue_is_known_by_its_address_without_secrets(one: str, same: str) ->
         ("https://a.test/api", "http://a.test/api"),
         ("https://a.test/api", "https://a.test:8443/api"),
         ("postgresql://db.test/jobs?schema=a", "postgresql://db.test/jobs?schema=b"),
+        ("postgresql://db.test/jobs", "postgresql://db.test/jobs?host=evil.test"),
+        ("postgresql://db.test/jobs", "postgresql://db.test/jobs?port=5433"),
+        ("postgresql://db.test/jobs", "postgresql://db.test/jobs?dbname=other"),
+        ("postgresql:///jobs?service=a", "postgresql:///jobs?service=b"),
         ("sqlite:///a.db", "sqlite:///b.db"),
     ],
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.linear_time import assert_linear
 
 from longshore.errors import PublishedCodeError
 from longshore.runs.published.gather import gather
@@ -108,6 +110,13 @@ def test_requirements_have_one_spelling() -> None:
         "git+https://evil.test/x",
         "lxml==5.2.1 --hash=md5:00",
         "lxml==5.2.1 --global-option=x",
+        "lxml==5.2.1 ; python_version > '3' --config-settings=x=y",
+        "lxml==5.2.1 ; python_version > '3'\t-r other.txt",
+        "lxml==5.2.1 ; '${HOME}' == 'x'",
+        "lxml==5.2.1 ; x @ https://evil.test/lxml.whl",
+        "lxml==5.2.1 --hash=sha256:" + "0" * 64 + " --pre",
+        "lxml[a --pre]==5.2.1",
+        "lxml==5.2.1 ;" + " x" * 20_000,
         "longshore==1.0",
         "Long.Shore==1",
         "LONGSHORE==1",
@@ -119,6 +128,18 @@ def test_a_requirement_that_could_mean_several_things_is_refused(line: str) -> N
         return
     with pytest.raises(PublishedCodeError):
         pinned_requirements([line], "requirements.txt")
+
+
+@pytest.mark.parametrize("begin", ["a==1;", "a", "a["])
+@pytest.mark.parametrize("unit", [" ", "\t ", " ;", " --hash=sha256:" + "0" * 64, "a.", " #", "\\", "\\\n"])
+def test_a_hostile_requirement_takes_no_more_than_linear_time(begin: str, unit: str) -> None:
+    def read(line: str) -> None:
+        with suppress(PublishedCodeError):
+            pinned_requirements([line], "r")
+        with suppress(PublishedCodeError):
+            pinned_requirements(line.splitlines(keepends=True), "r")
+
+    assert_linear(read, lambda n: begin + unit * (n // len(unit)) + "x")
 
 
 def test_either_all_requirements_have_hashes_or_none() -> None:

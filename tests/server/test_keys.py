@@ -15,6 +15,7 @@ from longshore.server.auth.guard import OPEN, SCOPE
 from longshore.server.auth.keys import KeyStore, Scope
 
 PROBLEM_KEYS = {"title", "status"}
+ASKED = {"names": ["ours", "theirs", "*"]}
 
 
 @pytest.mark.parametrize("key", ["", "x", "lsk_", "lsk_00000000_abc", "lsk__", "Bearer", "lsk_é_ü"])
@@ -143,6 +144,39 @@ async def test_jobs_of_other_runs_and_kinds_do_not_exist_for_a_limited_key(api: 
 
 async def _ids(api: Api) -> list[str]:
     return [job["id"] for job in (await api.send("GET", "/jobs"))[1]["jobs"]]
+
+
+async def test_shared_entries_tell_a_limited_key_nothing_of_other_runs(api: Api) -> None:
+    by_run = ("runs-paused", "run-versions", "runs", "runs-left-out", "runs-differing", "runs-room")
+    for namespace in (*by_run, "schedules", "bulk-actions"):
+        entries = [{"name": name, "version": "", "value": {"of": name}} for name in ("ours", "theirs", "*")]
+        await api.post("/state/swap", {"namespace": namespace, "entries": entries})
+    all_scopes = (Scope.READ, Scope.WORK, Scope.SUBMIT)
+    of_run, of_kind, free = (
+        api.make(*all_scopes, runs=["ours"]),
+        api.make(*all_scopes, kinds=["page"]),
+        api.make(*all_scopes),
+    )
+
+    async def names(namespace: str, key: str) -> list[str]:
+        found = [await api.post("/state/read", {"namespace": namespace, **asked}, key=key) for asked in ({}, ASKED)]
+        assert found[0]["entries"] == found[1]["entries"]
+        return [entry["name"] for entry in found[0]["entries"]]
+
+    for namespace in by_run:
+        assert await names(namespace, of_run) == ["*", "ours"]
+        assert await names(namespace, free) == await names(namespace, of_kind) == ["*", "ours", "theirs"]
+    for namespace in ("schedules", "bulk-actions"):
+        assert await names(namespace, of_run) == await names(namespace, of_kind) == []
+        assert await names(namespace, free) == ["*", "ours", "theirs"]
+
+
+async def test_a_limited_key_does_not_limit_the_growth_of_other_runs(api: Api) -> None:
+    key = api.make(Scope.SUBMIT, runs=["ours"])
+    for run, status in (("theirs", 404), ("ours", 200)):
+        body = {"namespace": "runs", "entries": [{"name": run, "version": "", "value": {"max_jobs": 1}}]}
+        assert (await api.send("POST", "/state/swap", body, key=key))[0] == status
+    assert [entry["name"] for entry in (await api.post("/state/read", {"namespace": "runs"}))["entries"]] == ["ours"]
 
 
 async def test_a_limited_key_cannot_add_follow_on_jobs_of_other_kinds(api: Api) -> None:

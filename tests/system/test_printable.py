@@ -7,10 +7,15 @@ import json
 
 import pytest
 import structlog
+from rich.console import Console
 
+from longshore.fleet.checks import CheckVerdict, Finding
 from longshore.observe import logs
 from longshore.system.printable import indented, printable, printable_json, printable_lines
 from longshore.ui import output
+from longshore.ui.findings import show_findings
+from longshore.ui.live_view import LivePicture, PipedLines
+from longshore.ui.local.run_summary import tell
 
 ORDERS = "\x1b]0;title\x07\x1b[2J\x1b]52;c;ZXZpbA==\x07\x9b31m\u202egnp.exe\x08\x7f\u2066\u061c"
 FORGED = "12:00:00 Completed work job_id=999"
@@ -47,6 +52,23 @@ def test_what_commands_write_holds_no_control_characters(capsys: pytest.CaptureF
     written = capsys.readouterr()
     assert not has_orders(written.out + written.err)
     assert json.loads(written.out.partition("{")[1] + written.out.partition("{")[2]) == {"title": TITLE}
+
+
+def test_what_is_said_on_a_terminal_holds_no_control_characters(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    to = Console(file=stream, force_terminal=True, color_system=None)
+    tell(to, [TITLE])
+    PipedLines(to).say(TITLE)
+    LivePicture(to).say(TITLE)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")  # without orders of our own
+    finding = Finding(verdict=CheckVerdict.FAIL, name="queue", what=TITLE, fix=TITLE)
+    show_findings([finding])
+    written = stream.getvalue() + capsys.readouterr().out
+    assert written.count("a page's title") == 5
+    assert not has_orders(written)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

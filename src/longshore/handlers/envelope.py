@@ -7,6 +7,7 @@ from typing import Any
 
 from longshore.errors import Failure, UsageError
 from longshore.job import FINISHED, Job, State
+from longshore.stored import LATEST
 
 _CANCELLED = Failure("cancelled", "The job was cancelled", retryable=False)
 
@@ -24,7 +25,9 @@ def envelope(job: Job) -> dict[str, Any]:
     data, message = _unwrapped(job.result) if completed else (None, "")
     failure = None if completed else _CANCELLED if job.state is State.CANCELLED else job.failure
     version = job.handler_version or (failure.handler_version if failure is not None else "")
-    ended = None if job.settled_at is None else datetime.fromtimestamp(job.settled_at, UTC).isoformat()
+    # A file of a queue that others have edited may have times that no calendar has.
+    at = None if job.settled_at is None else min(max(job.settled_at, 0.0), LATEST)
+    ended = None if at is None else datetime.fromtimestamp(at, UTC).isoformat()
     return {
         "success": completed,
         "data": data,

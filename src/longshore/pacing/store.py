@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.clock import Clock, SystemClock
 from longshore.pacing.host_rate import HostRate, worth_keeping
+from longshore.stored import LATEST, UNFIT
 
 
 class StoredRate(msgspec.Struct, frozen=True):
@@ -22,6 +23,10 @@ class StoredRate(msgspec.Struct, frozen=True):
     version: str
     """Empty if there is no entry."""
     host_rate: HostRate | None
+
+
+_SLOWEST, _FASTEST = 1e-9, 1e9
+_MOST_PLANNED, _SHORTEST_GAP = 100, 0.001
 
 
 class RateStore(Protocol):
@@ -70,12 +75,32 @@ def entry_name(host: str, identity: str) -> str:
 def decode_rate(value: object) -> HostRate | None:
     """Return the stored rate, or None if there is none or it cannot be read, for example by another version.
 
-    A rate that cannot be read is learned again.
+    A rate that cannot be read, or that no worker can have learned, is learned again.
     """
     try:
-        return None if value is None else msgspec.convert(value, HostRate)
-    except msgspec.ValidationError:
+        known = None if value is None else msgspec.convert(value, HostRate)
+    except UNFIT:
         return None
+    return known if known is not None and _is_possible(known) else None
+
+
+def decode_instant(value: object, name: str) -> float | None:
+    """Return the instant `name` in a stored value; None if there is none, or if it cannot be read."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return float(found) if isinstance(found, int | float) and abs(found) <= LATEST else None
+
+
+def _is_possible(known: HostRate) -> bool:
+    """Return whether all numbers are in a range in which they can be calculated with."""
+    rates = (known.rate, *(rate for _, rate in known.plan))
+    return (
+        len(known.plan) <= _MOST_PLANNED
+        and min(known.ceiling, known.overshot, known.burst, known.width, known.crawl_delay) >= 0
+        and (known.gap == 0 or known.gap >= _SHORTEST_GAP)
+        and all(_SLOWEST <= rate <= _FASTEST for rate in rates)
+        and all(abs(each) <= LATEST for each in msgspec.structs.astuple(known) if isinstance(each, int | float))
+        and all(abs(instant) <= LATEST for instant, _ in known.plan)
+    )
 
 
 def may_forget(value: object, now: float) -> bool:

@@ -22,6 +22,8 @@ _READ_EVERY = 5.0
 _INTEGER, _NUMBER = re.compile(r"\s*[+-]?\d{1,4000}\s*"), re.compile(r"\s*[+-]?[\d.]{1,300}([eE][+-]?\d+)?\s*")
 _BOOLEANS = frozenset({"true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "0", "1"})
 _MOST_FAULTS, _LONGEST_FAULT = 100, 300
+_MOST_COMPARED = 500
+"""The most items of a list that are compared with each other; the handler compares longer ones."""
 
 Check = Callable[[JsonObject], Iterable[str]]
 """Returns the faults of a payload."""
@@ -83,7 +85,23 @@ def _check_of(schema: JsonObject) -> Check:
         if not _means({types} if isinstance(types, str) else set(types), value):
             yield from strict(validator, types, value, schema)
 
-    validator_class = validators.extend(Draft202012Validator, {"type": lenient})
+    known = Draft202012Validator.VALIDATORS
+
+    def unchecked(*_: Any) -> Iterator[Any]:
+        # Regular expressions of a schema may take exponential time for a text that a submitter chooses.
+        return iter(())
+
+    def additional(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if "patternProperties" not in schema:
+            yield from known["additionalProperties"](validator, rule, value, schema)
+
+    def unique(validator: Any, rule: Any, value: Any, schema: Any) -> Iterator[Any]:
+        if isinstance(value, list) and len(value) <= _MOST_COMPARED:
+            yield from known["uniqueItems"](validator, rule, value, schema)
+
+    by_pattern = dict.fromkeys(("pattern", "patternProperties", "unevaluatedProperties"), unchecked)
+    bounded = {**by_pattern, "additionalProperties": additional, "uniqueItems": unique}
+    validator_class = validators.extend(Draft202012Validator, {"type": lenient, **bounded})
     try:
         validator_class.check_schema(schema)
     except SchemaError:

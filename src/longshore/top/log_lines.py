@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.runs.submit.submission import is_run_id
 from longshore.top.find_jobs import Detail
 
 LINES = 40
@@ -31,7 +32,7 @@ def logs_of(folder: Path, run: str) -> list[Path]:
     A fleet writes to `logs`, and `longshore run` to `.longshore/logs/RUN`.
     """
     folders = [folder / "logs"]
-    if run and Path(run).name == run:
+    if is_run_id(run):
         folders.append(folder / ".longshore" / "logs" / run)
     found: list[tuple[float, Path]] = []
     for log_folder in folders:

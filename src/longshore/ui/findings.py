@@ -33,6 +33,7 @@ def _show_on_terminal(findings: Sequence[Finding]) -> None:
     from rich.text import Text
 
     from longshore.fleet.checks import CheckVerdict
+    from longshore.system.printable import printable_lines
 
     marks = {
         CheckVerdict.OK: ("✓", "green"),
@@ -47,9 +48,9 @@ def _show_on_terminal(findings: Sequence[Finding]) -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         mark, style = marks[finding.verdict]
-        text = Text(finding.what, style="" if finding.verdict is CheckVerdict.OK else style)
+        text = Text(printable_lines(finding.what), style="" if finding.verdict is CheckVerdict.OK else style)
         if finding.fix:
-            text.append(f"\n→ {finding.fix}", style="not bold default")
+            text.append(f"\n→ {printable_lines(finding.fix)}", style="not bold default")
         table.add_row(Text(mark, style=style), Text(finding.name), text)
     console.print()
     console.print(table, width=min(console.width, _WIDEST))

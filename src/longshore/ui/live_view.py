@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 
+from longshore.system.printable import printable_lines
 from longshore.system.terminal import control_keys_not_echoed
 
 
@@ -52,7 +53,7 @@ class LivePicture:
     def say(self, text: str) -> None:
         """Write a sentence above the picture; it stays there."""
         with self._unless_gone():
-            self._to.print(f"[yellow]{escape(text)}[/yellow]")
+            self._to.print(f"[yellow]{escape(printable_lines(text))}[/yellow]")
 
     @contextmanager
     def _unless_gone(self) -> Iterator[None]:
@@ -84,7 +85,7 @@ class PipedLines:
 
     def say(self, text: str) -> None:
         """Write a line."""
-        self._to.print(text, markup=False)
+        self._to.print(printable_lines(text), markup=False)
         self._to.file.flush()
 
     def say_when_due(self, line: Callable[[], str], *, now: bool = False) -> None:

@@ -17,6 +17,7 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.input_files import STANDARD_INPUT
 from longshore.runs.submit.submission import Submission
 from longshore.runs.watch.current_rate import CurrentRate
+from longshore.system.printable import printable_lines
 from longshore.ui.live_view import PipedLines, can_redraw, ctrl_c_unseen
 from longshore.ui.words import left_words, rate
 
@@ -118,7 +119,7 @@ class _Bar:
         self._progress.update(self._task, completed=_done(count), total=count.total, **fields)
 
     def say(self, text: str) -> None:
-        self._progress.console.print(f"[yellow]{escape(text)}[/yellow]")
+        self._progress.console.print(f"[yellow]{escape(printable_lines(text))}[/yellow]")
 
 
 class _Lines(PipedLines):

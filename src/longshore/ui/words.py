@@ -6,7 +6,11 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from longshore.stored import LATEST
 from longshore.system.printable import printable
+
+_ZONES_SECONDS = 2 * 86400.0
+"""More than the time zones of the world differ: the last second of the calendar has no time in some of them."""
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -19,7 +23,12 @@ def moment(instant: float | None) -> str:
     """Return a point in time, in the time zone of the machine."""
     if instant is None:
         return ""
-    return datetime.fromtimestamp(instant, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return datetime.fromtimestamp(shown_instant(instant), UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def shown_instant(instant: float) -> float:
+    """Return the instant, or the nearest that every calendar has: others may have written any number to the queue."""
+    return min(max(instant, 0.0), LATEST - _ZONES_SECONDS)
 
 
 def since(instant: float) -> str:

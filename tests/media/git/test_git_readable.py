@@ -85,6 +85,8 @@ async def test_files_are_named_after_jobs_and_commits_say_who_did_what(remote: P
         (HASH, {"url": "https://shop.example/"}, "shop.example"),
         (HASH, {"url": "not a url"}, "job"),
         (HASH, {"url": "https://shop.example/" + "deep/" * 50 + "last"}, "shop.example_deep_deep_deep_deep_last"),
+        (HASH, {"url": "http:///con.html"}, "_con.html"),
+        (HASH, {"url": "///aux"}, "_aux"),
         (HASH, {"n": 1}, "page"),
     ],
 )

@@ -59,6 +59,11 @@ def test_links_are_absolute_canonical_and_each_once() -> None:
     ]
 
 
+def test_links_without_an_address_as_in_drawings_are_left_out() -> None:
+    html = "<svg><a xlink:href='/x'><text>t</text></a><a>no</a></svg><a href>e</a><a href='/y'>y</a><a name=z>"
+    assert page(html).links() == ["https://a.org/y"]
+
+
 def test_links_are_relative_to_the_base_of_the_page() -> None:
     assert page("<base href='/shop/'><a href=1>").links() == ["https://a.org/shop/1"]
     assert page("<base href='https://b.org/'><a href=1>").links(same_host=False) == ["https://b.org/1"]

@@ -8,6 +8,7 @@ from longshore.extensions.shared_state import UNCHANGED, SharedState, StateEntry
 from longshore.queue import Queue
 from longshore.runs.open_queue import counts_of
 from longshore.settings import Settings
+from longshore.stored import LATEST
 from longshore.wrappers.paused import EVERYTHING, PAUSED
 
 __all__ = ["EVERYTHING", "change_pause", "pause", "paused", "resume"]
@@ -57,4 +58,4 @@ async def _change(queue: Queue, run: str, *, paused: bool) -> bool:
 
 def _since(note: StateEntry, now: float) -> float:
     since = note.value.get("since") if isinstance(note.value, dict) else None
-    return float(since) if isinstance(since, int | float) else now
+    return float(since) if isinstance(since, int | float) and 0 <= since <= LATEST else now

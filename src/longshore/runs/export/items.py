@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import hashlib
+import re
+from collections.abc import AsyncIterator, Sequence
 from pathlib import PurePath
 from urllib.parse import quote
 
@@ -16,6 +18,9 @@ from longshore.runs.export.rows import ItemRows
 from longshore.runs.records.run_records import RunRecords
 
 _KIND = "{kind}"
+_LONGEST_NAME = 100
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d) *(\.|\Z)", re.IGNORECASE)
+"""Names that Windows takes for devices."""
 
 
 class ItemsFile(msgspec.Struct, frozen=True):
@@ -44,8 +49,8 @@ class ItemsFile(msgspec.Struct, frozen=True):
             return await self._write(self.out, run, records, None)
         kinds = sorted({record.kind async for record in records.records()})
         written: dict[str, int] = {}
-        for kind in kinds:
-            written |= await self._write(self.out.replace(_KIND, _in_a_name(kind)), run, records, kind)
+        for kind, name in names_of(kinds).items():
+            written |= await self._write(self.out.replace(_KIND, name), run, records, kind)
         return written
 
     async def _write(self, out: str, run: str, records: RunRecords, kind: str | None) -> dict[str, int]:
@@ -74,6 +79,18 @@ async def _has_any(rows: ItemRows) -> bool:
     return await anext(each, None) is not None
 
 
-def _in_a_name(kind: str) -> str:
-    """Return the kind as part of a file name. A handler may take it from a page, so it must not lead elsewhere."""
-    return quote(kind, safe=" ()+,")
+def names_of(kinds: Sequence[str]) -> dict[str, str]:
+    """Return each kind as part of a file name, which differs from the others on every system.
+
+    A handler may take a kind from a page, so a name must not lead elsewhere, and not replace or prevent another file.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for kind in kinds:
+        name = quote(kind, safe=" ()+,")
+        name = f"_{name}" if _DEVICE.match(name) else name
+        if len(name) > _LONGEST_NAME or name.casefold() in taken:
+            name = f"{name[:_LONGEST_NAME]}~{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
+        names[kind] = name
+        taken.add(name.casefold())
+    return names

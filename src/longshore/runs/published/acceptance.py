@@ -22,9 +22,9 @@ from longshore.system.file_lock import FileLock
 from longshore.system.private_files import make_private, only_owner_writes
 
 _ALIASES = {"postgres": "postgresql"}
-_SELECTING = frozenset({"schema", "branch"})
-"""The options of a URL that select one of several queues at an address."""
-_WEB_PORTS = {"http": 80, "https": 443, "git+http": 80, "git+https": 443}
+_SELECTING = frozenset({"schema", "branch", "host", "port", "database", "dbname", "service", "options"})
+"""The options of a URL that select another server, or one of several queues at an address."""
+_USUAL_PORTS = {"http": 80, "https": 443, "git+http": 80, "git+https": 443, "git+ssh": 22, "postgresql": 5432}
 
 
 class AcceptedVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,13 +101,13 @@ class AcceptedVersions:
 def queue_identity(url: str) -> str:
     """Return what identifies a queue on this machine: its address, without user, password and options."""
     spelled = full_url(url)
-    scheme = scheme_of(spelled)
+    scheme = _ALIASES.get(scheme_of(spelled), scheme_of(spelled))
     if scheme == "dir":
         return f"dir://{folder_of(spelled).resolve()}"
     if scheme == "sqlite":
         return f"sqlite:///{file_of(spelled).resolve()}"
     parts = urlsplit(spelled)
-    port = "" if parts.port in {None, _WEB_PORTS.get(scheme)} else f":{parts.port}"
+    # A database may have several hosts, each with its port.
+    hosts = parts.netloc.rpartition("@")[2].lower().removesuffix(f":{_USUAL_PORTS.get(scheme)}")
     chosen = urlencode(sorted(pair for pair in parse_qsl(parts.query) if pair[0] in _SELECTING))
-    address = f"{(parts.hostname or '').lower()}{port}{parts.path.rstrip('/')}"
-    return f"{_ALIASES.get(scheme, scheme)}://{address}{'?' if chosen else ''}{chosen}"
+    return f"{scheme}://{hosts}{parts.path.rstrip('/')}{'?' if chosen else ''}{chosen}"

@@ -93,7 +93,8 @@ def _make(folder: Path, made: Path, requirements: Sequence[str]) -> None:
     listed.write_text("".join(f"{each}\n" for each in requirements), encoding="utf-8")
     hashes = ["--require-hashes"] if have_hashes(requirements) else []
     # The pip of the worker's own installation installs into the other environment, so that it needs none of its own.
-    pip = [sys.executable, "-m", "pip", "--python", str(_python_of(made))]
+    # Without the current folder, which may have files of a version that someone looks at.
+    pip = [sys.executable, "-P", "-m", "pip", "--python", str(_python_of(made))]
     options = ["--disable-pip-version-check", "--no-input", "--retries", "1", *hashes]
     _run([*pip, "install", *options, "-r", str(listed)], folder / "install.log", _not_installed)
     # Only now: pip must not take the packages of the worker for its own.

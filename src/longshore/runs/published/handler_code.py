@@ -144,13 +144,18 @@ def check_name(name: str) -> None:
     if bad:
         raise PublishedCodeError(
             f"A file may not be called {name[:_LONGEST_NAME]!a}: names have no '..', no hidden parts, none of "
-            f"{' '.join(sorted(_RESERVED))}, no names of devices and at most {_LONGEST_NAME} characters."
+            f"{' '.join(sorted(_RESERVED))}, no devices, no compiled code and at most {_LONGEST_NAME} characters."
         )
 
 
 def _is_bad(part: str) -> bool:
     device = part.partition(".")[0].rstrip(" ").casefold() in _DEVICES
-    return not part or part.startswith((".", " ")) or part.endswith((".", " ")) or device
+    return not part or part.startswith((".", " ")) or part.endswith((".", " ")) or device or _is_compiled(part)
+
+
+def _is_compiled(part: str) -> bool:
+    # Python may run it instead of the source beside it, which people read.
+    return part.casefold() == "__pycache__" or part.casefold().endswith((".pyc", ".pyo"))
 
 
 def _decompressed(stored: bytes, fingerprint: str) -> bytes:

@@ -10,8 +10,10 @@ import msgspec
 
 from longshore.extensions.record_store import JobInQueue
 from longshore.queue import Queue, Selection, each_job
+from longshore.runs.submit.submission import is_run_id
 from longshore.scrape.capture.failure_bundles import bundles_in, is_bundle_of
 from longshore.scrape.capture.page_store import PageStore
+from longshore.system.private_files import is_own_directory
 
 
 class RemovedTraces(msgspec.Struct, frozen=True):
@@ -35,7 +37,8 @@ def remove_traces(
     wanted = frozenset(jobs)
     pages, size = PageStore(data_folder / "pages").remove(wanted, dry=dry)
     bundles = [path for path in bundles_in(data_folder / "bundles") if is_bundle_of(path, wanted)]
-    folders = [logs / run for run in gone if run and Path(run).name == run and (logs / run).is_dir()]
+    # Others may have submitted to a run that is called like another folder, or `..`.
+    folders = [logs / run for run in gone if is_run_id(run) and is_own_directory(logs / run)]
     for path in (*bundles, *folders):
         size += folder_size(path)[0]
         if not dry:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -23,6 +24,7 @@ from longshore.runs.sources.generated import Generated
 from longshore.runs.sources.source import Source
 from longshore.runs.submit.input_files import InputEntry, InputFile, InputFormat
 from longshore.runs.submit.submission import SubmissionPlan
+from longshore.stored import LATEST, UNFIT
 from longshore.wrappers.growth_limits import GrowthLimits
 
 NAMESPACE = "schedules"
@@ -32,6 +34,8 @@ SILENT_SECONDS = 45.0
 """Seconds without a heartbeat after which another worker takes over a run that is being submitted: less than a minute,
 so that the next minute's run is on time. Doubled on media with slow shared state, whose times come from the machines'
 clocks."""
+_Instant: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=LATEST / 2)]
+"""An instant whose calendar can be calculated fifty years ahead: others may write to the queue."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 
 
@@ -103,12 +107,12 @@ class FromList(msgspec.Struct, frozen=True, tag="list"):
 class Begun(msgspec.Struct, frozen=True):
     """A run whose jobs are being submitted."""
 
-    instant: float
+    instant: _Instant
     """The time that was due."""
     run: str
     by: str
     """Incarnation of the worker that submits them."""
-    seen: float
+    seen: _Instant
     """Time of that worker's last heartbeat."""
 
 
@@ -124,9 +128,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: GrowthLimits = GrowthLimits()
     identities: dict[str, tuple[str, ...]] = {}
     """The payload fields that make jobs different, by kind."""
-    made: float = 0.0
+    made: _Instant = 0.0
     """Times before this are ignored."""
-    last: float | None = None
+    last: _Instant | None = None
     """The last scheduled time for which a run was submitted."""
     last_run: str = ""
     last_jobs: int = 0
@@ -279,5 +283,5 @@ def stored_schedule(note: StateEntry) -> StoredSchedule | None:
         return None
     try:
         return StoredSchedule(note, msgspec.convert(note.value, Schedule))
-    except (msgspec.ValidationError, LongshoreError):
+    except (*UNFIT, LongshoreError):
         return None

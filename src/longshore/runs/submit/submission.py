@@ -22,6 +22,7 @@ from longshore.runs.sources import Source
 from longshore.runs.submit.batches import submit_batches
 from longshore.runs.submit.input_files import InputEntry
 from longshore.runs.submit.shared_urls import NOT_DECLARED, Fix, Identities, SharedUrls, by_option
+from longshore.stored import LATEST
 from longshore.wrappers.differing_duplicates import DifferingDuplicates
 
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
@@ -148,9 +149,14 @@ def _jobs(source: Source, plan: SubmissionPlan) -> Generator[NewJob, None, None]
         yield job
 
 
+def is_run_id(run: str) -> bool:
+    """Return whether commands can name this run. Programs can submit jobs to runs of any name, such as `..`."""
+    return _RUN_ID.match(run) is not None
+
+
 def check_run_id(run: str) -> str:
     """Return the run id. Raise `UsageError` if it is not valid: it becomes part of file names and commands."""
-    if not _RUN_ID.match(run):
+    if not is_run_id(run):
         raise UsageError(
             f"'{run}' cannot be a run id: it is made of letters, digits, '.', '_' and '-', starts with a letter or "
             "digit, and has at most 100 characters."
@@ -187,4 +193,4 @@ async def _reserve(queue: Queue, run: str) -> bool:
 
 def _is_recent(value: object, now: float) -> bool:
     at = value.get("at") if isinstance(value, dict) else None
-    return isinstance(at, int | float) and now - at < _RESERVED
+    return isinstance(at, int | float) and abs(at) <= LATEST and now - at < _RESERVED

@@ -7,20 +7,27 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import FromQuery
 from litestar.params import JSONBody as Body
 
+from longshore.errors import NotFoundError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
-from longshore.extensions.published_code import PARTS, PUBLISHED
+from longshore.extensions.published_code import PARTS, PINS, PUBLISHED
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
-from longshore.extensions.shared_state import Entries, SharedState
+from longshore.extensions.shared_state import Entries, SharedState, StateEntry
 from longshore.media.http import wire
 from longshore.pacing.store_shared import CLOSED, FORGOTTEN, PACE
+from longshore.runs.schedules.schedule import NAMESPACE as SCHEDULES
 from longshore.runs.submit.repeated_scan import SCANS
 from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
+from longshore.server.auth.access import Access
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
-from longshore.wrappers.growth_limits import LIMITS
+from longshore.server.bulk_actions import NAMESPACE as BULK_ACTIONS
+from longshore.wrappers.differing_duplicates import DIFFERING
+from longshore.wrappers.growth_limits import LEFT_OUT, LIMITS
+from longshore.wrappers.job_quota import QUOTA
+from longshore.wrappers.paused import EVERYTHING, PAUSED
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
 _PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
@@ -36,6 +43,10 @@ _WRITERS = {
 All other namespaces (schedules, pauses, …) are for admins."""
 _READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK}
 """The scope that may read each namespace that is not for all keys: the code that workers run."""
+_BY_RUN = frozenset({PAUSED, PINS, LIMITS, LEFT_OUT, DIFFERING, QUOTA})
+"""The namespaces whose entries are named after runs."""
+_OF_ALL = frozenset({SCHEDULES, BULK_ACTIONS})
+"""The namespaces whose entries tell of jobs of any run and kind."""
 _NO_STATE = "has no shared state."
 
 
@@ -55,7 +66,8 @@ class StateRoutes(Controller):
         """Return shared entries."""
         if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
             raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs a key for work.")
-        return await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
+        found = await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
+        return Entries(found.now, tuple(each for each in found.entries if _reaches(request.user, data.namespace, each)))
 
     @post("/state/swap", status_code=200, opt=_PRESENT)
     async def swap_entries(
@@ -64,6 +76,8 @@ class StateRoutes(Controller):
         """Write shared entries, each if its version is still the given one."""
         if not request.user.may(_WRITERS.get(data.namespace, Scope.ADMIN)):
             raise PermissionDeniedException(f"The key may not change the shared state '{data.namespace}'.")
+        if outside := [each for each in data.entries if not _reaches(request.user, data.namespace, each)]:
+            raise NotFoundError(f"There is no run {outside[0].name[:100]!a} for this key.")
         versions = await require(served.queue, SharedState, _NO_STATE).swap_entries(data.namespace, data.entries)
         return wire.SwapAnswer(versions)
 
@@ -92,3 +106,10 @@ class StateRoutes(Controller):
     async def capabilities(self, served: ServedQueue) -> wire.Capabilities:
         """Return the version, the limits and the traits of this server."""
         return served.capabilities
+
+
+def _reaches(access: Access, namespace: str, entry: StateEntry) -> bool:
+    """Return whether an entry is within the runs and kinds of a key."""
+    if namespace in _OF_ALL:
+        return access.key.runs is None and access.key.kinds is None
+    return namespace not in _BY_RUN or entry.name == EVERYTHING or access.reaches_run(entry.name)

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from longshore.masking import mask_value
 from longshore.system.printable import printable_lines
 from longshore.top.failures import FailureKind
-from longshore.ui.words import moment, one_line
+from longshore.ui.words import moment, one_line, shown_instant
 
 _LONGEST_JSON = 20_000
 _FEWEST_LETTERS = 4
@@ -60,7 +60,7 @@ def time_tag(instant: float | None, form: str = "full") -> Markup:
     if instant is None:
         return Markup("")
     text = moment(instant) if form == "full" else moment(instant)[11:]
-    iso = datetime.fromtimestamp(instant, UTC).isoformat(timespec="seconds")
+    iso = datetime.fromtimestamp(shown_instant(instant), UTC).isoformat(timespec="seconds")
     return Markup('<time datetime="{}" data-form="{}" title="{}">{}</time>').format(iso, form, iso, text)
 
 

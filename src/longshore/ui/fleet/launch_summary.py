@@ -17,6 +17,7 @@ from longshore.fleet.checks import CheckVerdict, Finding
 from longshore.fleet.launch.launch import CheckedLaunch, Launch
 from longshore.runs.watch.current_rate import least_seconds
 from longshore.scrape.proxies.proxy_file import read_proxies
+from longshore.system.printable import printable_lines
 from longshore.ui.assignment import show_assignment
 from longshore.ui.findings import show_findings
 from longshore.ui.output import confirmed, note, write
@@ -53,7 +54,7 @@ def _write_rows(rows: Sequence[tuple[Text, str]], *, gap: int) -> None:
     grid.add_column(no_wrap=True, width=width)
     grid.add_column(overflow="fold")
     for name, text in rows:
-        grid.add_row(name, Text(text))
+        grid.add_row(name, Text(printable_lines(text)))
     to.print(grid, soft_wrap=False)
 
 

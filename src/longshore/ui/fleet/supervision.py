@@ -35,7 +35,7 @@ from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.forecast import Forecast
 from longshore.settings import resolve
-from longshore.system.printable import printable
+from longshore.system.printable import printable, printable_lines
 from longshore.system.signals import send_hangup
 from longshore.ui.exit_codes import INTERRUPTED, OUTPUT_CLOSED
 from longshore.ui.fleet.board import FleetBoard, ProxySummary, shares_by_name
@@ -334,7 +334,7 @@ class Supervision:
 
     def _tell(self, text: str) -> None:
         self.log.write(text.strip())
-        self.to.print(text, markup=False)
+        self.to.print(printable_lines(text), markup=False)
 
     async def _jobs_whose_process_died(self) -> bool:
         chosen = Selection(run=self.launch.options.run, states=frozenset({State.FAILED}), error="crash")

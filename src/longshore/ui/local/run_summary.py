@@ -26,6 +26,7 @@ from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
 from longshore.runs.watch.rejections import rejections_of
 from longshore.scrape.capture.failure_bundles import bundles_of
 from longshore.settings import Settings
+from longshore.system.printable import printable_lines
 from longshore.ui.notices import notices
 from longshore.ui.program import program
 from longshore.ui.proxy_words import resting_proxies
@@ -39,7 +40,7 @@ COUNTED_BYTES = 64 * 1024 * 1024
 def tell(to: Console, lines: Iterable[str]) -> None:
     """Print lines of markup."""
     for line in lines:
-        to.print(line)
+        to.print(printable_lines(line))
 
 
 def items_lines(written: Mapping[str, int], *, so_far: bool = False) -> list[str]:

@@ -39,7 +39,7 @@ def recipes(
     if name not in there:
         raise NotFoundError(f"There is no recipe '{name}'. There are: {', '.join(sorted(there))}.")
     target = folder / name
-    if target.exists():
+    if target.exists() or target.is_symlink():
         raise UsageError(f"{target} is there already. Name another folder, or remove it.")
     shutil.copytree(there[name], target, ignore=shutil.ignore_patterns("__pycache__"))
     write(f"The recipe is in {target}. Read {target / 'README.md'} first.")

@@ -34,9 +34,12 @@ def label_of(kind: str, key: str, payload: Mapping[str, Any]) -> str:
     host, path = _safe(host_of(url))[:_LONGEST_HOST], _PATH.match(url)
     # The end of a long path says which page it is; its beginning is that of all pages of the site.
     tail = _safe(path[1][-_READ:] if path else "")[-(_LONGEST - _LONGEST_HOST) :].strip("._-")
-    return "_".join(part for part in (host, tail) if part) or "job"
+    return _unreserved("_".join(part for part in (host, tail) if part)) or "job"
 
 
 def _safe(text: str) -> str:
-    label = _UNSAFE.sub("_", text).strip("._-")
+    return _unreserved(_UNSAFE.sub("_", text).strip("._-"))
+
+
+def _unreserved(label: str) -> str:
     return f"_{label}" if label.partition(".")[0].lower() in _RESERVED else label
