@@ -136,7 +136,7 @@ class JobRoutes(Controller):
     async def attempts(self, request: ApiCall, job_id: FromPath[str], served: ServedQueue) -> wire.AttemptsAnswer:
         """Return the failed and expired attempts of a job, oldest first; none for an unknown job."""
         access = request.user
-        if access.key.runs is not None or access.key.kinds is not None:
+        if access.is_limited:
             await _job(access, served, job_id)
         return wire.AttemptsAnswer(await served.queue.history(job_id))
 

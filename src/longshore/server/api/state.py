@@ -7,6 +7,7 @@ from litestar.exceptions import PermissionDeniedException
 from litestar.params import FromQuery
 from litestar.params import JSONBody as Body
 
+from longshore.errors import NotFoundError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
@@ -20,6 +21,8 @@ from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
+from longshore.server.auth.reached_entries import check_entries, reached_entries
+from longshore.server.bulk_actions import NAMESPACE as BULK_ACTIONS
 from longshore.wrappers.growth_limits import LIMITS
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
@@ -34,8 +37,8 @@ _WRITERS = {
 }
 """The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
 All other namespaces (schedules, pauses, …) are for admins."""
-_READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK}
-"""The scope that may read each namespace that is not for all keys: the code that workers run."""
+_READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK, BULK_ACTIONS: Scope.ADMIN}
+"""The scope that may read each namespace that is not for all keys: the code that workers run, and what people did."""
 _NO_STATE = "has no shared state."
 
 
@@ -54,8 +57,10 @@ class StateRoutes(Controller):
     async def read_entries(self, request: ApiCall, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
         """Return shared entries."""
         if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
-            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs a key for work.")
-        return await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
+            needed = _READERS[data.namespace]
+            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs the scope {needed}.")
+        found = await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
+        return reached_entries(request.user, data.namespace, data.names, found)
 
     @post("/state/swap", status_code=200, opt=_PRESENT)
     async def swap_entries(
@@ -64,12 +69,15 @@ class StateRoutes(Controller):
         """Write shared entries, each if its version is still the given one."""
         if not request.user.may(_WRITERS.get(data.namespace, Scope.ADMIN)):
             raise PermissionDeniedException(f"The key may not change the shared state '{data.namespace}'.")
+        check_entries(request.user, data.namespace, data.entries)
         versions = await require(served.queue, SharedState, _NO_STATE).swap_entries(data.namespace, data.entries)
         return wire.SwapAnswer(versions)
 
     @get("/archive", opt=_READ)
-    async def archived(self, served: ServedQueue) -> wire.ArchiveAnswer:
+    async def archived(self, request: ApiCall, served: ServedQueue) -> wire.ArchiveAnswer:
         """Return what is in the archive, month by month."""
+        if request.user.is_limited:
+            raise NotFoundError("This key is for some runs or kinds only, and the archive has jobs of all.")
         return wire.ArchiveAnswer(await require(served.queue, Archives, "has no archive.").archived())
 
     @post("/archive/forget-history", status_code=200, opt=_ADMIN)
@@ -79,9 +87,14 @@ class StateRoutes(Controller):
         return {"forgotten": True}
 
     @get("/rejected", opt=_READ)
-    async def rejected(self, served: ServedQueue, run: FromQuery[str | None] = None) -> RejectedFiles:
+    async def rejected(self, request: ApiCall, served: ServedQueue, run: FromQuery[str | None] = None) -> RejectedFiles:
         """Return how many files of the queue are no jobs, and their folder; with `run`, those of that run."""
-        return await require(served.queue, KeepsRejected, "rejects no files.").rejected(run)
+        if run is not None and not request.user.reaches_run(run):
+            raise NotFoundError(f"There is no run {ascii(run)[:60]} for this key.")
+        keeper = require(served.queue, KeepsRejected, "rejects no files.")
+        runs = request.user.runs if run is None else None
+        found = [await keeper.rejected(each) for each in ((run,) if runs is None else sorted(runs))]
+        return RejectedFiles(sum(each.count for each in found), found[0].where if found else "")
 
     @get("/claim-success-rate", opt=_READ)
     async def claim_success_rate(self, served: ServedQueue) -> wire.RateAnswer:
