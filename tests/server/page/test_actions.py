@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from tests.server.page.conftest import Visitor
 
 from longshore.extensions.find import require
@@ -49,12 +50,62 @@ async def test_a_form_becomes_a_job_with_typed_parameters(visitor: Visitor) -> N
     await visitor.log_in()
     form = {"kind": "page", "run": "r", "partition": "NV", "payload.url": "https://a.test/", "payload.depth": "3"}
     answer = await visitor.post(
-        "/submit", form | {"payload.deep": "on", "payload.mode": "slow", "payload.tags": '["a"]'}
+        "/submit", form | {"payload.deep": "true", "payload.mode": "slow", "payload.tags": '["a"]'}
     )
     assert answer.status == 201 or "1 new job" in answer.text
     (job,) = await visitor.api.served.queue.jobs(Selection())
     assert job.payload == {"url": "https://a.test/", "depth": 3, "deep": True, "mode": "slow", "tags": ["a"]}
     assert (job.run, job.partition) == ("r", "NV")
+
+
+ODD = {
+    "type": "object",
+    "properties": {
+        "url": {"type": "string"},
+        "note": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "most": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+        "level": {"enum": [1, 2], "type": "integer"},
+        "form": {"$ref": "#/$defs/Form"},
+        "deep": {"type": "boolean"},
+        "code": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    },
+    "required": ["url"],
+    "$defs": {"Form": {"enum": ["csv", "json"], "type": "string"}},
+}
+
+
+async def test_the_parameters_of_real_handlers_are_entered_as_people_write_them(visitor: Visitor) -> None:
+    await publish_schemas(require(visitor.api.served.queue, SharedState, "lacks it"), {"page": ODD})
+    await visitor.log_in()
+    page = (await visitor.get("/submit?kind=page")).page
+    fields = {
+        each.attributes["name"]: each.attributes.get("type") or each.tag for each in page.css("[name^='payload']")
+    }
+    assert fields == {
+        "payload.url": "text", "payload.note": "text", "payload.most": "number", "payload.level": "select",
+        "payload.form": "select", "payload.deep": "select", "payload.code": "textarea",
+    }  # fmt: skip
+    form = {"kind": "page", "run": "r", "payload.url": "https://a.test/"}
+    filled = {"note": "by hand", "most": "5", "level": "2", "form": "csv", "deep": "false", "code": "a-1"}
+    for more in ({}, {f"payload.{name}": text for name, text in filled.items()}):
+        run = {"run": "full" if more else "r"}
+        assert (
+            await visitor.post("/submit", form | {"payload.deep": "", "payload.code": ""} | run | more)
+        ).status < 300
+    first, second = await visitor.api.served.queue.jobs(Selection())
+    assert first.payload == {"url": "https://a.test/"}, "the handler has its defaults"
+    typed = {"note": "by hand", "most": 5, "level": 2, "form": "csv", "deep": False, "code": "a-1"}
+    assert second.payload == {"url": "https://a.test/"} | typed
+
+
+async def test_a_form_wakes_a_waiting_worker_at_once(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    hinted: list[str] = []
+    monkeypatch.setattr(visitor.api.served.waiting, "hint", lambda jobs: hinted.extend(job.kind for job in jobs))
+    await visitor.log_in()
+    await visitor.post("/submit", {"kind": "any", "run": "r", "lines": "https://a.test/"})
+    jobs = {"jobs": [{"kind": "each", "payload": {}}], "items": True}
+    await visitor.api.post("/jobs", jobs)
+    assert hinted == ["any", "each"]
 
 
 async def test_a_form_with_a_fault_is_shown_again_with_its_values(visitor: Visitor) -> None:

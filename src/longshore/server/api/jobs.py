@@ -77,7 +77,7 @@ class JobRoutes(Controller):
         request.user.check_new(jobs)
         await served.kinds.check(jobs)
         if data.items:
-            return await submit_each(served.queue, jobs)
+            return await submit_each(served, jobs)
         submitted = await served.submit(jobs)
         return SubmitAnswer(submitted.new, submitted.duplicates)
 
