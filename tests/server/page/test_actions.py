@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser as HTMLParser
 from tests.server.page.conftest import Visitor
 
 from longshore.extensions.find import require
@@ -12,6 +14,7 @@ from longshore.extensions.kind_schemas import publish_schemas
 from longshore.extensions.presence import WorkerInfo, WorkerRegistry
 from longshore.extensions.shared_state import SharedState
 from longshore.extensions.worker_orders import ORDERS
+from longshore.job import State
 from longshore.lease import WorkerId
 from longshore.queue import Selection
 from longshore.server.auth.keys import Scope
@@ -32,6 +35,12 @@ SCHEMA = {
 
 async def _publish(visitor: Visitor) -> None:
     await publish_schemas(require(visitor.api.served.queue, SharedState, "lacks it"), {"page": SCHEMA})
+
+
+def _hidden(page: HTMLParser, form: str) -> list[tuple[str, str]]:
+    """Return the hidden fields of a form, as a browser sends them."""
+    fields = page.css(f"{form} [type=hidden]")
+    return [(each.attributes["name"] or "", each.attributes["value"] or "") for each in fields]
 
 
 async def test_the_form_of_a_kind_has_a_field_for_each_parameter(visitor: Visitor) -> None:
@@ -133,6 +142,40 @@ async def test_a_limited_key_submits_only_into_its_runs(visitor: Visitor) -> Non
         answer = await visitor.post("/submit", {"kind": "any", "run": run, "lines": "https://a.test/"})
         assert answer.status == status
     assert [job.run for job in await visitor.api.served.queue.jobs(Selection())] == ["ours"]
+
+
+async def test_an_action_on_a_selection_changes_the_selected_jobs_and_never_all_that_match(visitor: Visitor) -> None:
+    api = visitor.api
+    await api.submit("a", "b", "c")
+    await visitor.log_in()
+    page = (await visitor.get("/jobs?run=r")).page
+    sent = _hidden(page, "form[data-selection]")
+    nothing = await visitor.get(f"/confirm?{urlencode([*sent, ('verb', 'cancel')])}")
+    assert nothing.status == 422 and "No job is selected" in nothing.text
+    boxes = [each.attributes["value"] or "" for each in page.css("form[data-selection] input[name=id]")]
+    chosen = [*sent, ("verb", "cancel"), ("id", boxes[0]), ("id", boxes[2])]
+    question = await visitor.get(f"/confirm?{urlencode(chosen)}")
+    assert "Cancel 2 jobs?" in question.text
+    form = _hidden(question.page, "main form")
+    assert (await visitor.post("/act", form)).status == 303
+    states = [job.state for job in await api.served.queue.jobs(Selection())]
+    assert states == [State.CANCELLED, State.PENDING, State.CANCELLED]
+
+
+async def test_actions_on_all_that_match_are_offered_with_the_filter_of_the_list(visitor: Visitor) -> None:
+    api = visitor.api
+    await api.submit("a", "b")
+    await api.submit("c", run="other")
+    await api.claim(limit=2)
+    await visitor.log_in()
+    page = (await visitor.get("/jobs?run=r&state=claimed")).page
+    offered = {each.text(): each.attributes["href"] or "" for each in page.css(".bulkbar a[data-confirm]")}
+    assert offered.keys() == {"Cancel all that match", "Release all that match"}
+    question = await visitor.get(offered["Release all that match"])
+    assert "Release 2 jobs?" in question.text
+    form = _hidden(question.page, "main form")
+    assert (await visitor.post("/act", form)).status == 303
+    assert {job.state for job in await api.served.queue.jobs(Selection())} == {State.PENDING}
 
 
 async def test_an_admin_drains_a_worker(visitor: Visitor) -> None:
