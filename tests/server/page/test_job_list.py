@@ -1,4 +1,4 @@
-"""The list of jobs: every condition in the address narrows it, pages keep the conditions, and it never reads without end."""
+"""The list of jobs: each condition in the address narrows it, pages keep the conditions, and reading is bounded."""
 
 from __future__ import annotations
 
