@@ -23,7 +23,7 @@ from longshore.media import open_queue, open_records
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Queue, Selection
 from longshore.runs.records.prune_records import prune_with_records
-from longshore.runs.records.run_records import InDatabase, InFolder, RecordsPlace, RunRecords
+from longshore.runs.records.run_records import RecordsPlace, RunRecords
 from longshore.runs.transfer.copy_jobs import copy
 from longshore.runs.transfer.move_jobs import Move
 from longshore.runs.transfer.offline_checkout import CheckoutFile, Terms, check_out, prepare_checkout
@@ -42,7 +42,7 @@ class Place(Protocol):
 
     async def sink(self) -> RecordSink: ...
 
-    def of(self, queue: Queue) -> RunRecords: ...
+    def of(self, queue: Queue, job: str | None = None) -> RunRecords: ...
 
 
 class Folder:
@@ -52,8 +52,8 @@ class Folder:
     async def sink(self) -> RecordSink:
         return SegmentSink(RecordWriter(self.path, WorkerId.new("w").incarnation))
 
-    def of(self, queue: Queue) -> RunRecords:
-        return InFolder(queue, RUN, self.path)
+    def of(self, queue: Queue, job: str | None = None) -> RunRecords:
+        return RecordsPlace(self.path).records(queue, RUN, job=job)
 
 
 class Database:
@@ -63,8 +63,8 @@ class Database:
     async def sink(self) -> RecordStore:
         return await open_records(self.url)
 
-    def of(self, queue: Queue) -> RunRecords:
-        return InDatabase(queue, RUN, self.url)
+    def of(self, queue: Queue, job: str | None = None) -> RunRecords:
+        return RecordsPlace(Path(), self.url).records(queue, RUN, job=job)
 
 
 class Site:
@@ -135,6 +135,15 @@ async def site(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 def quiet(_: int) -> None:
     return None
+
+
+async def test_the_records_of_one_job_are_only_its_own(site: Site) -> None:
+    queue = await site.queue("q")
+    await site.submit(queue, "a", "b", "c")
+    await site.work(queue, "first")
+    jobs = await queue.jobs(Selection())
+    for job in jobs:
+        assert [record.key async for record in site.place.of(queue, job.id).records()] == [job.key]
 
 
 async def test_two_queues_do_not_mix_their_records(site: Site) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -149,6 +150,19 @@ async def test_a_lease_may_not_last_longer_than_the_limit(api: Api) -> None:
     worker = {"label": "a", "incarnation": "b"}
     body = {"worker": worker, "lease_seconds": 366 * 24 * 3600}
     assert (await api.send("POST", "/claims", body, key=api.make(Scope.WORK)))[0] == 422
+
+
+async def test_an_attempt_adds_no_more_follow_on_jobs_than_the_limit(api: Api) -> None:
+    await api.submit("a")
+    key = api.make(Scope.WORK)
+    (claimed,) = await api.claim(key=key)
+    most = api.served.limits.follow_ons
+    outcome = {"type": "completed", "jobs": [{"kind": "page", "payload": {}}] * (most + 1)}
+    body = {"settlements": [{"lease": claimed["lease"], "outcome": outcome}]}
+    headers = {"Content-Type": "application/json"}
+    status, problem = await api.send("POST", "/settlements", data=json.dumps(body).encode(), key=key, headers=headers)
+    assert (status, f"{most:,} follow-on jobs" in problem["detail"]) == (422, True)
+    assert (await api.settle(claimed["lease"], key=key))[1] == {"accepted": [True], "jobs": []}
 
 
 async def test_no_worker_gets_a_job_of_a_paused_run(api: Api) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -72,6 +73,22 @@ async def test_a_run_is_paused_and_resumed_by_an_admin(api: Api) -> None:
 @pytest.mark.parametrize("body", [{}, {"run": "*"}, {"run": "r", "everything": True}, {"everything": False}])
 async def test_a_pause_that_says_nothing_is_refused(api: Api, body: Any) -> None:
     assert (await api.send("POST", "/runs/pause", body))[0] == 422
+
+
+async def test_capabilities_tell_the_version_the_limits_and_what_the_queue_can_do(api: Api) -> None:
+    for scope in Scope:
+        seen = await api.get("/capabilities", key=api.make(scope))
+        assert (seen["version"], seen["read_only"]) == (version("longshore"), False)
+        assert (seen["traits"]["name"], seen["traits"]["keeps_traces"]) == ("memory", True)
+    limits = seen["limits"]
+    worker = {"label": "a", "incarnation": "b"}
+    key = api.make(Scope.WORK)
+    for name, told in (("limit", "claim"), ("lease_seconds", "lease_seconds")):
+        for more, status in ((0, 200), (1, 422)):
+            body = {"worker": worker, name: limits[told] + more}
+            assert (await api.send("POST", "/claims", body, key=key))[0] == status, (name, more)
+    assert (await api.send("GET", f"/jobs?limit={limits['page']}"))[0] == 200
+    assert (await api.send("GET", f"/jobs?limit={limits['page'] + 1}"))[0] == 422
 
 
 async def test_health_says_whether_jobs_wait_for_a_worker(api: Api) -> None:

@@ -83,6 +83,8 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     workers_known: bool
     """Whether all claimed jobs were read, so that the number of jobs of each worker is exact."""
     hosts: tuple[HostRow, ...]
+    more_hosts: int = 0
+    """Hosts of the jobs that were read and that are not listed, because others have more jobs."""
     hosts_known: bool
     """Whether all pending jobs were read, so that the number of jobs of each host is exact, not an estimate."""
     failures: tuple[FailureKind, ...]
@@ -139,6 +141,7 @@ class FiguresReader:
             await self._look_deep(count)
         pending = self._pending.found
         in_flight = Counter(job.host for job in claimed if job.host)
+        hosts = host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0])
         return QueueFigures(
             run=self._run,
             count=count,
@@ -155,7 +158,8 @@ class FiguresReader:
             rejected=self._rejected,
             workers=workers,
             workers_known=len(claimed) < _CLAIMED,
-            hosts=host_rows(pending, count.pending, in_flight, self._host_rates[1], self._host_rates[0]),
+            hosts=hosts,
+            more_hosts=len(pending.hosts.keys() | in_flight.keys()) - len(hosts),
             hosts_known=self._pending.complete,
             failures=failure_kinds(self._failed.found, pending.retrying),
             failures_known=self._failed.complete,

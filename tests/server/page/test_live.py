@@ -15,6 +15,7 @@ from tests.server.conftest import Api, serving
 from tests.server.page.conftest import Visitor
 
 from longshore.clock import ManualClock
+from longshore.errors import QueueUnavailableError
 from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.extensions.shared_state import Entries
 from longshore.job import Attempt, Job
@@ -77,6 +78,16 @@ class Scene:
         assert viewer.status == 200
         self._viewers.append(viewer)
         return viewer
+
+    async def event_with(self, text: str, viewer: aiohttp.ClientResponse) -> str:
+        """Let time pass until a viewer is sent an event with a text, and return it."""
+        while True:
+            reading = asyncio.create_task(event(viewer))
+            while not reading.done():
+                self.clock.advance(1.0)
+                await asyncio.wait([reading], timeout=0.02)
+            if text in (told := reading.result()):
+                return told
 
     def leave(self) -> None:
         """Close all streams."""
@@ -179,6 +190,24 @@ async def test_a_run_that_is_pruned_says_so(scene: Scene) -> None:
     scene.clock.advance(1.0)
     text = await viewer.text()
     assert "event: gone" in text
+
+
+async def test_viewers_are_told_when_the_queue_stops_answering_and_when_it_answers_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(run: str | None = None) -> list[Count]:
+        raise QueueUnavailableError("no answer from postgresql://user:s3cret@db/x")
+
+    viewer = await scene.watch()
+    assert "no answer" not in await event(viewer)
+    with monkeypatch.context() as away:
+        away.setattr(scene.queue, "stats", gone)
+        told = await scene.event_with("The queue does not answer", viewer)
+        assert "s3cret" not in told
+        scene.clock.advance(10.0)
+        page = await scene.visitor.get("/")
+        assert (page.status, "The queue does not answer now" in page.text, "s3cret" in page.text) == (503, True, False)
+    assert "The queue does not answer" not in await scene.event_with('hx-target="#needs"', viewer)
 
 
 @pytest.mark.parametrize("query", ["", "page=nothing", "page=run", "page=job", "page=overview&run=r"])

@@ -519,6 +519,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds: float
     """The longest wait of one request."""
     lease_seconds: float
+    follow_ons: int = 100_000
+    """The most follow-on jobs of one attempt."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

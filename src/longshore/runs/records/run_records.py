@@ -54,17 +54,21 @@ class RecordsPlace(NamedTuple):
         """Return the place that the settings name."""
         return cls(Path(settings.data_folder) / "records", settings.records_database)
 
-    def records(self, queue: Queue, run: str, kinds: frozenset[str] | None = None) -> RunRecords:
-        """Return the records of a run; with `kinds`, only those of jobs of these kinds."""
+    def records(
+        self, queue: Queue, run: str, kinds: frozenset[str] | None = None, job: str | None = None
+    ) -> RunRecords:
+        """Return the records of a run; with `kinds`, only those of jobs of these kinds, with `job`, of this one job."""
+        wanted = _completed(run, kinds, job)
         if self.database is not None:
-            return InDatabase(queue, run, self.database, kinds)
-        return InFolder(queue, run, self.folder, kinds)
+            return InDatabase(queue, run, self.database, wanted)
+        return InFolder(queue, run, self.folder, wanted)
 
 
 class InFolder:
     """Records in segment files, written by the workers of this machine."""
 
-    def __init__(self, queue: Queue, run: str, folder: Path, kinds: frozenset[str] | None = None) -> None:
+    def __init__(self, queue: Queue, run: str, folder: Path, wanted: Selection | None = None) -> None:
+        """`wanted` selects the jobs whose records count; by default all completed jobs of the run."""
         self.place = str(folder)
         self.elsewhere = (
             "Each machine stores the records of its own workers: copy their segments into one folder, and name its "
@@ -73,11 +77,11 @@ class InFolder:
         self._queue = queue
         self._run = run
         self._folder = folder
-        self._kinds = kinds
+        self._wanted = wanted or _completed(run)
 
     async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RunRecords`."""
-        reader = await decided_records(self._queue, self._folder, run=self._run, kinds=self._kinds)
+        reader = await decided_records(self._queue, self._folder, run=self._run, wanted=self._wanted)
         found = reader.records(kind)
         # In a thread: a server has others to answer meanwhile.
         while some := await asyncio.to_thread(lambda: list(islice(found, _IN_A_THREAD))):
@@ -86,27 +90,28 @@ class InFolder:
 
     async def tally(self) -> RecordCounts:
         """See `RunRecords`."""
-        reader = await decided_records(self._queue, self._folder, run=self._run, kinds=self._kinds)
+        reader = await decided_records(self._queue, self._folder, run=self._run, wanted=self._wanted)
         return await asyncio.to_thread(reader.tally)
 
 
 class InDatabase:
     """Records in a database, written by the workers of any machine."""
 
-    def __init__(self, queue: Queue, run: str, url: str, kinds: frozenset[str] | None = None) -> None:
+    def __init__(self, queue: Queue, run: str, url: str, wanted: Selection | None = None) -> None:
+        """`wanted` selects the jobs whose records count; by default all completed jobs of the run."""
         self.place = mask_url(url)
         self.elsewhere = "Check that its workers write there: they need LONGSHORE_RECORDS_DATABASE as well."
         self._queue = queue
         self._run = run
         self._url = url
-        self._kinds = kinds
+        self._wanted = wanted or _completed(run)
 
     async def records(self, kind: str | None = None) -> AsyncIterator[Record]:
         """See `RunRecords`."""
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            counts = await counted_attempts(self._queue, store, self._run, self._kinds)
+            counts = await counted_attempts(self._queue, store, self._run, self._wanted)
             async for record in store.records(self._run, kind, counts):
                 yield record
         finally:
@@ -117,7 +122,7 @@ class InDatabase:
         store = await open_records(self._url)
         try:
             await mark_settled(self._queue, store)
-            return await store.tally(self._run, await counted_attempts(self._queue, store, self._run, self._kinds))
+            return await store.tally(self._run, await counted_attempts(self._queue, store, self._run, self._wanted))
         finally:
             await store.close()
 
@@ -151,31 +156,32 @@ def run_records(settings: Settings, queue: Queue, run: str) -> RunRecords:
 
 
 async def decided_records(
-    queue: Queue, folder: Path, *, run: str | None = None, kinds: frozenset[str] | None = None
+    queue: Queue, folder: Path, *, run: str | None = None, wanted: Selection | None = None
 ) -> RecordReader:
-    """Return a reader of a folder's records that counts those of the queue's completed jobs."""
+    """Return a reader of a folder's records that counts those of the queue's completed jobs, or of those `wanted`."""
     reader = await asyncio.to_thread(RecordReader, folder, run=run, queue_decides=True)
     if reader.segments:
-        async for page in each_page(queue, _completed(run, kinds)):
+        async for page in each_page(queue, wanted or _completed(run)):
             reader.count(page)
     return reader
 
 
-async def counted_attempts(queue: Queue, records: RecordStore, run: str, kinds: frozenset[str] | None = None) -> Counts:
-    """Return a function that says which attempts in a record database count in the queue."""
+async def counted_attempts(queue: Queue, records: RecordStore, run: str, wanted: Selection) -> Counts:
+    """Return a function that says which attempts in a record database count: those that completed a `wanted` job."""
     index, attempts = AttemptIndex(), 0
     async for attempt in records.attempts(run):
         index.add(attempt, _place(attempt), marked=attempt.marked)
         attempts += 1
     found: set[int] = set()
     if attempts:
-        async for page in each_page(queue, _completed(run, kinds)):
+        async for page in each_page(queue, wanted):
             found.update(place for job in page if (place := index.place_of(job)) is not None)
     return lambda attempt: _place(attempt) in found
 
 
-def _completed(run: str | None, kinds: frozenset[str] | None) -> Selection:
-    return Selection(run=run, kinds=kinds, states=frozenset({State.COMPLETED}))
+def _completed(run: str | None, kinds: frozenset[str] | None = None, job: str | None = None) -> Selection:
+    ids = None if job is None else frozenset({job})
+    return Selection(ids=ids, run=run, kinds=kinds, states=frozenset({State.COMPLETED}))
 
 
 def _place(attempt: StoredAttempt) -> int:

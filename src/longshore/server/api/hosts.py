@@ -91,5 +91,5 @@ class HostRoutes(Controller):
 
 
 def _check_whole(access: Access) -> None:
-    if access.key.runs is not None or access.key.kinds is not None:
+    if access.is_limited:
         raise NotFoundError("This key is for some runs or kinds only, and hosts belong to none of them.")

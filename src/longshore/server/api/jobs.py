@@ -77,7 +77,7 @@ class JobRoutes(Controller):
         request.user.check_new(jobs)
         await served.kinds.check(jobs)
         if data.items:
-            return await submit_each(served.queue, jobs)
+            return await submit_each(served, jobs)
         submitted = await served.submit(jobs)
         return SubmitAnswer(submitted.new, submitted.duplicates)
 
@@ -136,7 +136,7 @@ class JobRoutes(Controller):
     async def attempts(self, request: ApiCall, job_id: FromPath[str], served: ServedQueue) -> wire.AttemptsAnswer:
         """Return the failed and expired attempts of a job, oldest first; none for an unknown job."""
         access = request.user
-        if access.key.runs is not None or access.key.kinds is not None:
+        if access.is_limited:
             await _job(access, served, job_id)
         return wire.AttemptsAnswer(await served.queue.history(job_id))
 

@@ -50,6 +50,8 @@ class LeaseRoutes(Controller):
         access = request.user
         settlements, records = [], []
         for each in data.settlements:
+            if isinstance(each.outcome, wire.CompletedBody):
+                _check_follow_ons(len(each.outcome.jobs), served, access)
             outcome = wire.outcome_of(each.outcome)
             lease = served.tokens.read(each.lease, access.key.id)
             if isinstance(outcome, Completed):
@@ -237,6 +239,13 @@ def lease_length(seconds: float, served: Served, access: Access) -> timedelta:
     if seconds > served.limits.lease_seconds and not access.may(Scope.ADMIN):
         raise UsageError(f"A lease may last {served.limits.lease_seconds:,.0f} seconds, not {seconds:,.0f}.")
     return wire.seconds(seconds)
+
+
+def _check_follow_ons(number: int, served: Served, access: Access) -> None:
+    if number > served.limits.follow_ons and not access.may(Scope.ADMIN):
+        raise UsageError(
+            f"One attempt may add {served.limits.follow_ons:,} follow-on jobs, not {number:,}. Divide them among jobs."
+        )
 
 
 def _no_lease(job_id: str, worker: WorkerId) -> Lease:

@@ -81,6 +81,9 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     kinds_without_worker: tuple[str, ...]
     workers: tuple[WorkerRow, ...]
     hosts: tuple[HostRow, ...]
+    """Those with the most jobs."""
+    more_hosts: int
+    """Hosts that are not listed, of the jobs that were read."""
     hosts_known: bool
     """Whether all pending jobs were read, so that the numbers of the hosts are exact."""
     failures: tuple[FailureKind, ...]
@@ -161,6 +164,7 @@ class RunRoutes(Controller):
             kinds_without_worker=board.untaken,
             workers=board.workers,
             hosts=board.hosts,
+            more_hosts=board.more_hosts,
             hosts_known=board.hosts_known,
             failures=board.failures,
             failures_known=board.failures_known,

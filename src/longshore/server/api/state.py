@@ -11,23 +11,19 @@ from longshore.errors import NotFoundError
 from longshore.extensions.archive import Archives
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import require
-from longshore.extensions.published_code import PARTS, PINS, PUBLISHED
+from longshore.extensions.published_code import PARTS, PUBLISHED
 from longshore.extensions.rejected import KeepsRejected, RejectedFiles
-from longshore.extensions.shared_state import Entries, SharedState, StateEntry
+from longshore.extensions.shared_state import Entries, SharedState
 from longshore.media.http import wire
 from longshore.pacing.store_shared import CLOSED, FORGOTTEN, PACE
-from longshore.runs.schedules.schedule import NAMESPACE as SCHEDULES
 from longshore.runs.submit.repeated_scan import SCANS
 from longshore.runs.submit.submission import RUN_IDS
 from longshore.server.api.request import ApiCall, ServedQueue
-from longshore.server.auth.access import Access
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
+from longshore.server.auth.reached_entries import check_entries, reached_entries
 from longshore.server.bulk_actions import NAMESPACE as BULK_ACTIONS
-from longshore.wrappers.differing_duplicates import DIFFERING
-from longshore.wrappers.growth_limits import LEFT_OUT, LIMITS
-from longshore.wrappers.job_quota import QUOTA
-from longshore.wrappers.paused import EVERYTHING, PAUSED
+from longshore.wrappers.growth_limits import LIMITS
 
 _READ = {SCOPE: (Scope.READ, Scope.WORK, Scope.SUBMIT)}
 _PRESENT, _ADMIN = {SCOPE: (Scope.WORK, Scope.SUBMIT)}, {SCOPE: (Scope.ADMIN,)}
@@ -41,12 +37,8 @@ _WRITERS = {
 }
 """The scope that may write each namespace: how fast hosts are asked, which runs there are and how far they may grow.
 All other namespaces (schedules, pauses, …) are for admins."""
-_READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK}
-"""The scope that may read each namespace that is not for all keys: the code that workers run."""
-_BY_RUN = frozenset({PAUSED, PINS, LIMITS, LEFT_OUT, DIFFERING, QUOTA})
-"""The namespaces whose entries are named after runs."""
-_OF_ALL = frozenset({SCHEDULES, BULK_ACTIONS})
-"""The namespaces whose entries tell of jobs of any run and kind."""
+_READERS = {PUBLISHED: Scope.WORK, PARTS: Scope.WORK, BULK_ACTIONS: Scope.ADMIN}
+"""The scope that may read each namespace that is not for all keys: the code that workers run, and what people did."""
 _NO_STATE = "has no shared state."
 
 
@@ -65,9 +57,10 @@ class StateRoutes(Controller):
     async def read_entries(self, request: ApiCall, data: Body[wire.ReadRequest], served: ServedQueue) -> Entries:
         """Return shared entries."""
         if data.namespace in _READERS and not request.user.may(_READERS[data.namespace]):
-            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs a key for work.")
+            needed = _READERS[data.namespace]
+            raise PermissionDeniedException(f"Reading the shared state '{data.namespace}' needs the scope {needed}.")
         found = await require(served.queue, SharedState, _NO_STATE).read_entries(data.namespace, data.names)
-        return Entries(found.now, tuple(each for each in found.entries if _reaches(request.user, data.namespace, each)))
+        return reached_entries(request.user, data.namespace, data.names, found)
 
     @post("/state/swap", status_code=200, opt=_PRESENT)
     async def swap_entries(
@@ -76,14 +69,15 @@ class StateRoutes(Controller):
         """Write shared entries, each if its version is still the given one."""
         if not request.user.may(_WRITERS.get(data.namespace, Scope.ADMIN)):
             raise PermissionDeniedException(f"The key may not change the shared state '{data.namespace}'.")
-        if outside := [each for each in data.entries if not _reaches(request.user, data.namespace, each)]:
-            raise NotFoundError(f"There is no run {outside[0].name[:100]!a} for this key.")
+        check_entries(request.user, data.namespace, data.entries)
         versions = await require(served.queue, SharedState, _NO_STATE).swap_entries(data.namespace, data.entries)
         return wire.SwapAnswer(versions)
 
     @get("/archive", opt=_READ)
-    async def archived(self, served: ServedQueue) -> wire.ArchiveAnswer:
+    async def archived(self, request: ApiCall, served: ServedQueue) -> wire.ArchiveAnswer:
         """Return what is in the archive, month by month."""
+        if request.user.is_limited:
+            raise NotFoundError("This key is for some runs or kinds only, and the archive has jobs of all.")
         return wire.ArchiveAnswer(await require(served.queue, Archives, "has no archive.").archived())
 
     @post("/archive/forget-history", status_code=200, opt=_ADMIN)
@@ -93,9 +87,14 @@ class StateRoutes(Controller):
         return {"forgotten": True}
 
     @get("/rejected", opt=_READ)
-    async def rejected(self, served: ServedQueue, run: FromQuery[str | None] = None) -> RejectedFiles:
+    async def rejected(self, request: ApiCall, served: ServedQueue, run: FromQuery[str | None] = None) -> RejectedFiles:
         """Return how many files of the queue are no jobs, and their folder; with `run`, those of that run."""
-        return await require(served.queue, KeepsRejected, "rejects no files.").rejected(run)
+        if run is not None and not request.user.reaches_run(run):
+            raise NotFoundError(f"There is no run {ascii(run)[:60]} for this key.")
+        keeper = require(served.queue, KeepsRejected, "rejects no files.")
+        runs = request.user.runs if run is None else None
+        found = [await keeper.rejected(each) for each in ((run,) if runs is None else sorted(runs))]
+        return RejectedFiles(sum(each.count for each in found), found[0].where if found else "")
 
     @get("/claim-success-rate", opt=_READ)
     async def claim_success_rate(self, served: ServedQueue) -> wire.RateAnswer:
@@ -106,10 +105,3 @@ class StateRoutes(Controller):
     async def capabilities(self, served: ServedQueue) -> wire.Capabilities:
         """Return the version, the limits and the traits of this server."""
         return served.capabilities
-
-
-def _reaches(access: Access, namespace: str, entry: StateEntry) -> bool:
-    """Return whether an entry is within the runs and kinds of a key."""
-    if namespace in _OF_ALL:
-        return access.key.runs is None and access.key.kinds is None
-    return namespace not in _BY_RUN or entry.name == EVERYTHING or access.reaches_run(entry.name)

@@ -10,7 +10,7 @@ import msgspec
 from longshore.extensions.find import require
 from longshore.extensions.payloads import PayloadLookup
 from longshore.job import JobName, NewJob
-from longshore.queue import Queue
+from longshore.server.served import Served
 from longshore.stored import JsonObject
 
 
@@ -42,14 +42,14 @@ class SubmitAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """In order, if they were asked for."""
 
 
-async def submit_each(queue: Queue, jobs: Sequence[NewJob]) -> SubmitAnswer:
+async def submit_each(served: Served, jobs: Sequence[NewJob]) -> SubmitAnswer:
     """Submit jobs, and tell for each what became of it.
 
     A job that another process submits at the same moment, with the same payload, may be called new by both.
     """
-    lookup = require(queue, PayloadLookup, "cannot tell which jobs are new. Leave `items` out.")
+    lookup = require(served.queue, PayloadLookup, "cannot tell which jobs are new. Leave `items` out.")
     before = await _payloads(lookup, jobs)
-    submitted = await queue.submit(jobs)
+    submitted = await served.submit(jobs)
     after = await _payloads(lookup, jobs)
     items = []
     for job in jobs:

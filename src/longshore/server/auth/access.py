@@ -22,6 +22,16 @@ class Access:
         self._kinds = None if key.kinds is None else frozenset(key.kinds)
 
     @property
+    def is_limited(self) -> bool:
+        """Whether the key is limited to some runs or kinds."""
+        return self._runs is not None or self._kinds is not None
+
+    @property
+    def runs(self) -> frozenset[str] | None:
+        """The runs that the key is limited to; None for all."""
+        return self._runs
+
+    @property
     def kinds(self) -> frozenset[str] | None:
         """The kinds of jobs that the key is limited to; None for all."""
         return self._kinds

@@ -18,6 +18,7 @@ from longshore.errors import LongshoreError, NotFoundError
 from longshore.server.live.topics import Figures, Topic, TopicName
 from longshore.system.first_of import first_of
 from longshore.top.find_jobs import Detail
+from longshore.url import mask_urls
 
 EVERY, LONGEST = 1.0, 15.0
 """Seconds between two looks at a topic: on a queue that answers at once, and on a slow one."""
@@ -86,7 +87,8 @@ class WatchedTopic:
                 self.gone = str(error)
             except LongshoreError as error:
                 if self.last is not None:
-                    self.last = TopicSnapshot(self.last.number + 1, self.last.at, self.last.value, str(error))
+                    told = mask_urls(str(error))
+                    self.last = TopicSnapshot(self.last.number + 1, self.last.at, self.last.value, told)
         for viewer in self.viewers:
             viewer.set()
 

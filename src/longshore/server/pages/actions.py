@@ -58,6 +58,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
     everything: bool = False
     """Whether all jobs that match the filter are meant, and not only those that were selected."""
+    picked: bool = False
+    """Whether jobs were to be selected one by one."""
     back: str = "/"
 
     @classmethod
@@ -72,6 +74,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             worker=given.get("worker", ""),
             ids=ids,
             everything=everything,
+            picked=given.get("picked") == "1",
             back=local_path(given.get("back", "/")),
         )
 
@@ -91,6 +94,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         """Return the bulk action. Raise `UsageError` if it is none, or its filter is wrong."""
         if self.verb not in _BULK:
             raise UsageError("There is no such action.")
+        if self.picked and not self.ids:
+            raise UsageError("No job is selected. Select some, or choose the action on all that match.")
         # Jobs that are chosen one by one may be in states that the action does not change; they are skipped.
         conditions = msgspec.structs.replace(self.conditions, state="") if self.ids else self.conditions
         return BulkActionRequest(action=BulkAction(self.verb), where=conditions.body(self.ids))

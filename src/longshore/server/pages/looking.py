@@ -90,6 +90,14 @@ class LookingRoutes(Controller):
         job = detail_in(await live.views.topic(name, request.user).at_once()).job
         return await _page(request, live, name, bundle=await bundle_of(served.traces, job))
 
+    @get("/job/records")
+    async def job_records(self, request: ApiCall, live: LiveParts) -> Response[bytes]:
+        """Return the records of one job."""
+        name = ViewName(page="job", job=request.query_params.get("id", ""))
+        job = detail_in(await live.views.topic(name, request.user).at_once()).job
+        template = "parts/job_records.html" if is_part(request) else "job_records.html"
+        return respond(request, template, {"job": job, "records": await live.records.of_job(job)})
+
     @get("/job/file")
     async def file(
         self, request: ApiCall, live: LiveParts, served: ServedQueue, name: FromQuery[str]

@@ -1,4 +1,4 @@
-"""The records of a run in figures: kept and rejected, and the share of them that has each field.
+"""The records of a run in figures: kept and rejected, and the share of them that has each field. The records of a job.
 
 Counting reads every completed job of the run, so it is done when someone asks, by one request at a time, and kept for a
 while. The fields are those of the first `SAMPLED` records of each kind.
@@ -11,6 +11,8 @@ from collections import Counter
 
 import msgspec
 
+from longshore.extensions.record_store import Record
+from longshore.job import Job
 from longshore.server.auth.access import Access
 from longshore.server.served import Served
 
@@ -19,6 +21,8 @@ _FIELDS = 40
 _KEPT_SECONDS, _SHARE = 30.0, 50
 """Figures are kept for some seconds, and for this many times as long as counting took."""
 _MOST_KEPT = 100
+_SHOWN = 50
+"""Records of one job that its page shows."""
 
 
 class FieldShare(msgspec.Struct, frozen=True):
@@ -47,8 +51,16 @@ class RunRecordFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Advice for a run without records here."""
 
 
+class JobRecords(msgspec.Struct, frozen=True):
+    """The records of one job, in order."""
+
+    shown: tuple[Record, ...]
+    more: bool
+    """Whether it has more than these."""
+
+
 class RecordFigures:
-    """The record figures of all runs."""
+    """The record figures of all runs, and the records of single jobs."""
 
     def __init__(self, served: Served) -> None:
         self._served = served
@@ -70,6 +82,16 @@ class RecordFigures:
                     self._kept.pop(next(iter(self._kept)))
                 self._kept[name] = (ended + max(_KEPT_SECONDS, _SHARE * (ended - began)), found)
             return found
+
+    async def of_job(self, job: Job) -> JobRecords:
+        """Return the first records of a job."""
+        found: list[Record] = []
+        async with self._counting:  # it reads the records of the whole run to find those of one job
+            async for record in self._served.traces.records(self._served.queue, job.run, None, job.id).records():
+                found.append(record)
+                if len(found) > _SHOWN:
+                    break
+        return JobRecords(tuple(found[:_SHOWN]), len(found) > _SHOWN)
 
     async def _count(self, run: str, access: Access) -> RunRecordFigures:
         kinds = None if access.key.kinds is None else frozenset(access.key.kinds)

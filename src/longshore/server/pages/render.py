@@ -76,7 +76,7 @@ class Rights:
         self.name = "" if access is None else access.key.name
         self.submit = access is not None and access.may(Scope.SUBMIT)
         self.admin = access is not None and access.may(Scope.ADMIN)
-        self.limited = access is not None and (access.key.runs is not None or access.key.kinds is not None)
+        self.limited = access is not None and access.is_limited
 
 
 def part(name: str, context: dict[str, Any]) -> str:

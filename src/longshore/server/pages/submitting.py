@@ -13,11 +13,10 @@ from longshore.job import NewJob, new_job
 from longshore.server.api.request import ApiCall, ServedQueue, form_of
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
-from longshore.server.auth.reached_queue import reached
 from longshore.server.pages.addresses import run_of
 from longshore.server.pages.render import respond
 from longshore.server.served import Served
-from longshore.stored import UNFIT, JsonObject
+from longshore.stored import UNFIT, Json, JsonObject
 
 _FIELD = "payload."
 _MOST_LINES = 1000
@@ -32,8 +31,11 @@ class SubmitField(msgspec.Struct, frozen=True, kw_only=True):
     required: bool
     value: str = ""
     help: str = ""
-    choices: tuple[str, ...] = ()
+    choices: dict[str, Json] = {}
+    """The value of each choice, by its text."""
     whole: bool = False
+    plain: bool = False
+    """Whether what is no JSON is a text."""
 
 
 class SubmitRoutes(Controller):
@@ -56,7 +58,7 @@ class SubmitRoutes(Controller):
             jobs = _jobs(given, (await served.kinds.schemas()).get(given.get("kind", "")))
             request.user.check_new(jobs)
             await served.kinds.check(jobs)
-            done = await reached(served.queue, request.user).submit(jobs)
+            done = await served.submit(jobs)
         except UsageError as error:
             return await _form(request, served, given, fault=str(error), status=422)
         return await _form(request, served, given, done=done)
@@ -88,26 +90,50 @@ def fields_of(schema: JsonObject, given: dict[str, str]) -> list[SubmitField]:
     wanted = frozenset(required) if isinstance(required, list) else frozenset[str]()
     found = []
     for name, each in properties.items() if isinstance(properties, dict) else ():
-        rule = each if isinstance(each, dict) else {}
+        rule, others = _rules(schema, each)
         default = rule.get("default")
-        shown = default if isinstance(default, str) else msgspec.json.encode(default).decode()
-        choices = rule.get("enum")
-        names = tuple(str(choice) for choice in choices) if isinstance(choices, list) else ()
+        listed = rule.get("enum")
+        if rule.get("type") == "boolean" and name not in wanted:
+            listed = [True, False]  # a box could not say that the handler has to decide
+        choices = {_text(choice): choice for choice in listed} if isinstance(listed, list) else {}
         found.append(
             SubmitField(
                 name=name,
-                input="select" if names else _INPUTS.get(str(rule.get("type")), "json"),
+                input="select" if choices else "json" if others else _INPUTS.get(str(rule.get("type")), "json"),
                 required=name in wanted,
-                value=given.get(_FIELD + name, "" if default is None else shown),
+                value=given.get(_FIELD + name, "" if default is None else _text(default)),
                 help=str(rule.get("description", "")),
-                choices=names,
+                choices=choices,
                 whole=rule.get("type") == "integer",
+                plain=any(each.get("type") == "string" for each in others),
             )
         )
     return found
 
 
 _INPUTS = {"string": "text", "integer": "number", "number": "number", "boolean": "checkbox"}
+
+
+def _rules(schema: JsonObject, rule: Json) -> tuple[JsonObject, list[JsonObject]]:
+    """Return the rule of a parameter, and its alternatives if it may be of several types, besides null."""
+    own = _resolved(schema, rule)
+    options = own.get("anyOf")
+    if not isinstance(options, list):
+        return own, []
+    others = [each for option in options if (each := _resolved(schema, option)).get("type") != "null"]
+    return ({**others[0], **own}, []) if len(others) == 1 else (own, others)
+
+
+def _resolved(schema: JsonObject, rule: Json) -> JsonObject:
+    """Return a rule, or the definition in the same schema that it names."""
+    found = rule if isinstance(rule, dict) else {}
+    definitions, name = schema.get("$defs"), str(found.get("$ref", "")).removeprefix("#/$defs/")
+    named = definitions.get(name) if isinstance(definitions, dict) else None
+    return {**named, **found} if isinstance(named, dict) else found
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _jobs(given: dict[str, str], schema: JsonObject | None) -> list[NewJob]:
@@ -124,10 +150,12 @@ def _payload(schema: JsonObject, given: dict[str, str]) -> JsonObject:
         text = given.get(_FIELD + field.name, "")
         if field.input == "checkbox":
             payload[field.name] = text == "on"
-        elif text.strip() and field.input in {"number", "json"}:
-            payload[field.name] = _json(text, field.name)
-        elif text.strip():
-            payload[field.name] = text
+        elif not text.strip():
+            continue  # the handler has its default
+        elif field.input in {"number", "json"}:
+            payload[field.name] = _json(text, field.name, plain=field.plain)
+        else:
+            payload[field.name] = field.choices.get(text, text)
     return payload
 
 
@@ -142,8 +170,10 @@ def _lines(text: str) -> list[JsonObject]:
     ]
 
 
-def _json(text: str, place: str) -> Any:
+def _json(text: str, place: str, *, plain: bool = False) -> Any:
     try:
         return msgspec.json.decode(text)
     except UNFIT as error:
+        if plain:
+            return text
         raise UsageError(f"{place}: this is not JSON: {error}") from error

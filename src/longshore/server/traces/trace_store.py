@@ -73,9 +73,9 @@ class TraceStore:
         if self._intake is not None:
             self._intake.settled(settlements, accepted)
 
-    def records(self, queue: Queue, run: str, kinds: frozenset[str] | None) -> RunRecords:
-        """Return the records of a run that count."""
-        return self.place.records(queue, run, kinds)
+    def records(self, queue: Queue, run: str, kinds: frozenset[str] | None, job: str | None = None) -> RunRecords:
+        """Return the records of a run that count; with `job`, those of this one job."""
+        return self.place.records(queue, run, kinds, job)
 
     async def prune(self, queue: Queue, selection: Selection) -> int:
         """Prune jobs with their records."""
