@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.cli.verbs.inspect import estimate
 from longshore.clock import ManualClock
 from longshore.errors import Failure
 from longshore.extensions.presence import WorkerInfo, WorkerRegistry
@@ -224,3 +225,7 @@ def test_a_worker_that_died_long_ago_is_not_at_work(
     found = json.loads(says("status", "r", "--json", "--queue", url))
     assert (found["workers"], found["workers_unseen"]) == (0, 1)
     assert "not seen for 20 min" in says("status", "r", "--by", "worker", "--queue", url)
+    monkeypatch.setattr(estimate, "_WATCHED", 0.0)
+    assert says("estimate", "r", "--queue", url).startswith("Not known yet")
+    estimated = json.loads(says("estimate", "r", "--json", "--queue", url))
+    assert (estimated["p50_seconds"], estimated["binds"]) == (None, "nobody")
