@@ -118,6 +118,16 @@ def test_a_copy_of_a_job_under_another_number_does_not_run(edited: Edited) -> No
     the_end(edited, 1)
 
 
+def test_a_run_of_which_every_file_was_removed_is_not_said_to_have_never_been(edited: Edited) -> None:
+    edited.edit(lambda folder: [path.unlink() for path in job_files(folder)])
+    assert edited.work() == []
+    for command in ("wait", "status"):
+        said = edited.longshore(command, "r")
+        assert said.returncode == 2
+        assert "No job of run 'r' is left in " in said.stderr
+        assert ": 3 files of it were rejected or removed by hand. See " in said.stderr
+
+
 def change_job(path: Path, **fields: object) -> None:
     # The file of a folder ends with a seal behind the JSON.
     job, end = json.JSONDecoder().raw_decode(text := path.read_text())
