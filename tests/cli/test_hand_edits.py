@@ -119,7 +119,11 @@ def test_a_copy_of_a_job_under_another_number_does_not_run(edited: Edited) -> No
 
 
 def test_a_run_of_which_every_file_was_removed_is_not_said_to_have_never_been(edited: Edited) -> None:
-    edited.edit(lambda folder: [path.unlink() for path in job_files(folder)])
+    def remove(folder: Path) -> None:
+        for path in job_files(folder):
+            path.unlink()
+
+    edited.edit(remove)
     assert edited.work() == []
     for command in ("wait", "status"):
         said = edited.longshore(command, "r")

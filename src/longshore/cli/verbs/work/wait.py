@@ -217,8 +217,8 @@ def _closing(
     if ended is WaitEnd.GONE:
         stood = f"{count.completed:,} completed, {count.failed:,} failed, {count.remaining:,} left"
         return [
-            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned or removed, so how it ended is not known. "
-            f"At the last look: {stood}."
+            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned or removed, so how it ended is not "
+            f"known. At the last look: {stood}."
         ]
     if not look.finished:
         done = count.total - count.remaining
