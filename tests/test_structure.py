@@ -71,9 +71,9 @@ def test_jobs_are_claimed_and_settled_only_where_a_worker_queue_is_named() -> No
         if place.parts[0] in {"media", "wrappers", "conformance"} or "WorkerQueue" in text:
             continue
         for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in {"claim", "settle"}:
-                    calling.add(place.as_posix())
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in {"claim", "settle"}:
+                calling.add(place.as_posix())
     # These call another module of ours, which has the queue.
     assert calling == {
         "handlers/worker_class.py",  # LeaseKeeper
