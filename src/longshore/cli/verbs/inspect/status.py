@@ -191,7 +191,9 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         write(f"{counted(seen.active.workers, 'worker')} at work")
     if seen.active.unseen:
         write(not_seen(seen.active.unseen, seen.active.unseen_seconds))
-    if seen.active.submissions:
+    if (silence := seen.active.submissions_unseen) is not None:
+        write(f"a submission was not seen for {duration(silence)}, and has probably ended")
+    elif seen.active.submissions:
         write("still being submitted: more jobs may come")
     if (found := seen.estimate) is not None:
         write(estimate_line(found))
