@@ -61,6 +61,30 @@ def test_one_function_waits_for_the_first_of_several() -> None:
     assert [path.name for path in SOURCE.rglob("*.py") if "FIRST_COMPLETED" in path.read_text()] == ["first_of.py"]
 
 
+def test_jobs_are_claimed_and_settled_only_where_a_worker_queue_is_named() -> None:
+    """A bare queue takes jobs of paused runs, and adds jobs beyond the limits of a run. Mypy checks the types."""
+    calling = set()
+    for path in SOURCE.rglob("*.py"):
+        place = path.relative_to(SOURCE)
+        text = path.read_text()
+        # The media, the wrappers themselves and the suite that tests the media.
+        if place.parts[0] in {"media", "wrappers", "conformance"} or "WorkerQueue" in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            called = node.func if isinstance(node, ast.Call) else None
+            if isinstance(called, ast.Attribute) and called.attr in {"claim", "settle"}:
+                calling.add(place.as_posix())
+    # These call another module of ours, which has the queue.
+    assert calling == {
+        "handlers/worker_class.py",  # LeaseKeeper
+        "server/api/leases.py",  # Served.working
+        "server/api/tasks.py",  # Served.working
+        "worker/loop/claimer.py",  # JobSource
+        "worker/loop/job_source.py",  # WorkerContext.queue
+        "worker/loop/settler.py",  # SettlementWriter
+    }
+
+
 def test_the_worker_is_assembled_in_a_file_that_can_be_read_at_once() -> None:
     assert len((SOURCE / "worker" / "worker.py").read_text().splitlines()) < LONGEST_WORKER
 

@@ -118,6 +118,56 @@ def test_a_copy_of_a_job_under_another_number_does_not_run(edited: Edited) -> No
     the_end(edited, 1)
 
 
+def test_a_run_of_which_every_file_was_removed_is_not_said_to_have_never_been(edited: Edited) -> None:
+    def remove(folder: Path) -> None:
+        for path in job_files(folder):
+            path.unlink()
+
+    edited.edit(remove)
+    assert edited.work() == []
+    for command in ("wait", "status"):
+        said = edited.longshore(command, "r")
+        assert said.returncode == 2
+        assert "No job of run 'r' is left in " in said.stderr
+        assert ": 3 files of it were rejected or removed by hand. See " in said.stderr
+
+
+def change_job(path: Path, **fields: object) -> None:
+    # The file of a folder ends with a seal behind the JSON.
+    job, end = json.JSONDecoder().raw_decode(text := path.read_text())
+    path.write_text(json.dumps({**job, **fields}) + text[end:])
+
+
+@pytest.mark.parametrize(
+    ("edited", "ran", "rejected"), [("directory", "12", 1), ("git", "129", 0)], indirect=["edited"]
+)
+def test_a_changed_payload_runs_as_it_was_changed_or_not_at_all(edited: Edited, ran: str, rejected: int) -> None:
+    edited.edit(lambda folder: change_job(job_files(folder)[0], payload={"n": 9}))
+    assert edited.work() == [*ran]
+    if rejected:
+        the_end(edited, rejected)
+    else:
+        assert edited.longshore("wait", "r").returncode == 0
+
+
+def test_a_job_under_the_key_of_another_is_one_rejected_file(edited: Edited) -> None:
+    def same_key(folder: Path) -> None:
+        first, second = job_files(folder)[:2]
+        change_job(second, key=json.JSONDecoder().raw_decode(first.read_text())[0]["key"])
+
+    edited.edit(same_key)
+    assert edited.work() == ["0", "2"]
+    the_end(edited, 1)
+
+
+@pytest.mark.parametrize("edited", ["directory"], indirect=True)
+@pytest.mark.parametrize("removed", ["journal", "keys"])
+def test_a_folder_without_its_journal_or_its_keys_runs_every_job_once(edited: Edited, removed: str) -> None:
+    edited.edit(lambda folder: shutil.rmtree(folder / removed))
+    assert edited.work() == ["0", "1", "2"]
+    assert edited.longshore("wait", "r").returncode == 0
+
+
 def test_a_run_without_edits_is_complete(edited: Edited) -> None:
     assert edited.work() == ["0", "1", "2"]
     assert edited.longshore("wait", "r").returncode == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +40,25 @@ def test_everything_is_paused_and_goes_on(says: Says) -> None:
     assert says("pause", "--all") == "Everything is paused. To let it go on: longshore resume --all\n"
     assert says("resume", "r") == "Run r itself is not paused, but everything is: longshore resume --all\n"
     assert says("resume", "--all") == "Everything goes on.\n"
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("what", ["r", "--all"])
+def test_the_command_that_ends_a_pause_names_the_queue_of_the_command_line(says: Says, what: str) -> None:
+    queue = ("--queue", ".longshore/queue.db")
+    (resume,) = re.findall("longshore (resume .*)", says("pause", what, *queue))
+    assert shlex.split(resume) == ["resume", what, *queue]
+    for command in (("status", "r"), ("estimate", "r")):
+        assert f"longshore {resume} (since " in says(*command, *queue)
+    assert says(*shlex.split(resume)) in {"Run r goes on.\n", "Everything goes on.\n"}
+    assert says("pause") == "Nothing is paused.\n"
+
+
+@pytest.mark.usefixtures("filled")
+def test_that_everything_is_paused_names_the_queue_too(says: Says) -> None:
+    queue = ("--queue", ".longshore/queue.db")
+    says("pause", "--all", *queue)
+    assert says("resume", "r", *queue).endswith(f"longshore resume --all {' '.join(queue)}\n")
 
 
 @pytest.mark.usefixtures("filled")

@@ -189,6 +189,25 @@ def test_jobs_that_the_run_has_already_are_not_counted_as_dropped(here: Path, sa
     assert dropped(here) == LeftOut()
 
 
+def test_only_jobs_that_are_new_are_announced_whether_their_parent_was_repaired_or_not(
+    here: Path, says: Callable[..., str]
+) -> None:
+    run_broken(here, 6)
+    known = [new_job("next", {"url": job.payload["url"] + "/next"}, run=RUN) for job in jobs(here)]
+
+    async def submit() -> None:
+        queue = await open_queue(f"sqlite:///{here}/.longshore/queue.db")
+        await queue.submit(known)
+        await queue.close()
+
+    asyncio.run(submit())
+    (here / "pages.py").write_text(MORE)
+    out = says("reparse", RUN, "pages.py")
+    assert "2  repaired: failed before, completed now" in out
+    assert "to come" not in out
+    assert len(jobs(here)) == 12
+
+
 def test_follow_on_jobs_of_a_new_parse_know_their_parent_and_depth(here: Path, says: Callable[..., str]) -> None:
     run_broken(here, 3)
     (here / "pages.py").write_text(MORE)

@@ -133,6 +133,8 @@ def test_every_template_has_a_test_that_passes_and_commands_that_work(
     done = shell("init", "made", "--template", template)
     assert done.returncode == 0, done.stderr
     made = shell.folder / "made"
+    # A fleet starts in no folder whose queue is not named.
+    assert f"LONGSHORE_QUEUE={DEFAULT_QUEUE}" in (made / ".env").read_text().splitlines()
     *_, test = (line for line in done.stdout.splitlines() if line.endswith("-m pytest"))
     commands = [line.strip() for line in done.stdout.partition(test)[2].splitlines() if line]
     readme = (made / "README.md").read_text()

@@ -227,6 +227,7 @@ def test_a_second_start_says_who_runs_and_since_when(scene: Shell) -> None:
     [
         (["start", "Nowhere"], "There is no scraper 'Nowhere'. There are: India, Peru."),
         (["start", "India", "--out", "x"], "--out is for single mode, and India is distributed"),
+        (["start", "Peru", "--out", "items.csv"], "--out items.csv: the results are written as JSONL"),
         (["start", "India", "--profile", "weekly"], "There is no profile 'weekly', which --profile names"),
         (["start", "India", "--run", "../up"], "cannot be a run id"),
         (["start", "India", "--urls-file", "none.txt"], "none.txt cannot be read"),

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.cli.verbs.inspect import estimate
 from longshore.clock import ManualClock
 from longshore.errors import Failure
 from longshore.extensions.presence import WorkerInfo, WorkerRegistry
@@ -224,3 +225,31 @@ def test_a_worker_that_died_long_ago_is_not_at_work(
     found = json.loads(says("status", "r", "--json", "--queue", url))
     assert (found["workers"], found["workers_unseen"]) == (0, 1)
     assert "not seen for 20 min" in says("status", "r", "--by", "worker", "--queue", url)
+    monkeypatch.setattr(estimate, "_WATCHED", 0.0)
+    assert says("estimate", "r", "--queue", url).startswith("Not known yet")
+    estimated = json.loads(says("estimate", "r", "--json", "--queue", url))
+    assert (estimated["p50_seconds"], estimated["binds"]) == (None, "nobody")
+
+
+@pytest.mark.parametrize("medium", ["directory", "git"])
+def test_a_submission_that_died_long_ago_is_not_said_to_go_on(
+    here: Path, says: Says, medium: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
+    url = f"dir://{here}/jobs"
+    if medium == "git":
+        subprocess.run(["git", "init", "--quiet", "--bare", str(here / "queue.git")], check=True)
+        url = f"git+file://{here}/queue.git"
+
+    async def submit_and_die() -> None:
+        queue = await open_queue(url, clock=ManualClock(time.time() - 1200))
+        assert isinstance(queue, WorkerRegistry)
+        await queue.submit([new_job("page", {"n": 1}, run="r")])
+        await queue.register(WorkerId.new("submission"), DEFAULT_LEASE, WorkerInfo(submitting="r"))
+        await queue.close()
+
+    asyncio.run(submit_and_die())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(here / "another machine"))
+    shown = says("status", "r", "--queue", url)
+    assert "being submitted" not in shown
+    assert "a submission was not seen for 20 min" in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
@@ -31,6 +32,16 @@ def test_the_limit_of_the_environment_is_the_same(filled: Shell) -> None:
     assert filled.json("status", "r", "--json")["completed"] == 3
     assert {job["worker"] for job in filled.json("jobs", "--state", "completed", "--json")} == {"cellar"}
     assert all(json.loads(line)["worker_id"] == "cellar" for line in done.stderr.splitlines())
+
+
+@pytest.mark.parametrize("option", ["--max-empty-polls", "--max-failures"])
+def test_it_ends_with_1_after_so_many_looks_at_a_queue_that_it_never_reached(shell: Shell, option: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"postgresql://127.0.0.1:{free.getsockname()[1]}/none"
+    done = shell("work", "pages.py", option, "2", "--until-done", "--queue", url, "--log-format", "text")
+    assert done.returncode == 1, done.stderr
+    assert "STOPPING: no work in 2 looks in a row: the queue is out of reach (" in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--max-empty-polls", "--max-failures"])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from longshore.clock import ManualClock
 from longshore.handlers.handler import handler
@@ -51,6 +52,16 @@ async def test_a_run_that_goes_on_is_claimed_from_within_seconds() -> None:
     assert await resume(queue, "b")
     clock.advance(3)
     assert await claimed(pausing, run="b") == ["b", "b", "b"]
+
+
+@pytest.mark.parametrize(("what", "command"), [("b", "longshore resume b"), (EVERYTHING, "longshore resume --all")])
+async def test_a_worker_logs_the_command_that_ends_a_pause(what: str, command: str) -> None:
+    queue = await filled()
+    await pause(queue, what)
+    with capture_logs() as logs:
+        assert await claimed(PausableQueue(queue, ManualClock()), run="b") == []
+    (paused_line,) = [entry["event"] for entry in logs if entry["event"].startswith("PAUSED")]
+    assert f"`{command}`" in paused_line
 
 
 async def test_everything_may_be_paused_at_once() -> None:

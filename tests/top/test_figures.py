@@ -12,7 +12,7 @@ from tests.top.top_scene import Scene
 
 from longshore.clock import ManualClock, SystemClock
 from longshore.errors import NotFoundError
-from longshore.extensions.presence import WorkerInfo
+from longshore.extensions.presence import PresentWorker, WorkerInfo
 from longshore.job import Job, new_job
 from longshore.lease import Want, WorkerId
 from longshore.media import open_queue
@@ -104,6 +104,24 @@ async def test_workers_hosts_and_failures_are_those_of_the_run(scene: Scene, clo
     everything = await FiguresReader(scene.queue, None, clock).look()
     assert {row.label for row in everything.workers} == {"mine", "theirs", "w-1"}
     assert {row.host for row in everything.hosts} == {"a.org", "b.org"}
+
+
+async def test_a_worker_that_died_long_ago_is_only_seen_by_what_it_holds(
+    scene: Scene, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As media without a clock of their own report it to a process that has just started."""
+    await scene.submit(2)
+    await scene.claim(1)
+    gone = [PresentWorker(WorkerId(label, f"{label}/1"), WorkerInfo(run="r", busy=1), 1200.0) for label in ("w-1", "x")]
+
+    async def present_workers() -> list[PresentWorker]:
+        return gone
+
+    monkeypatch.setattr(scene.queue, "present_workers", present_workers)
+    board = await FiguresReader(scene.queue, "r", clock).look()
+    assert [(row.label, row.registered, row.held, row.busy) for row in board.workers] == [("w-1", False, 1, None)]
+    assert board.estimate is not None
+    assert board.estimate.unknown == "no worker is at work on it"
 
 
 async def test_failures_are_told_apart_from_jobs_that_are_tried_again(scene: Scene, clock: ManualClock) -> None:

@@ -40,5 +40,6 @@ def test_a_pause_takes_the_place_of_the_time_left() -> None:
     paused = board(Estimate(p50=None, p90=None, unknown="it is paused"), paused={"r": 1.0})
     assert _left(paused) == "paused"
     assert _hint(paused).plain.startswith("paused: run r; to let it go on: longshore resume r")
+    assert "longshore resume r --queue ./jobs (since" in _hint(paused, " --queue ./jobs").plain
     assert _left(board(None, run=None, left=30.0, paused={EVERYTHING: 1.0})) == "paused"
     assert _left(board(None, run=None, left=30.0, paused={"r": 1.0})) == "30 s left"

@@ -23,6 +23,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.counts: list[Count] = []
+        self.paces: list[CurrentRate] = []
         self.said: list[str] = []
 
     def __enter__(self) -> Self:
@@ -33,6 +34,7 @@ class Shown:
 
     def show(self, count: Count, pace: CurrentRate) -> None:
         self.counts.append(count)
+        self.paces.append(pace)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -63,6 +65,17 @@ async def test_counts_are_shown_and_a_queue_that_does_not_answer_is_not() -> Non
     assert shown.counts == [count]
     made.finish(count)
     assert shown.counts == [count, count]
+
+
+async def test_of_a_crawl_that_grows_no_time_is_promised() -> None:
+    clock = ManualClock()
+    queue = MemoryQueue(clock)
+    made, shown = view(queue, clock)
+    for done, pending in ((0, 1), (120, 300), (370, 630)):
+        await made.update(Count(run="one", completed=done, pending=pending))
+        assert shown.paces[-1].seconds_left(pending) is None
+        clock.advance(1.0)
+    assert shown.paces[-1].per_second == 185.0
 
 
 async def test_hosts_that_cannot_be_read_do_not_end_the_run() -> None:

@@ -30,6 +30,13 @@ def test_a_pause_says_how_to_end_it() -> None:
     assert notices_json(Blockers(paused={"may": 7.0})) == {"paused": {"may": 7.0}}
 
 
+def test_the_commands_of_notices_name_the_queue() -> None:
+    hosts = [HostLoad("1.org", 1.0, 1.0, 60.0)]
+    lines = notices(Blockers(paused={"may": 0.0}), hosts, " --queue ./jobs")
+    assert "longshore resume may --queue ./jobs (since" in lines["paused may"]
+    assert lines["closed"].endswith("why: longshore hosts --queue ./jobs")
+
+
 @pytest.mark.parametrize(
     ("left_out", "said"),
     [

@@ -84,7 +84,12 @@ async def being_submitted(queue: Queue, run: str | None) -> bool:
 
 def submissions_among(present: Iterable[PresentWorker], run: str | None) -> int:
     """Return how many entries of the registry are submissions to `run`; to any run if it is None."""
-    return sum(each.info.submitting is not None and run in (None, each.info.submitting) for each in present)
+    return len(submissions_to(present, run))
+
+
+def submissions_to(present: Iterable[PresentWorker], run: str | None) -> list[PresentWorker]:
+    """Return the entries of the registry that are submissions to `run`; to any run if it is None."""
+    return [each for each in present if each.info.submitting is not None and run in (None, each.info.submitting)]
 
 
 def workers_among(present: Iterable[PresentWorker]) -> list[PresentWorker]:

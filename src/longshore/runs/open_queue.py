@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from longshore.errors import NotFoundError, UnknownSchemeError
 from longshore.media import exists, open_queue, scheme_of
 from longshore.queue import Count, Queue
+from longshore.runs.watch.rejections import rejections_of
 from longshore.settings import DEFAULT, Settings
 from longshore.url import mask_url
 
@@ -65,6 +66,12 @@ async def counts_of(queue: Queue, run: str, settings: Settings) -> list[Count]:
     """Return the counts of a run. Raise `NotFoundError` if the queue has no such run."""
     if counts := await queue.stats(run):
         return counts
+    if (rejects := await rejections_of(queue, run)) is not None:
+        files = "1 file of it was" if rejects.count == 1 else f"{rejects.count:,} files of it were"
+        raise NotFoundError(
+            f"No job of run '{run}' is left in {mask_url(settings.queue)}: {files} rejected or removed by hand. "
+            f"See {rejects.where}."
+        )
     known = sorted({count.run for count in await queue.stats()} - {""})
     there = f"The latest are: {', '.join(known[-5:])}." if known else "It has no runs at all."
     raise NotFoundError(f"There is no run '{run}' in {mask_url(settings.queue)}. {there}")

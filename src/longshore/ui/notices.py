@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
-    """Return the lines, each under a name that stays the same while its figures change."""
+def notices(held: Blockers, hosts: Sequence[HostLoad] = (), flag: str = "") -> dict[str, str]:
+    """Return the lines, each under a name that stays the same while its figures change.
+
+    `flag` is the option with which the commands in the lines find the queue.
+    """
     from longshore.runs.control.pause import EVERYTHING
     from longshore.system.printable import printable
     from longshore.ui.words import counted, duration, moment
@@ -23,7 +26,7 @@ def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     for name, since in held.paused.items():
         who, again = ("everything", "--all") if name == EVERYTHING else (f"run {name}", name)
         lines[f"paused {name}"] = printable(
-            f"paused: {who}; to let it go on: longshore resume {again} (since {moment(since)})"
+            f"paused: {who}; to let it go on: longshore resume {again}{flag} (since {moment(since)})"
         )
     if held.left_out:
         kept = (("too deep", held.left_out.too_deep), ("too many", held.left_out.too_many))
@@ -38,7 +41,7 @@ def notices(held: Blockers, hosts: Sequence[HostLoad] = ()) -> dict[str, str]:
     if closed := sorted((load for load in hosts if load.closed_for > 0), key=lambda load: -load.closed_for):
         named = [f"{load.host} for {duration(load.closed_for)}" for load in closed[:_NAMED]]
         more = f" and {counted(len(closed) - _NAMED, 'more host')}" if len(closed) > _NAMED else ""
-        lines["closed"] = printable(f"closed: {', '.join(named)}{more}; why: longshore hosts")
+        lines["closed"] = printable(f"closed: {', '.join(named)}{more}; why: longshore hosts{flag}")
     return lines
 
 

@@ -36,9 +36,9 @@ class WaitView(AbstractContextManager["WaitView"], Protocol):
         """Write a sentence without disturbing the rest."""
 
 
-def wait_view(to: Console, title: str) -> WaitView:
-    """Return the picture for a terminal, the lines for a pipe."""
-    return _Picture(to, title) if can_redraw(to) else _Lines(to)
+def wait_view(to: Console, title: str, flag: str = "") -> WaitView:
+    """Return the picture for a terminal, the lines for a pipe. `flag` is the option that names the queue."""
+    return _Picture(to, title, flag) if can_redraw(to) else _Lines(to, flag)
 
 
 def progress_line(look: RunSnapshot, found: Estimate) -> str:
@@ -54,7 +54,9 @@ def progress_line(look: RunSnapshot, found: Estimate) -> str:
     return ", ".join(fact for fact in facts if fact)
 
 
-def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, width: int) -> RenderableType:
+def picture(
+    look: RunSnapshot, found: Estimate, held: Blockers, title: str, width: int, flag: str = ""
+) -> RenderableType:
     """Return the whole view for a screen of this width."""
     count = look.count
     done = count.total - count.remaining
@@ -73,7 +75,7 @@ def picture(look: RunSnapshot, found: Estimate, held: Blockers, title: str, widt
         lines.append(Text(f"what binds: {binds}", style="dim"))
     if count.failed:
         lines.append(Text(failing(look), style="red"))
-    lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts).values()]
+    lines += [Text(line, style="yellow") for line in notices(held, look.evidence.hosts, flag).values()]
     if look.unattended:
         lines.append(Text(no_workers(look), style="yellow"))
     lines.append(Text(_HINT, style="dim"))
@@ -128,23 +130,25 @@ def _workers(look: RunSnapshot) -> str:
 
 
 class _Picture(LivePicture):
-    def __init__(self, to: Console, title: str) -> None:
+    def __init__(self, to: Console, title: str, flag: str) -> None:
         super().__init__(to)
         self._title = title
+        self._flag = flag
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
-        self.draw(picture(look, look.estimate, held, self._title, self._to.width))
+        self.draw(picture(look, look.estimate, held, self._title, self._to.width, self._flag))
 
 
 class _Lines(PipedLines):
-    def __init__(self, to: Console) -> None:
+    def __init__(self, to: Console, flag: str) -> None:
         super().__init__(to, EVERY, first=True)
+        self._flag = flag
         self._unattended = 0
 
     def show(self, look: RunSnapshot, held: Blockers) -> None:
         if not look.finished:
             self.say_when_due(lambda: progress_line(look, look.estimate))
-        self.say_new(notices(held, look.evidence.hosts))
+        self.say_new(notices(held, look.evidence.hosts, self._flag))
         # Once, and only after two reads: a worker may have been between two jobs at the first.
         self._unattended = self._unattended + 1 if look.unattended else 0
         if self._unattended == 2:

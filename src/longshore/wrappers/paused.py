@@ -99,9 +99,13 @@ class PausableQueue(QueueWrapper):
 
         log = structlog.get_logger()
         for run in sorted(paused - self._paused):
-            log.info(f"PAUSED: {_named(run)}. No job of it starts; `longshore resume` continues it")
+            log.info(f"PAUSED: {_named(run)}. No job of it starts; `longshore resume {_again(run)}` continues it")
         for run in sorted(self._paused - paused):
             log.info(f"RESUMED: {_named(run)}")
+
+
+def _again(run: str) -> str:
+    return "--all" if run == EVERYTHING else run
 
 
 def _named(run: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from longshore.errors import (
     ForeignQueueError,
     LongshoreError,
     NewerSchemaError,
+    PassingQueueError,
     QueueError,
     QueueFullError,
     QueueUnavailableError,
@@ -21,7 +23,7 @@ from longshore.errors import (
     SettingsError,
 )
 from longshore.job import Job, new_job
-from longshore.lease import Lease, WorkerId
+from longshore.lease import Lease, Want, WorkerId
 from longshore.media.directory import DirectoryQueue, open_queue
 from longshore.media.directory.files.disk import translate
 from longshore.media.directory.location import path_of
@@ -54,6 +56,34 @@ def test_a_url_or_a_plain_path_names_a_folder(url: str, path: Path) -> None:
 def test_a_url_that_names_no_folder_is_refused(url: str) -> None:
     with pytest.raises(SettingsError):
         path_of(url)
+
+
+@pytest.mark.parametrize("mount_point", ["gone", "empty"])
+async def test_a_share_that_is_away_for_a_moment_loses_nothing_and_gets_no_second_queue(
+    tmp_path: Path, mount_point: str
+) -> None:
+    share, away = tmp_path / "share", tmp_path / "away"
+    queue = await open_queue(f"dir://{share}/jobs", clock=ManualClock())
+    await queue.submit([new_job("page", {"n": n}, run="r") for n in range(3)])
+    worker, lease = WorkerId.new("w"), timedelta(seconds=60)
+    leases = await queue.claim(Want(worker=worker, limit=2))
+    settlements = [Settlement(each, Completed()) for each in leases]
+    share.rename(away)
+    if mount_point == "empty":
+        share.mkdir()
+    for call in (queue.renew(worker, lease), queue.settle(settlements), queue.stats(), queue.reap()):
+        with pytest.raises(PassingQueueError):
+            await call
+    with pytest.raises(PassingQueueError):
+        await queue.claim(Want(worker=worker))
+    assert names(share) == []
+    if mount_point == "empty":
+        share.rmdir()
+    away.rename(share)
+    assert len(await queue.renew(worker, lease)) == 2
+    assert await queue.settle(settlements) == [True, True]
+    assert totals(await queue.stats()).remaining == 1
+    await queue.close()
 
 
 async def test_a_folder_with_foreign_files_is_not_changed(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from longshore.server.live.needs import STALLED_SECONDS, Need, needs_of
 from longshore.server.live.proxy_rest import ProxyRest
 from longshore.server.live.topics import Figures
 from longshore.top.figures import FiguresReader
+from longshore.wrappers.differing_duplicates import DifferingDuplicates, DifferingKind, add_differing
 
 
 async def _needs(visitor: Visitor, reader: FiguresReader | None = None) -> list[Need]:
@@ -68,6 +69,22 @@ async def test_a_pause_of_everything_is_told_once(visitor: Visitor) -> None:
     await visitor.api.submit("a", run="held")
     await pause(visitor.api.served.queue, EVERYTHING)
     assert [(need.sort, need.run) for need in await _needs(visitor)] == [("paused", EVERYTHING)]
+
+
+async def test_jobs_left_out_as_duplicates_are_told_with_the_fields_that_differ_and_the_fix(visitor: Visitor) -> None:
+    await visitor.api.submit("a")
+    await _worker(visitor, "page")
+    state = require(visitor.api.served.queue, SharedState, "lacks it")
+    left_out = DifferingKind(jobs=4, fields={"page": 4, "<b>sort": 1})
+    await add_differing(state, "r", DifferingDuplicates(kinds={"page": left_out}))
+    (need,) = await _needs(visitor)
+    assert (need.sort, need.run, need.jobs) == ("left out", "r", 4)
+    await visitor.log_in()
+    (line,) = (await visitor.get("/")).page.css(".needs li")
+    told = " ".join(line.text().split())
+    assert "4 jobs of r were left out as duplicates, although their payloads differ." in told
+    assert "differ in: page, <b>sort" in told
+    assert '@handler("page", identity=("url", "page", "<b>sort"))' in told
 
 
 async def test_a_closed_host_is_told_with_its_reason_and_its_jobs(visitor: Visitor) -> None:

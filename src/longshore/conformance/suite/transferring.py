@@ -42,7 +42,7 @@ from longshore.extensions.transfer import Carried, TakesOver
 from longshore.job import FINISHED, Attempt, CameFrom, Job, JobName, State
 from longshore.lease import Lease, WorkerId
 from longshore.outcome import Completed, Failed, Released, Snoozed
-from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job
+from longshore.queue import Count, Queue, Reaped, Selection, Submitted, each_job, each_page
 
 PAST = 1_600_000_000.25
 """An instant years ago by any clock, which every medium stores exactly."""
@@ -250,6 +250,20 @@ class TransferringTests(Scene):
         there = await find(queue, "a")
         assert there.state is State.FAILED
         assert await queue.history(there.id) == [FIRST, SECOND]
+
+    async def test_no_error_selects_a_job_that_was_taken_over_with_an_epoch_and_never_failed(
+        self, queue: Queue, taker: TakesOver, harness: Harness
+    ) -> None:
+        await queue.submit(jobs("a", max_attempts=1))
+        worker = WorkerId.new("w")
+        await claim_one(queue, worker)
+        assert await taker.take_over([carried("a"), carried("c", epoch=2)]) == Submitted(new=1, duplicates=1)
+        failed = Selection(error="*")
+        assert await listed(queue, failed) == []
+        assert await expire(harness, queue) == Reaped(failed=1)
+        await claim_one(queue, worker)
+        pages = [keys(page) async for page in each_page(queue, failed, page=1)]
+        assert pages == [["a"]]
 
     async def test_run_and_kind_tell_jobs_apart_that_are_taken_over(self, queue: Queue, taker: TakesOver) -> None:
         await queue.submit(jobs("a"))

@@ -190,7 +190,11 @@ class HttpQueue:
     async def present_workers(self) -> list[PresentWorker]:
         found = (await self._api.get("/workers", wire.WorkersAnswer)).workers
         return [
-            PresentWorker(WorkerId(each.label, _known.get((each.label, each.incarnation), each.incarnation)), each.info)
+            PresentWorker(
+                WorkerId(each.label, _known.get((each.label, each.incarnation), each.incarnation)),
+                each.info,
+                each.unseen_seconds,
+            )
             for each in found
         ]
 

@@ -277,11 +277,13 @@ class SignOffRequest(ApiRequest, frozen=True, kw_only=True):
     worker: WorkerBody
 
 
-class PresentWorkerBody(msgspec.Struct, frozen=True):
+class PresentWorkerBody(msgspec.Struct, frozen=True, omit_defaults=True):
     label: str
     incarnation: str
     """Its public part."""
     info: WorkerInfo
+    unseen_seconds: float | None = None
+    """Set if it probably is not alive: how long ago it was last seen."""
 
 
 class WorkersAnswer(msgspec.Struct, frozen=True):

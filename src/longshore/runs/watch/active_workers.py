@@ -13,7 +13,7 @@ from statistics import fmean
 import msgspec
 
 from longshore.extensions.presence import PresentWorker, WorkerInfo
-from longshore.extensions.submissions import submissions_among, workers_among
+from longshore.extensions.submissions import submissions_to, workers_among
 from longshore.queue import Count
 
 
@@ -36,6 +36,8 @@ class ActiveWorkers(msgspec.Struct, frozen=True, kw_only=True):
     """How long ago the last of those was seen."""
     submissions: int = 0
     """Submissions to the run that are under way: until they end, jobs may be added."""
+    submissions_unseen: float | None = None
+    """How long ago the last of them was seen, if each of them has probably ended without saying so."""
 
     @property
     def utilisation(self) -> float | None:
@@ -58,6 +60,8 @@ def active_among(
     in_flight, total = _sum([info.busy for info in there]), _sum([info.slots for info in there])
     if in_flight is None and total is not None and claimed is not None:
         in_flight = min(claimed, total)
+    submissions = submissions_to(present, run)
+    silences = [each.unseen_seconds for each in submissions if each.unseen_seconds is not None]
     return ActiveWorkers(
         workers=len(there),
         busy=in_flight,
@@ -66,7 +70,8 @@ def active_among(
         kinds=_reported_kinds(there),
         unseen=len(unseen),
         unseen_seconds=min(unseen, default=0.0),
-        submissions=submissions_among(present, run),
+        submissions=len(submissions),
+        submissions_unseen=min(silences) if silences and len(silences) == len(submissions) else None,
     )
 
 

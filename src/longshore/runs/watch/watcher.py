@@ -258,7 +258,7 @@ class RunWatcher:
             waits=waits,
             hosts=tuple(loads),
             untaken=kinds_without_worker(active, lanes),
-            being_submitted=bool(active.submissions),
+            being_submitted=bool(active.submissions) and active.submissions_unseen is None,
         )
 
 

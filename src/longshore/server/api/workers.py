@@ -41,10 +41,12 @@ class WorkerRoutes(Controller):
 
     @get("/", opt=_READ)
     async def workers(self, request: ApiCall, served: ServedQueue) -> wire.WorkersAnswer:
-        """Return the workers that are alive."""
+        """Return the workers that are alive, and those that were not seen for longer than their lease."""
         return wire.WorkersAnswer(
             [
-                wire.PresentWorkerBody(each.worker.label, shown_incarnation(each.worker), each.info)
+                wire.PresentWorkerBody(
+                    each.worker.label, shown_incarnation(each.worker), each.info, each.unseen_seconds
+                )
                 for each in await _present(request.user, served)
             ]
         )

@@ -8,6 +8,7 @@ from longshore.queue import Count
 from longshore.runs.control.pause import EVERYTHING
 from longshore.server.live.topics import Figures
 from longshore.top.figures import QueueFigures
+from longshore.wrappers.differing_duplicates import advice
 
 STALLED_SECONDS = 300.0
 """Without a finished job for this long, a queue with workers is stalled."""
@@ -43,7 +44,10 @@ def needs_of(seen: Figures, proxies: str = "") -> list[Need]:
         for run, since in sorted(board.blockers.paused.items())
         if run == EVERYTHING or _waiting(board, run)
     ]
-    needs += [Need(sort="left out", run=run, jobs=each.jobs) for run, each in sorted(board.blockers.differing.items())]
+    needs += [
+        Need(sort="left out", run=run, jobs=each.jobs, why=advice(each))
+        for run, each in sorted(board.blockers.differing.items())
+    ]
     return _shortened(needs)
 
 

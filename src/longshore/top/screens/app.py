@@ -34,8 +34,13 @@ class Top(App[None]):
     CSS_PATH = "top.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "quit", show=False, priority=True)]
 
-    def __init__(self, queue: Queue, clock: Clock, *, where: str, run: str | None = None, folder: Path) -> None:
-        """Take `where`, the queue's name for people, and `folder`, with the logs of this machine's workers."""
+    def __init__(
+        self, queue: Queue, clock: Clock, *, where: str, run: str | None = None, folder: Path, flag: str = ""
+    ) -> None:
+        """Take `where`, the queue's name for people, and `folder`, with the logs of this machine's workers.
+
+        `flag` is the option with which a command finds the queue.
+        """
         super().__init__()
         self.queue = queue
         self.clock = clock
@@ -45,6 +50,7 @@ class Top(App[None]):
         self.looks = 0
         """The number of readings, successful or not."""
         self._where = where
+        self._flag = flag
         self._run = run
         self._hurry = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,7 +107,7 @@ class Top(App[None]):
             self.exit(return_code=1)
 
     def _dashboard(self, run: str | None) -> Dashboard:
-        return Dashboard(FiguresReader(self.queue, run, self.clock), run, self._where)
+        return Dashboard(FiguresReader(self.queue, run, self.clock), run, self._where, self._flag)
 
     async def _keep_looking(self) -> None:
         while True:

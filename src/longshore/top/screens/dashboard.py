@@ -62,16 +62,17 @@ class Dashboard(View, inherit_bindings=False):
     # All bindings are listed again, so that `j` comes first.
     BINDINGS: ClassVar[list[BindingType]] = [Binding("j", "jobs", "jobs"), *View.BINDINGS, *Screen.BINDINGS]
 
-    def __init__(self, reader: FiguresReader, run: str | None, where: str) -> None:
+    def __init__(self, reader: FiguresReader, run: str | None, where: str, flag: str = "") -> None:
         super().__init__()
         self._reader = reader
         self._run = run
         self._where = where
+        self._flag = flag
         self._board: QueueFigures | None = None
 
     def body(self) -> Iterable[Widget]:
         """Yield the title, the plot and four tables."""
-        yield HeaderBar(self._where, self._run)
+        yield HeaderBar(self._where, self._run, self._flag)
         yield Plot(id="plot")
         with Grid(id="tables"):
             yield Pane(_KINDS if self._run is not None else _RUNS, id="lanes", empty="no jobs yet")

@@ -21,9 +21,11 @@ _NOTICES = 2
 class HeaderBar(Widget):
     """Three lines, the title, the bar and the counts, and a line for each of the first notices."""
 
-    def __init__(self, where: str, run: str | None) -> None:
+    def __init__(self, where: str, run: str | None, flag: str = "") -> None:
+        """`flag` is the option with which a command finds the queue."""
         super().__init__(id="head")
         self._where = where
+        self._flag = flag
         self._run = run
         self._board: QueueFigures | None = None
 
@@ -42,10 +44,13 @@ class HeaderBar(Widget):
         elif not self._board.count.total:
             lines.append(Text("There are no jobs yet. `longshore submit` puts some in.", style="dim"))
         else:
-            lines += [_bar(self._board, width), _spread(_counts(self._board.count), _hint(self._board), width)]
+            lines += [
+                _bar(self._board, width),
+                _spread(_counts(self._board.count), _hint(self._board, self._flag), width),
+            ]
             # The hint tells of a pause.
             others = msgspec.structs.replace(self._board.blockers, paused={})
-            told = list(notices(others).values())[:_NOTICES]
+            told = list(notices(others, flag=self._flag).values())[:_NOTICES]
             lines += [Text(one_line(line, width), style="yellow") for line in told]
             if (rejected := self._board.rejected) is not None:
                 whose = "this queue" if self._run is None else "this run"
@@ -94,9 +99,10 @@ def _counts(count: Count) -> Text:
     return line
 
 
-def _hint(board: QueueFigures) -> Text:
+def _hint(board: QueueFigures, flag: str = "") -> Text:
     if board.blockers.paused and board.count.remaining:
-        return Text(next(iter(notices(Blockers(paused=board.blockers.paused)).values())), style="yellow")
+        lines = notices(Blockers(paused=board.blockers.paused), flag=flag)
+        return Text(next(iter(lines.values())), style="yellow")
     estimate = board.estimate
     if estimate is None or not board.count.remaining:
         return Text()

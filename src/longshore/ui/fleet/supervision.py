@@ -42,6 +42,7 @@ from longshore.ui.fleet.board import FleetBoard, ProxySummary, shares_by_name
 from longshore.ui.fleet.summary import FleetConsole, closing_lines
 from longshore.ui.fleet.view import FleetView, fleet_view, progress_line
 from longshore.ui.notices import notices
+from longshore.ui.program import queue_flag
 from longshore.ui.words import counted
 from longshore.worker.lifecycle.hangup import Hangup
 from longshore.worker.lifecycle.live_settings import LiveSettings
@@ -254,7 +255,8 @@ class Supervision:
             return
         look, now = await self._watch.look(), self.clock.monotonic()
         self.board.counted(look.count)
-        self._notice(notices(self._watch.blockers, look.evidence.hosts))
+        flag = queue_flag(self.launch.settings)
+        self._notice(notices(self._watch.blockers, look.evidence.hosts, flag))
         if now - self._estimated >= ESTIMATE_EVERY:
             self._estimated, self.board.estimate = now, look.estimate
 

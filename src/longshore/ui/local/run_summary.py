@@ -25,10 +25,9 @@ from longshore.runs.watch.blockers import blockers_of
 from longshore.runs.watch.failures import FailureGroup, failure_groups, subject
 from longshore.runs.watch.rejections import rejections_of
 from longshore.scrape.capture.failure_bundles import bundles_of
-from longshore.settings import Settings
 from longshore.system.printable import printable_lines
 from longshore.ui.notices import notices
-from longshore.ui.program import program
+from longshore.ui.program import program, queue_flag
 from longshore.ui.proxy_words import resting_proxies
 from longshore.ui.words import counted, duration, one_line, rate, reason_counts, set_aside
 from longshore.url import mask_url, mask_urls
@@ -223,16 +222,6 @@ def failures(groups: list[FailureGroup], width: int | None) -> list[str]:
         if group.count > len(group.examples):
             lines.append(f"      … and {group.count - len(group.examples):,} more")
     return lines
-
-
-def queue_flag(settings: Settings) -> str:
-    """Return the option that a printed command needs to find the same queue; empty if the settings name it."""
-    if settings.source("queue").level != "command line":
-        return ""
-    if mask_url(settings.queue) != settings.queue:
-        # The password is not printed; the person who typed it can set the variable.
-        return ' --queue "$LONGSHORE_QUEUE"'
-    return f" --queue {shlex.quote(settings.queue)}"
 
 
 def _why(endings: list[WorkerExit]) -> list[str]:

@@ -44,9 +44,8 @@ from longshore.system.file_lock import PROBE_SECONDS, FileLock
 from longshore.system.private_files import make_private
 from longshore.ui.local.local_run import LocalRun, work_through
 from longshore.ui.local.run_here import finished
-from longshore.ui.local.run_summary import queue_flag
 from longshore.ui.output import note
-from longshore.ui.program import program
+from longshore.ui.program import program, queue_flag
 from longshore.ui.progress import submitting
 from longshore.ui.words import counted
 from longshore.worker.kit.proxy_setup import check_tools

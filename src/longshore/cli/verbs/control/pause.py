@@ -71,15 +71,17 @@ async def _change(settings: Settings, run: str, *, pausing: bool) -> None:
     from longshore.runs.control.pause import EVERYTHING, change_pause, paused
     from longshore.runs.open_queue import open_existing
     from longshore.ui.output import write
+    from longshore.ui.program import queue_flag
 
+    flag = queue_flag(settings)
     async with open_existing(settings) as queue:
         changed = await change_pause(queue, run, settings, pausing=pausing)
         still = EVERYTHING in await paused(queue) and run != EVERYTHING
     if pausing:
-        again = "--all" if run == EVERYTHING else shlex.quote(run)
+        again = ("--all" if run == EVERYTHING else shlex.quote(run)) + flag
         write(f"{_subject(run)} is paused{'' if changed else ' already'}. To let it go on: longshore resume {again}")
     elif still:
-        write(f"{_subject(run)} itself is not paused, but everything is: longshore resume --all")
+        write(f"{_subject(run)} itself is not paused, but everything is: longshore resume --all{flag}")
     else:
         write(f"{_subject(run)} goes on." if changed else f"{_subject(run)} was not paused.")
 

@@ -37,6 +37,7 @@ def estimate(
     from longshore.ui.estimate_words import estimate_json
     from longshore.ui.notices import notices, notices_json
     from longshore.ui.output import write, write_json
+    from longshore.ui.program import queue_flag
 
     settings = resolve({"queue": queue, "debug": debug})
     look, held = asyncio.run(_look(settings, run))
@@ -44,7 +45,7 @@ def estimate(
     if json:
         write_json({"run": run, "remaining": look.count.remaining, **estimate_json(found), **notices_json(held)})
         return
-    for line in (*_lines(look, found), *notices(held, look.evidence.hosts).values()):
+    for line in (*_lines(look, found), *notices(held, look.evidence.hosts, queue_flag(settings)).values()):
         write(line)
 
 

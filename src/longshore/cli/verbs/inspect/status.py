@@ -170,6 +170,7 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
     from longshore.ui.estimate_words import estimate_line
     from longshore.ui.notices import notices
     from longshore.ui.output import write
+    from longshore.ui.program import queue_flag
     from longshore.ui.tables import write_table
     from longshore.ui.words import counted, duration, not_seen
     from longshore.url import mask_url
@@ -190,11 +191,13 @@ def _show(seen: _Seen, parts: list[Count], run: str | None, by: str | None, sett
         write(f"{counted(seen.active.workers, 'worker')} at work")
     if seen.active.unseen:
         write(not_seen(seen.active.unseen, seen.active.unseen_seconds))
-    if seen.active.submissions:
+    if (silence := seen.active.submissions_unseen) is not None:
+        write(f"a submission was not seen for {duration(silence)}, and has probably ended")
+    elif seen.active.submissions:
         write("still being submitted: more jobs may come")
     if (found := seen.estimate) is not None:
         write(estimate_line(found))
-    for line in notices(seen.held, seen.hosts).values():
+    for line in notices(seen.held, seen.hosts, queue_flag(settings)).values():
         write(line)
     kpis = [f"{name.replace('_', ' ')} {_percent(rate)}" for name, rate in seen.rates.items()]
     if seen.span is not None:

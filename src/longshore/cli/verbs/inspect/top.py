@@ -45,12 +45,14 @@ async def _top(settings: Settings, run: str | None) -> None:
     from longshore.observe.logs import configure_relay
     from longshore.runs.open_queue import counts_of, open_existing
     from longshore.top.screens.app import Top
+    from longshore.ui.program import queue_flag
     from longshore.url import mask_url
 
     async with open_existing(settings) as queue:
         if run is not None:
             await counts_of(queue, run, settings)
-        app = Top(queue, SystemClock(), where=mask_url(settings.queue), run=run, folder=Path.cwd())
+        where, flag = mask_url(settings.queue), queue_flag(settings)
+        app = Top(queue, SystemClock(), where=where, run=run, folder=Path.cwd(), flag=flag)
         # Log messages of this process would otherwise appear in the middle of the screen.
         configure_relay(app.notify_of, level="warning")
         with stop_signals(app.exit):

@@ -82,6 +82,7 @@ async def waited(
     from longshore.ui.local.run_summary import tell, width_of
     from longshore.ui.notices import notices_json
     from longshore.ui.output import write_json
+    from longshore.ui.program import queue_flag
     from longshore.ui.progress import console
 
     clock, to = SystemClock(), console()
@@ -90,7 +91,7 @@ async def waited(
         await counts_of(queue, run, settings)
         began = clock.monotonic()
         watch = Forecast(queue, run, clock)
-        ended, look = await _watched(watch, run, longest, record)
+        ended, look = await _watched(watch, run, queue_flag(settings), longest, record)
         held = await blockers_of(queue, run)
         over = look.finished and ended is not WaitEnd.GONE
         groups = await failure_groups(queue, run) if look.count.failed and over else []
@@ -104,12 +105,12 @@ async def waited(
         write_json({**_as_json(run, ended, look, groups, seconds), **ran, **set_aside, **notices_json(held)})
     else:
         lines = _closing(run, settings, ended, look, groups, width_of(to), span)
-        tell(to, [*lines, *_rejected_lines(rejects), *_notice_lines(held)])
+        tell(to, [*lines, *_rejected_lines(rejects), *_notice_lines(held, queue_flag(settings))])
     return _exit_code(ended)
 
 
 async def _watched(
-    watch: Forecast, run: str, longest: timedelta | None, record: Path | None
+    watch: Forecast, run: str, flag: str, longest: timedelta | None, record: Path | None
 ) -> tuple[WaitEnd, RunSnapshot]:
     from longshore.clock import SystemClock
     from longshore.fleet.launch.stop_signals import stop_signals
@@ -120,7 +121,7 @@ async def _watched(
     leave = asyncio.Event()
     with ExitStack() as around:
         recorder = _recorder(record, around)
-        view = around.enter_context(wait_view(console(), f"run {run}"))
+        view = around.enter_context(wait_view(console(), f"run {run}", flag))
         around.enter_context(stop_signals(leave.set))
 
         def show(look: RunSnapshot) -> None:
@@ -145,12 +146,12 @@ def _recorder(record: Path | None, around: ExitStack) -> Recorder | None:
         raise UsageError(f"{record} cannot be written: {error.strerror}. Name another file with --record.") from error
 
 
-def _notice_lines(held: Blockers) -> list[str]:
+def _notice_lines(held: Blockers, flag: str) -> list[str]:
     from rich.markup import escape
 
     from longshore.ui.notices import notices
 
-    return [escape(line) for line in notices(held).values()]
+    return [escape(line) for line in notices(held, flag=flag).values()]
 
 
 def _rejected_lines(rejects: RejectedFiles | None) -> list[str]:
@@ -208,16 +209,16 @@ def _closing(
 
     from longshore.runs.watch.watcher import WaitEnd
     from longshore.ui.estimate_words import time_left
-    from longshore.ui.local.run_summary import failures, queue_flag
-    from longshore.ui.program import program
+    from longshore.ui.local.run_summary import failures
+    from longshore.ui.program import program, queue_flag
     from longshore.ui.words import duration, rate
 
     count, flag = look.count, queue_flag(settings)
     if ended is WaitEnd.GONE:
         stood = f"{count.completed:,} completed, {count.failed:,} failed, {count.remaining:,} left"
         return [
-            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned, so how it ended is not known. "
-            f"At the last look: {stood}."
+            f"[red]✗[/red] run {escape(run)} is gone: its jobs have been pruned or removed, so how it ended is not "
+            f"known. At the last look: {stood}."
         ]
     if not look.finished:
         done = count.total - count.remaining
