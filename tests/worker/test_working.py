@@ -130,11 +130,11 @@ async def test_an_attempt_that_swallows_its_cancellation_counts_as_timed_out(
 async def test_an_executor_times_each_attempt_separately(memory: MemoryQueue, run_worker: Any) -> None:
     """Its timer, set for an attempt that ended long ago, must neither end a later one early nor miss its end."""
 
-    @handler("brief", timeout=0.2, retries=0)
+    @handler("brief", timeout=1.5, retries=0)
     async def brief(job: Any) -> None:
         await asyncio.sleep(job.payload["seconds"])
 
-    naps = [0.15, 0.15, 0.15, 3600]
+    naps = [1, 1, 1, 3600]
     await memory.submit([new_job("brief", {"seconds": nap}, key=str(number)) for number, nap in enumerate(naps)])
     await run_worker(memory, brief, concurrency=1)
     assert await states(memory) == [State.COMPLETED, State.COMPLETED, State.COMPLETED, State.FAILED]
