@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -137,3 +138,30 @@ def test_what_is_announced_fits_into_a_notification() -> None:
     assert wake.announce([new_job("page", {"n": 1}, run="r", partition="p")]) == '[["r","page","p"]]'
     assert wake.announce([new_job("page", {"n": n}, partition=str(n)) for n in range(50)]) == ""
     assert wake.announce([new_job("page" * 2500, {"n": 1})]) == ""
+
+
+@pytest.mark.parametrize("ended_by", ["cancelled", "closed"])
+async def test_a_listener_that_is_ended_while_it_opens_leaves_no_connection(
+    url: str, queue: PostgresQueue, monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    opened: list[asyncpg.Connection[asyncpg.Record]] = []
+    listen = asyncpg.Connection.add_listener
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slowly(connection: asyncpg.Connection[asyncpg.Record], *arguments: Any) -> None:
+        opened.append(connection)
+        reached.set()
+        await go_on.wait()
+        await listen(connection, *arguments)
+
+    monkeypatch.setattr(asyncpg.Connection, "add_listener", slowly)
+    listener = wake.NotificationListener(locate(url), SystemClock())
+    opening = asyncio.ensure_future(listener.open())
+    await reached.wait()
+    if ended_by == "cancelled":
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+    else:
+        asyncio.get_running_loop().call_soon(go_on.set)
+        await listener.close()
+    assert [connection.is_closed() for connection in opened] == [True]

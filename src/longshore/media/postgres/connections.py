@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import asyncpg
@@ -55,16 +56,13 @@ class Session:
     @classmethod
     async def _prepare(cls, connection: asyncpg.Connection[Row]) -> Session:
         session = cls(connection)
-        try:
+        with terminated_on_failure(connection):
             # A pooler reports a process id that is not the server's.
             if await connection.fetchval("select pg_backend_pid()") == connection.get_server_pid():
                 await connection.execute(_SESSION)
                 session._prepared = {}
             else:
                 await _learn_types(connection)
-        except BaseException:
-            connection.terminate()
-            raise
         return session
 
     @property
@@ -188,6 +186,19 @@ async def _learn_types(connection: asyncpg.Connection[Row]) -> None:
         await connection.fetch(
             "select $1::int[], $2::bigint[], $3::float8[], $4::bool[], $5::json[]", [], [], [], [], []
         )
+
+
+@contextmanager
+def terminated_on_failure(connection: asyncpg.Connection[Row]) -> Generator[None]:
+    """Terminate the connection if the block raises, also if it is cancelled: until then it has no other owner.
+
+    A connection is terminated and not closed, because closing waits for a server that may not answer.
+    """
+    try:
+        yield
+    except BaseException:
+        connection.terminate()
+        raise
 
 
 async def open_session(location: DatabaseLocation) -> Session:

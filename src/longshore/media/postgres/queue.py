@@ -35,7 +35,7 @@ from longshore.media.postgres.columns import (
     sort_settlements,
     unzipped,
 )
-from longshore.media.postgres.connections import Connections, Row, open_session
+from longshore.media.postgres.connections import Connections, Row, open_session, terminated_on_failure
 from longshore.media.postgres.location import DatabaseLocation, locate
 from longshore.media.postgres.schema import migrate_session, uuid_of
 from longshore.media.postgres.transfer import CarriedJobs
@@ -110,12 +110,9 @@ class PostgresQueue:
         """Connect; create or migrate the schema if needed. Raises at once, without retries, if that fails."""
         location = locate(url)
         session = await open_session(location)
-        try:
+        with terminated_on_failure(session.connection):
             await migrate_session(session, location)
             uuid = await uuid_of(session, location)
-        except BaseException:
-            session.connection.terminate()
-            raise
         queue = cls(location, clock, uuid)
         queue._connections.adopt(session)
         return queue

@@ -26,7 +26,7 @@ from longshore.extensions.record_store import (
     StoredAttempt,
 )
 from longshore.job import Job
-from longshore.media.postgres.connections import Connections, Row, Session, open_session
+from longshore.media.postgres.connections import Connections, Row, Session, open_session, terminated_on_failure
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import DatabaseLocation, locate
 from longshore.media.postgres.schema import statements
@@ -66,9 +66,9 @@ class PostgresRecords:
         location = locate(url)
         session = await open_session(location)
         try:
-            await _prepare(session, location)
+            with terminated_on_failure(session.connection):
+                await _prepare(session, location)
         except DRIVER_ERRORS as error:
-            session.connection.terminate()
             raise fault(error, location) or error from error
         sink = cls(location, revision)
         sink._connections.adopt(session)

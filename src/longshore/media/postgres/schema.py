@@ -6,7 +6,13 @@ import asyncio
 from importlib.resources import files
 
 from longshore.errors import ForeignQueueError, NewerSchemaError, QueueError
-from longshore.media.postgres.connections import CALL_TIMEOUT, RECONNECT_TIMEOUT, Session, open_session
+from longshore.media.postgres.connections import (
+    CALL_TIMEOUT,
+    RECONNECT_TIMEOUT,
+    Session,
+    open_session,
+    terminated_on_failure,
+)
 from longshore.media.postgres.faults import DRIVER_ERRORS, fault
 from longshore.media.postgres.location import DatabaseLocation, locate
 
@@ -77,12 +83,8 @@ async def exists(url: str) -> bool:
     try:
         async with asyncio.timeout(RECONNECT_TIMEOUT):
             session = await Session.open(location)
-            try:
+            with terminated_on_failure(session.connection):
                 found = await _version(session, location)
-            except BaseException:
-                # Terminate instead of close, which would wait for a server that does not answer.
-                session.connection.terminate()
-                raise
     except DRIVER_ERRORS as error:
         raise fault(error, location) or error from error
     await session.close()

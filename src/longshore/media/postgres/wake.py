@@ -17,7 +17,7 @@ import msgspec
 from longshore.clock import Clock
 from longshore.job import NewJob
 from longshore.lease import Want
-from longshore.media.postgres.connections import Session
+from longshore.media.postgres.connections import Session, terminated_on_failure
 from longshore.media.postgres.faults import DRIVER_ERRORS
 from longshore.media.postgres.location import DatabaseLocation
 from longshore.system.first_of import first_of
@@ -114,10 +114,10 @@ class NotificationListener:
                 await session.close()
                 return
             try:
-                await session.connection.add_listener(self._location.channel, self._on_notification)
-                session.connection.add_termination_listener(self._on_lost)
+                with terminated_on_failure(session.connection):
+                    await session.connection.add_listener(self._location.channel, self._on_notification)
+                    session.connection.add_termination_listener(self._on_lost)
             except DRIVER_ERRORS:
-                session.connection.terminate()
                 return
             self._session = session
 
@@ -146,7 +146,9 @@ class NotificationListener:
         self._notified.set()
 
     async def close(self) -> None:
-        if self._session is not None:
+        # A session that is just being opened is closed too.
+        async with self._opening:
             session, self._session = self._session, None
+        if session is not None:
             session.connection.remove_termination_listener(self._on_lost)
             await session.close()
