@@ -71,6 +71,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps small entries that everything sharing the queue reads and writes; see `extensions.shared_state`."""
     quick_shared_state: bool = False
     """An entry is read or written within milliseconds, so that values which change many times a second can be one."""
+    one_clock: bool = False
+    """All its instants come from one clock, so that they can be compared: the wait of a job can be measured."""
     finds_payloads: bool = False
     """It finds the payloads of jobs by their names; see `extensions.payloads`."""
     keeps_limits: bool = False

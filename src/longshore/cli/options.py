@@ -44,6 +44,7 @@ Debug = Annotated[bool | None, typer.Option("--debug", metavar="", help=meaning(
 LeaseSeconds = Annotated[str | None, typer.Option(metavar="SECONDS", help=meaning("lease_seconds"), show_default=False)]
 Concurrency = Annotated[str | None, typer.Option(metavar="N", help=meaning("concurrency"), show_default=False)]
 Profile = Annotated[str | None, typer.Option(metavar="NAME", help=meaning("profile"), show_default=False)]
+MetricsPort = Annotated[str | None, typer.Option(metavar="N", help=meaning("metrics_port"), show_default=False)]
 LogFormat = Annotated[str | None, typer.Option(metavar="FORMAT", help=meaning("log_format"), show_default=False)]
 
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]

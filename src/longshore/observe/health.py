@@ -5,11 +5,15 @@ from __future__ import annotations
 import msgspec
 import psutil
 
+from longshore.clock import Clock
+
 HEALTHY = "healthy"
 # If the last ten attempts of a worker all failed, the cause is probably the worker: a dead proxy, a missing browser.
 _ERRORS_IN_A_ROW = 10
 _MEMORY_PERCENT = 95.0
 _CPU_PERCENT = 98.0
+_MEMORY_SECONDS, _CPU_SECONDS = 10.0, 60.0
+"""Between two measurements."""
 
 
 class Vitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +39,11 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 0
     """Memory use of the worker's process."""
     cpu_percent: float = 0.0
-    """Processor use of the machine since the last call of `cpu_percent()`."""
+    """Processor use of the machine over the last minute or two."""
+    waits_for: str = ""
+    """What the worker needs before it can begin a job, and why it is not there; empty if it waits for nothing."""
+    failed_check: str = ""
+    """Which of the handlers' own health checks failed last, and how; empty if none did."""
 
     @property
     def success_rate(self) -> float:
@@ -60,6 +68,10 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
             faults.append(f"the queue is out of reach ({self.queue_error})")
         elif self.queue_silence:
             faults.append(f"the queue does not answer (for {self.queue_silence:.0f} s now)")
+        if self.waits_for:
+            faults.append(f"waits for {self.waits_for}")
+        if self.failed_check:
+            faults.append(self.failed_check)
         if self.errors_in_a_row >= _ERRORS_IN_A_ROW:
             faults.append(f"the last {self.errors_in_a_row} attempts all failed")
         if self.memory_percent >= _MEMORY_PERCENT:
@@ -67,6 +79,41 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
         if self.cpu_percent >= _CPU_PERCENT:
             faults.append(f"the processor is {self.cpu_percent:.0f} % busy")
         return "; ".join(faults) or HEALTHY
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """The use of memory and processor."""
+
+    memory_percent: float = 0.0
+    """Memory use of the machine."""
+    memory_bytes: int = 0
+    """Memory use of this process."""
+    cpu_percent: float = 0.0
+    """Processor use of the machine over the last minute or two; 0 in the first minute."""
+
+
+class MachineLoad:
+    """Measures memory every ten seconds, and the processor over a minute: work may well keep it busy for seconds."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last = Machine()
+        self._memory_at = float("-inf")
+        self._cpu_at = clock.monotonic()
+        cpu_percent()
+
+    def measured(self) -> Machine:
+        """Return the last measurement, made anew if it is old."""
+        now = self._clock.monotonic()
+        if now - self._memory_at >= _MEMORY_SECONDS:
+            self._memory_at = now
+            self._last = msgspec.structs.replace(
+                self._last, memory_percent=memory_percent(), memory_bytes=memory_bytes()
+            )
+        if now - self._cpu_at >= _CPU_SECONDS:
+            self._cpu_at = now
+            self._last = msgspec.structs.replace(self._last, cpu_percent=cpu_percent())
+        return self._last
 
 
 def memory_percent() -> float:

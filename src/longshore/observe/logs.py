@@ -23,6 +23,7 @@ from longshore.job import Job
 from longshore.masking import mask_text, mask_value
 from longshore.observe.failure_fields import own_frames_first
 from longshore.observe.live_line import LiveLine
+from longshore.observe.log_file import LogFile
 from longshore.system.printable import indented, printable, printable_json
 
 Format = Literal["auto", "text", "json"]
@@ -69,12 +70,13 @@ def configure(
     level: str = "info",
     stream: TextIO | None = None,
     live: LiveLine | None = None,
+    file: LogFile | None = None,
 ) -> None:
     """Send every log line of this process to `stream` (default: standard error), in the given format.
 
     `auto` and `text` are text, which has emoji and colour only on a terminal that can show them; `json` is a line of
-    JSON each. With a `live` line of the same terminal, the lines appear above it. May be called again: the last call
-    wins.
+    JSON each. With a `live` line of the same terminal, the lines appear above it. Each line goes to `file`, too,
+    without emoji and colour; if `file` is standard error, only there. May be called again: the last call wins.
     """
     if stream is None:
         # Not the `CapturedStream` that sends prints to the log, or the log would be sent to itself.
@@ -82,12 +84,20 @@ def configure(
     terminal = stream.isatty()
     if format == "json":
         render: Callable[[Entry], str] = _as_json
+        plain = render
     else:
         render = _Text(terminal=terminal, fancy=terminal and "utf" in (stream.encoding or "").lower())
+        plain = _Text(terminal=False, fancy=False) if terminal else render
     lock = threading.Lock()
 
     def write(entry: Entry) -> None:
-        line = render(mask_value(dict(entry))) + "\n"
+        masked = mask_value(dict(entry))
+        line = render(masked) + "\n"
+        if file is not None:
+            with lock:
+                file.write(line if plain is render else plain(masked) + "\n")
+            if file.is_stderr:
+                return
         # The reader is gone or the disk is full; there is no other place to report it, and the work should go on.
         with lock, contextlib.suppress(OSError, ValueError):
             if live is not None:

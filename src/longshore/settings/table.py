@@ -275,6 +275,10 @@ class Settings:
         "Programs' own variables (`PATH`, `HOME`, …) are always passed. Without this setting all are.",
     )
     debug: bool = _setting(False, "Log every step, and show the traceback of errors.", "DEBUG")
+    metrics_port: int | None = _setting(
+        None, "`work` and `fleet` offer metrics and health on this port. 0 is a free one.", at_least=0, at_most=65535
+    )
+    metrics_host: str = _setting("127.0.0.1", "The address that `metrics_port` listens on; 0.0.0.0 is all networks.")
     log_format: str = _setting(
         "auto",
         "`text` for people, `json` for programs. `auto` is text.",

@@ -133,7 +133,7 @@ class Parts:
             context, source, prefetch, self.stop_check, self.reaper, self.gatekeeper, events, shutdown.stopping
         )
         self.progress = ProgressReporter(
-            context, self.executors, self.scope, self.blockage, lambda: self.tools.proxy_waits.summary, watcher
+            context, self.executors, self.scope, self.blockage, self.tools.figures, watcher
         )
 
     async def second_writer(self) -> SettlementWriter:

@@ -69,6 +69,7 @@ def work_command(
         name=worker_name(number),
         arguments=(
             *(python, "-m", "longshore", "work", str(file), "--lifeline"),
+            *("--log-file", str(logs / f"worker_{number}.log")),
             *arguments,
             *_given_options(settings, handed_on),
         ),

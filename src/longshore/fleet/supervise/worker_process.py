@@ -7,6 +7,7 @@ hold the pipes open. They are killed with it.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -45,7 +46,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         Raise `OSError` if the process cannot be started or its log cannot be opened.
         """
         make_private(log.parent)
-        with log.open("ab") as file:
+        with os.fdopen(_opened(log), "ab") as file:
             _, process = await asyncio.get_running_loop().subprocess_exec(
                 lambda: cls(heard or _ignore),
                 *arguments,
@@ -126,3 +127,8 @@ class WorkerProcess(asyncio.SubprocessProtocol):
 
 def _ignore(_: Any) -> None:
     return None
+
+
+def _opened(log: Path) -> int:
+    """Open a log for appending; no other user can read a new one."""
+    return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -38,6 +38,7 @@ class MemoryQueue:
         shares_state=True,
         finds_payloads=True,
         quick_shared_state=True,
+        one_clock=True,
     )
 
     def __init__(self, clock: Clock | None = None) -> None:

@@ -89,6 +89,7 @@ class PostgresQueue:
         shares_state=True,
         finds_payloads=True,
         quick_shared_state=True,
+        one_clock=True,
     )
 
     def __init__(self, location: DatabaseLocation, clock: Clock, uuid: str) -> None:

@@ -41,6 +41,7 @@ class SqliteQueue:
         shares_state=True,
         finds_payloads=True,
         quick_shared_state=True,
+        one_clock=True,
     )
 
     def __init__(self, database: Database, clock: Clock) -> None:

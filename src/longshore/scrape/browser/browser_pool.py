@@ -8,8 +8,9 @@ tab in use is given back. So a slow page delays no other page.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine
-from enum import Enum
+from enum import Enum, StrEnum
 
 import structlog
 
@@ -35,6 +36,15 @@ class Condition(Enum):
     GOOD = "may be used again"
     DOUBTFUL = "something may still run in it: the tab is closed"
     BROKEN = "it crashed or hangs: its browser is retired"
+
+
+class Recycled(StrEnum):
+    """Why a browser was retired, in a word."""
+
+    PAGES = "pages"
+    MEMORY = "memory"
+    BROKEN = "broken"
+    OTHER = "other"
 
 
 class PooledBrowser:
@@ -73,11 +83,20 @@ class BrowserPool:
         self._pooled: list[PooledBrowser] = []
         self._starting: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self.recycled: Counter[Recycled] = Counter()
+        """How many browsers were retired while the pool was open, by reason."""
+        self._waiting = 0
+        self._waiting_since = 0.0
 
     @property
     def pids(self) -> list[int]:
         """The root process id of each running browser."""
         return [pooled.browser.pid for pooled in self._pooled]
+
+    @property
+    def waited_seconds(self) -> float:
+        """For how long pages have been waiting for a browser to start; 0 if none waits."""
+        return asyncio.get_running_loop().time() - self._waiting_since if self._waiting else 0.0
 
     async def take(self, *, fresh: bool = False, proxy: str | None = None) -> tuple[PooledBrowser, Tab]:
         """Return a tab of a browser that goes through `proxy`, and start a browser if none has a free tab.
@@ -92,11 +111,11 @@ class BrowserPool:
             if pooled.served == self._targets - _SUCCESSOR_AHEAD and self._targets >= 2 * _SUCCESSOR_AHEAD:
                 self._prepare_successor(pooled)
             if pooled.served >= self._targets:
-                self._retire(pooled, f"it has opened {pooled.served} pages")
+                self._retire(pooled, f"it has opened {pooled.served} pages", Recycled.PAGES)
             try:
                 return pooled, tab or await self._new_tab(pooled, fresh=fresh)
             except BaseException as error:
-                self._retire(pooled, "it opened no tab")
+                self._retire(pooled, "it opened no tab", Recycled.BROKEN)
                 self._release(pooled)
                 # The browser died since its last use. The job is not to blame, so try once more with another browser.
                 if last or not isinstance(error, WorkerError):
@@ -106,7 +125,7 @@ class BrowserPool:
     def give_back(self, pooled: PooledBrowser, tab: Tab, condition: Condition) -> None:
         """Take a tab back. Never waits: slow work runs in the background."""
         if condition is Condition.BROKEN:
-            self._retire(pooled, "a page in it crashed or hung")
+            self._retire(pooled, "a page in it crashed or hung", Recycled.BROKEN)
         if pooled.retired is None and (condition is Condition.DOUBTFUL or tab.must_close):
             self._run_in_background(self._close_tab(pooled, tab))
             return
@@ -133,7 +152,7 @@ class BrowserPool:
         if self._starting is not None:
             await asyncio.gather(self._starting, return_exceptions=True)
         for pooled in list(self._pooled):
-            self._retire(pooled, "the pool was closed")
+            self._retire(pooled, "the pool was closed", None)
             self._end(pooled)
         while self._background:
             # `_background_done` logs the errors.
@@ -144,14 +163,20 @@ class BrowserPool:
         while True:
             for pooled in list(self._pooled):
                 if pooled.retired is None and not pooled.browser.alive:
-                    self._retire(pooled, "it died")
+                    self._retire(pooled, "it died", Recycled.BROKEN)
                     self._end_if_unused(pooled)
                 if pooled.retired is None and pooled.proxy == proxy and pooled.in_use < pooled.browser.max_tabs:
                     return pooled
             if self._starting is None:
                 self._starting = asyncio.create_task(self._start(proxy))
-            # Shielded: other callers may wait for the same start, and a cancelled start would leave processes behind.
-            await asyncio.shield(self._starting)
+            if not self._waiting:
+                self._waiting_since = asyncio.get_running_loop().time()
+            self._waiting += 1
+            try:
+                # Shielded: other callers may wait for the same start, and a cancelled start would leave processes.
+                await asyncio.shield(self._starting)
+            finally:
+                self._waiting -= 1
 
     def _prepare_successor(self, pooled: PooledBrowser) -> None:
         if self._starting is None and not any(
@@ -196,7 +221,7 @@ class BrowserPool:
             async with asyncio.timeout(_TAB_SECONDS):
                 await tab.close()
         except Exception as error:  # noqa: BLE001  any error is logged as the reason and ends with the browser
-            self._retire(pooled, f"one of its tabs could not be closed ({type(error).__name__})")
+            self._retire(pooled, f"one of its tabs could not be closed ({type(error).__name__})", Recycled.BROKEN)
         finally:
             self._release(pooled)
 
@@ -210,12 +235,16 @@ class BrowserPool:
         if pooled.memory is None:
             pooled.memory = memory
         elif memory - pooled.memory > self._growth and pooled.retired is None:
-            self._retire(pooled, f"its memory grew by {(memory - pooled.memory) / 2**20:.0f} MB")
+            grown = f"its memory grew by {(memory - pooled.memory) / 2**20:.0f} MB"
+            self._retire(pooled, grown, Recycled.MEMORY)
             self._end_if_unused(pooled)
 
-    def _retire(self, pooled: PooledBrowser, why: str) -> None:
+    def _retire(self, pooled: PooledBrowser, why: str, sort: Recycled | None = Recycled.OTHER) -> None:
+        """Let the browser give out no more tabs. `sort` is None if it is not to be counted."""
         if pooled.retired is None:
             pooled.retired = why
+            if sort is not None:
+                self.recycled[sort] += 1
             log.debug("Browser retired", why=why, served=pooled.served, process=pooled.browser.pid)
 
     def _release(self, pooled: PooledBrowser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -170,6 +170,16 @@ class Browsers(AttemptBrowsers):
     def pids(self) -> list[int]:
         """The root process id of each running browser."""
         return self._shared.pool.pids
+
+    @property
+    def recycled(self) -> Mapping[str, int]:
+        """How many browsers were replaced, by reason: `pages`, `memory`, `broken`, `other`."""
+        return self._shared.pool.recycled
+
+    @property
+    def waited_seconds(self) -> float:
+        """For how long pages have been waiting for a browser to start; 0 if none waits."""
+        return self._shared.pool.waited_seconds
 
     def attempt(
         self,

@@ -49,6 +49,16 @@ class ProxyCounters(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(place for place in self.places if place.failures)
 
 
+class ProxyTotals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many proxies are in each state by themselves (at every host), and the outcomes of all requests."""
+
+    serving: int = 0
+    resting: int = 0
+    probation: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
 class RequestCounts(msgspec.Struct):
     """The counts of a proxy, in total or at one host."""
 

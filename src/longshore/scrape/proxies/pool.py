@@ -24,7 +24,7 @@ from longshore.clock import Clock, SystemClock
 from longshore.errors import ConnectionFailedError
 from longshore.scrape.proxies.blame import Blame, blame_for_status, blame_of, in_words, status_in_words, status_of
 from longshore.scrape.proxies.change_log import ProxyChange, ProxyEvent
-from longshore.scrape.proxies.counters import HostCounters, ProxyCounters, RequestCounter, RequestCounts
+from longshore.scrape.proxies.counters import HostCounters, ProxyCounters, ProxyTotals, RequestCounter, RequestCounts
 from longshore.scrape.proxies.health import EVERYWHERE, ProxyHealth, ProxyLimits, ProxyTrouble
 from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.scrape.proxies.strategies import Strategy, chooser
@@ -111,6 +111,25 @@ class ProxyPool:
         for place, number, trouble in self._health.troubles():
             troubles[number][place] = trouble
         return [self._proxy_counters(number, troubles[number]) for number in self._all]
+
+    def totals(self) -> ProxyTotals:
+        """Return the sums over all proxies. Far cheaper than `standings`."""
+        now = self._clock.monotonic()
+        resting = probation = 0
+        for place, _, trouble in self._health.troubles():
+            if place != EVERYWHERE:
+                break  # those at `EVERYWHERE` come first
+            rests = trouble.rests(now) and not trouble.trying
+            resting += rests
+            probation += trouble.until is not None and not rests
+        counts = [self._counters.of(number) for number in self._all]
+        return ProxyTotals(
+            serving=len(self._all) - resting - probation,
+            resting=resting,
+            probation=probation,
+            succeeded=sum(each.succeeded for each in counts),
+            failed=sum(each.failed for each in counts),
+        )
 
     def _proxy_counters(self, number: int, troubles: dict[str, ProxyTrouble]) -> ProxyCounters:
         counts, at = self._counters.of(number), dict(self._counters.places(number))

@@ -57,6 +57,8 @@ class Emitted(msgspec.Struct, frozen=True):
     encoded: Raw = Raw(b"[]")
     """A JSON list of `EmittedRecord`."""
     rejected: tuple[Rejected, ...] = ()
+    kept: int = 0
+    """How many records there are; 0 if they were not counted."""
 
     @property
     def records(self) -> tuple[EmittedRecord, ...]:
@@ -125,7 +127,9 @@ class Emission:
         if not self._pieces:
             return Emitted(rejected=rejected)
         # A lead also closes the previous record; cut that part off the first lead.
-        return Emitted(Raw(b"".join((b"[", self._pieces[0][2:], *self._pieces[1:], b"]]"))), rejected)
+        return Emitted(
+            Raw(b"".join((b"[", self._pieces[0][2:], *self._pieces[1:], b"]]"))), rejected, len(self._pieces) // 2
+        )
 
     def _schema_codec(self, kind: str) -> _SchemaCodec:
         schema = self._schemas.get(kind)

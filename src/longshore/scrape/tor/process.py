@@ -94,6 +94,12 @@ class Tor:
         self._identities = Identities()
         self._running: _Process | None = None
         self._starting: asyncio.Task[Endpoint] | None = None
+        self._step = Bootstrap(0, "Starting")
+
+    @property
+    def bootstrapping(self) -> Bootstrap | None:
+        """How far Tor has come while it starts; None when it runs, and when it is not needed."""
+        return None if self._starting is None else self._step
 
     async def start(self) -> Endpoint:
         """Start Tor if it does not run, wait until it can carry traffic, and return its endpoint.
@@ -160,7 +166,12 @@ class Tor:
             # Mark the error as retrieved: if no caller waits any more, asyncio would log it.
             task.exception()
 
+    def _note(self, step: Bootstrap) -> None:
+        self._step = step
+        self._on_progress(step)
+
     async def _start(self) -> Endpoint:
+        self._step = Bootstrap(0, "Starting")
         dead, self._running = self._running, None
         if dead is not None:
             await dead.end()
@@ -169,7 +180,7 @@ class Tor:
             raise TorError(f"The configuration file of Tor, {self._torrc}, does not exist. Create it or name another.")
         process = _Process(program, self._folder, self._torrc, self._environment)
         try:
-            endpoint = await process.enter(self._patience, self._on_progress)
+            endpoint = await process.enter(self._patience, self._note)
         except BaseException:
             await process.end()
             raise

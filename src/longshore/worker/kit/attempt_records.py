@@ -37,7 +37,10 @@ class AttemptRecords:
         self._outbox: Outbox | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unkept: dict[AttemptName, tuple[Job, Emitted]] = {}
-        self._unmarked: set[AttemptName] = set()
+        self._unmarked: dict[AttemptName, tuple[int, int]] = {}
+        """The number of kept and of rejected records of each attempt that is not settled yet."""
+        self.kept = self.rejected = 0
+        """Records of attempts that were settled as completed."""
         self.refused: dict[AttemptName, Exception] = {}
         """The attempts whose records can never be stored, and why, until they are settled."""
 
@@ -81,7 +84,7 @@ class AttemptRecords:
         """Take the records of an attempt, before its settlement is handed to the settler."""
         name = job.id, job.epoch
         self._unkept[name] = job, emitted
-        self._unmarked.add(name)
+        self._unmarked[name] = emitted.kept, sum(each.count for each in emitted.rejected)
         self._sink.put(job, emitted)
 
     async def keep(self) -> None:
@@ -113,11 +116,13 @@ class AttemptRecords:
             lease = settlement.lease
             name = lease.job.id, lease.epoch
             if name in self._unmarked:
-                self._unmarked.discard(name)
+                kept, rejected = self._unmarked.pop(name)
                 self._unkept.pop(name, None)
                 self.refused.pop(name, None)
                 if ok and isinstance(settlement.outcome, Completed):
                     self._sink.settled(*name)
+                    self.kept += kept
+                    self.rejected += rejected
 
     async def close(self) -> None:
         """Write the marks too, and close the file or connection. Raises `OSError` or `QueueError`."""

@@ -6,6 +6,7 @@ Async handlers use them in the worker's event loop (`WorkerTools`). Plain handle
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ from longshore.worker.kit.attempt_tools import AttemptTools
 from longshore.worker.kit.config import KitConfig
 from longshore.worker.kit.own_hosts import IsSubmitted, own_hosts
 from longshore.worker.kit.proxy_setup import ProxyWaitReporter, TorProxySource, proxy_pool
+from longshore.worker.status.worker_figures import ToolFigures
 
 if TYPE_CHECKING:
     from longshore.scrape.browser import AttemptBrowsers, Browsers
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 _POST_SECONDS = 2.0
+_SLOW_BROWSER_SECONDS = 5.0
+"""A browser that has been starting for this long keeps work waiting."""
 
 _decode_emitted = msgspec.json.Decoder(Emitted | None).decode
 
@@ -85,6 +89,8 @@ class WorkerTools(AttemptTools):
         self._http = self._new_http()
         self._replaced: list[Http | Browsers] = []
         self._browsers: Browsers | None = None
+        self._recycled: Counter[str] = Counter()
+        """The browsers that were replaced in `Browsers` that were replaced themselves."""
 
     async def start_tor(self) -> None:
         """Start Tor and wait until it is ready. Raises `TorError`."""
@@ -113,6 +119,7 @@ class WorkerTools(AttemptTools):
         if self._browsers is not None:
             # Browsers keep the proxies that they were made with.
             self._browsers.retire("the proxies have changed")
+            self._recycled.update(self._browsers.recycled)
             self._replaced.append(self._browsers)
             self._browsers = None
 
@@ -153,6 +160,28 @@ class WorkerTools(AttemptTools):
         """As `AsyncKit.proxies`."""
         del kit
         return self._the_pool()
+
+    def figures(self) -> ToolFigures:
+        """Return the present figures of the tools."""
+        waits: dict[str, str] = {}
+        if (step := self._tor.bootstrapping) is not None:
+            waits["tor"] = str(step)
+        browsers, recycled, waited = 0, Counter(self._recycled), 0.0
+        if self._browsers is not None:
+            browsers, waited = len(self._browsers.pids), self._browsers.waited_seconds
+            recycled.update(self._browsers.recycled)
+        if waited > _SLOW_BROWSER_SECONDS:
+            waits["browser"] = f"it has been starting for {waited:.0f} s"
+        if self.proxy_waits.summary:
+            waits["proxies"] = self.proxy_waits.summary
+        return ToolFigures(
+            waits=waits,
+            proxies=None if self._pool is None else self._pool.totals(),
+            browsers=browsers,
+            recycled=recycled,
+            records_kept=self.records.kept,
+            records_rejected=self.records.rejected,
+        )
 
     def proxy_source(self) -> ProxySource:
         """Return the source of proxies for child processes. Raises `ProcessingError` if there is none."""

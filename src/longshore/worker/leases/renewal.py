@@ -39,6 +39,7 @@ class Renewal:
     def __init__(self, context: WorkerContext, events: EventResponder, outage: Outage) -> None:
         self._config = context.config
         self._in_flight = context.in_flight
+        self._counters = context.counters
         self._events = events
         self._outage = outage
         self._orphans = OrphanedLeases(context.config.worker)
@@ -53,8 +54,11 @@ class Renewal:
             try:
                 await self.renew(queue)
             except QueueError as error:
+                # Only this thread writes these two counts.
+                self._counters.failed_renewals += 1
                 self.failed(error, self.interval)
             else:
+                self._counters.renewals += 1
                 self._outage.over(_DOING)
                 self._loop.call_soon_threadsafe(self._events.available)
 

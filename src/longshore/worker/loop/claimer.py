@@ -47,6 +47,8 @@ class Claimer:
         self._reporter = context.reporter
         self._counters = context.counters
         self._in_flight = context.in_flight
+        self._lease_seconds = context.config.lease.total_seconds()
+        self._one_clock = context.queue.traits.one_clock
         self._source = source
         self._prefetch = prefetch
         self._stop_check = stop_check
@@ -85,7 +87,7 @@ class Claimer:
                     self._idleness.empty_polls += 1
                 continue
             self._prefetch.claim_took(self._in_flight.leases.now() - self._source.claim_began)
-            self._counters.claimed += len(leases)
+            self._counters.count_claimed(leases, self._lease_seconds, one_clock=self._one_clock)
             if self._stopping.is_set():
                 self._in_flight.give_back(leases)
                 return

@@ -24,6 +24,7 @@ class Reaper:
         self._queue = context.queue
         self._clock = context.clock
         self._reporter = context.reporter
+        self._counters = context.counters
         self._outage = outage
         self._last = float("-inf")
 
@@ -49,5 +50,7 @@ class Reaper:
             return 0
         self._outage.over(_DOING)
         if reaped.returned or reaped.failed:
+            self._counters.returned += reaped.returned
+            self._counters.exhausted += reaped.failed
             self._reporter.reaped(reaped.returned, reaped.failed)
         return reaped.returned

@@ -13,3 +13,5 @@ class Blockage:
     """The last error of the queue; empty once it has answered."""
     pause_reason: str = ""
     """Why no job may begin; empty while jobs may."""
+    failed_check: str = ""
+    """Which of the handlers' own health checks failed last; empty if none did."""

@@ -12,8 +12,8 @@ import structlog
 from longshore.errors import QueueError
 from longshore.extensions.claim_stats import ClaimStats
 from longshore.extensions.find import find
-from longshore.observe import health
-from longshore.observe.health import Vitals
+from longshore.lease import Lease
+from longshore.observe.histogram import ATTEMPT_BOUNDS, WAIT_BOUNDS, Histogram
 from longshore.observe.statistics import final_statistics, per_hour
 from longshore.outcome import Completed, Failed, Settlement, Snoozed
 from longshore.queue import Queue
@@ -68,6 +68,16 @@ class WorkerCounters(msgspec.Struct):
     lost_races: int = 0
     errors_in_a_row: int = 0
     busy_seconds: float = 0.0
+    renewals: int = 0
+    failed_renewals: int = 0
+    returned: int = 0
+    """Expired leases of other workers that this one took back; their jobs are pending again."""
+    exhausted: int = 0
+    """The same, of jobs that had no attempt left."""
+    attempt_seconds: Histogram = msgspec.field(default_factory=lambda: Histogram.of(ATTEMPT_BOUNDS))
+    """How long the attempts took that completed or failed."""
+    wait_seconds: Histogram = msgspec.field(default_factory=lambda: Histogram.of(WAIT_BOUNDS))
+    """How long jobs waited until their first claim; empty if the queue has no clock of its own."""
 
     @property
     def ended(self) -> int:
@@ -78,6 +88,15 @@ class WorkerCounters(msgspec.Struct):
     def finished(self) -> int:
         """Jobs that completed or failed for good."""
         return self.completed + self.failed
+
+    def count_claimed(self, leases: Sequence[Lease], lease_seconds: float, *, one_clock: bool) -> None:
+        """Count claimed jobs. With `one_clock`, the queue has dated submission and lease by the same clock."""
+        self.claimed += len(leases)
+        if one_clock:
+            for lease in leases:
+                if lease.job.epoch == 1:
+                    waited = lease.deadline - lease_seconds - lease.job.submitted_at
+                    self.wait_seconds.add(WAIT_BOUNDS, max(waited, 0.0))
 
     def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
         """Add a settled batch, and return it sorted by outcome."""
@@ -101,28 +120,13 @@ class WorkerCounters(msgspec.Struct):
                 self.snoozed += 1
             else:
                 self.released += 1
-            verdicts.seconds += settlement.seconds or 0.0
+            if settlement.seconds is not None:
+                verdicts.seconds += settlement.seconds
+                self.attempt_seconds.add(ATTEMPT_BOUNDS, settlement.seconds)
         self.completed += len(verdicts.completed)
         self.stale += len(verdicts.refused)
         self.busy_seconds += verdicts.seconds
         return verdicts
-
-    def vitals(self, uptime: float, queue_error: str, queue_silence: float) -> Vitals:
-        """Return the present health of the worker. `queue_silence` is in seconds, 0 while the queue answers."""
-        return Vitals(
-            uptime=uptime,
-            claimed=self.claimed,
-            completed=self.completed,
-            failed=self.failed,
-            retried=self.retried,
-            busy_seconds=self.busy_seconds,
-            errors_in_a_row=self.errors_in_a_row,
-            queue_error=queue_error,
-            queue_silence=queue_silence,
-            memory_percent=health.memory_percent(),
-            memory_bytes=health.memory_bytes(),
-            cpu_percent=health.cpu_percent(),
-        )
 
 
 class WorkerReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from longshore.errors import QueueError
+from longshore.observe.health import MachineLoad, Vitals
 from longshore.queue import Count, totals
 from longshore.system.first_of import first_of
 from longshore.worker.context import WorkerContext
@@ -13,6 +14,7 @@ from longshore.worker.loop.executor_pool import ExecutorPool
 from longshore.worker.loop.partition_scope import PartitionScope
 from longshore.worker.status.blockage import Blockage
 from longshore.worker.status.story_reporter import StoryReporter
+from longshore.worker.status.worker_figures import ToolFigures, WorkerFigures, waits_in_words
 from longshore.worker.status.worker_status import StatusWatcher, worker_status
 
 _PROGRESS_SECONDS = 30.0
@@ -35,10 +37,10 @@ class ProgressReporter:
         executors: ExecutorPool,
         scope: PartitionScope,
         blockage: Blockage,
-        proxies_wait: Callable[[], str],
+        tools: Callable[[], ToolFigures],
         watcher: StatusWatcher | None,
     ) -> None:
-        """`proxies_wait` returns where requests wait for a proxy, empty if they do not."""
+        """`tools` returns the present figures of the handlers' tools."""
         self._config = context.config
         self._clock = context.clock
         self._timer = context.queue.timer
@@ -49,12 +51,13 @@ class ProgressReporter:
         self._executors = executors
         self._scope = scope
         self._blockage = blockage
-        self._proxies_wait = proxies_wait
+        self._tools = tools
         self._watcher = watcher
         self._started = self._clock.monotonic()
         self._asking: asyncio.Task[Count | None] | None = None
         self._figures = self._reporter.figures if isinstance(self._reporter, StoryReporter) else None
         self._figures_due = float("-inf")
+        self._load = MachineLoad(self._clock)
 
     async def run(self) -> None:
         """Log and show it until cancelled."""
@@ -77,10 +80,11 @@ class ProgressReporter:
                 ended = self._counters.ended
                 count = await self._count()
                 remaining = None if count is None else count.remaining
-                uptime, cause = self._clock.monotonic() - self._started, self._blockage.queue_error
-                vitals = self._counters.vitals(uptime, cause.partition(" Fix: ")[0], self._silence)
                 self._reporter.progress(
-                    vitals, self._in_flight.leases.under_way, self._in_flight.pending.count, remaining
+                    self.vitals(self._tools()),
+                    self._in_flight.leases.under_way,
+                    self._in_flight.pending.count,
+                    remaining,
                 )
         finally:
             if self._asking is not None:
@@ -93,16 +97,52 @@ class ProgressReporter:
         busy = sorted((each for each in self._executors.executors if each.lease is not None), key=lambda e: e.started)
         leases = [executor.lease for executor in busy if executor.lease is not None]
         silent = "the queue does not answer" if self._silence else ""
+        tools = self._tools()
+        preparing = waits_in_words({what: why for what, why in tools.waits.items() if what != "proxies"})
         self._watcher(
             worker_status(
                 self._counters,
                 self._scope,
                 leases,
-                trouble=self._blockage.pause_reason or self._blockage.queue_error or silent,
-                proxies_rest=self._proxies_wait(),
+                trouble=self._blockage.pause_reason or self._blockage.queue_error or silent or preparing,
                 limited_to=self._config.partitions,
+                figures=WorkerFigures(
+                    vitals=self.vitals(tools),
+                    counters=self._counters,
+                    tools=tools,
+                    held=self._in_flight.count,
+                    slots=len([each for each in self._executors.executors if not each.retired]),
+                    waits=self._waits(tools),
+                ),
             )
         )
+
+    def vitals(self, tools: ToolFigures) -> Vitals:
+        """Return the present health of the worker."""
+        counters, machine = self._counters, self._load.measured()
+        waits = {what: why for what, why in self._waits(tools).items() if what != "queue"}
+        return Vitals(
+            uptime=self._clock.monotonic() - self._started,
+            claimed=counters.claimed,
+            completed=counters.completed,
+            failed=counters.failed,
+            retried=counters.retried,
+            busy_seconds=counters.busy_seconds,
+            errors_in_a_row=counters.errors_in_a_row,
+            queue_error=self._blockage.queue_error.partition(" Fix: ")[0],
+            queue_silence=self._silence,
+            memory_percent=machine.memory_percent,
+            memory_bytes=machine.memory_bytes,
+            cpu_percent=machine.cpu_percent,
+            waits_for=waits_in_words(waits),
+            failed_check=self._blockage.failed_check,
+        )
+
+    def _waits(self, tools: ToolFigures) -> dict[str, str]:
+        blockage = self._blockage
+        silent = f"no answer for {self._silence:.0f} s" if self._silence else ""
+        own = {"queue": blockage.queue_error.partition(" Fix: ")[0] or silent, "egress": blockage.pause_reason}
+        return {what: why for what, why in {**own, **tools.waits}.items() if why}
 
     @property
     def _silence(self) -> float:

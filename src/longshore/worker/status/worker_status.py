@@ -10,6 +10,7 @@ from longshore.lease import Lease
 from longshore.url import mask_url
 from longshore.worker.loop.partition_scope import PartitionScope
 from longshore.worker.status.counters import WorkerCounters
+from longshore.worker.status.worker_figures import WorkerFigures
 
 _NAMED, _LONGEST_NAME = 10, 40
 _LONGEST = 200
@@ -36,6 +37,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no progress; empty while there is."""
     proxies_rest: str = ""
     """The hosts for which requests wait because every proxy rests; empty if none wait."""
+    figures: WorkerFigures | None = None
+    """For metrics and health checks; None from a worker that does not tell them."""
 
 
 StatusWatcher = Callable[[WorkerStatus], None]
@@ -48,8 +51,8 @@ def worker_status(
     under_way: Iterable[Lease],
     *,
     trouble: str,
-    proxies_rest: str = "",
     limited_to: frozenset[str] | None,
+    figures: WorkerFigures | None = None,
 ) -> WorkerStatus:
     """Return the status of a worker. `limited_to` are the partitions of its configuration, None for all."""
     leases: Sequence[Lease] = list(under_way)
@@ -63,7 +66,8 @@ def worker_status(
         partitions=tuple(name[:_LONGEST_NAME] for name in sorted(own)[:_NAMED]) if own else (),
         owned=None if own is None else len(own),
         trouble=trouble[:_LONGEST_TROUBLE],
-        proxies_rest=proxies_rest[:_LONGEST],
+        proxies_rest="" if figures is None else figures.tools.waits.get("proxies", "")[:_LONGEST],
+        figures=figures,
     )
 
 

@@ -7,9 +7,11 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -20,9 +22,12 @@ from longshore.errors import QueueUnavailableError, UsageError
 if TYPE_CHECKING:
     from longshore.lease import WorkerId
     from longshore.observe.live_line import LiveLine
+    from longshore.observe.log_file import LogFile
     from longshore.settings import Settings
     from longshore.worker import WorkerConfig
+    from longshore.worker.status.counters import WorkerReport
     from longshore.worker.status.log_reporter import LogReporter
+    from longshore.worker.status.observed_worker import ObservedWorker
 
 _OBJECTS_PER_COLLECTION = 5_000
 
@@ -71,8 +76,10 @@ def work(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", metavar="", help="Only failures, trouble and the end.")] = False,
     log_format: options.LogFormat = None,
+    metrics_port: options.MetricsPort = None,
     queue: options.Queue = None,
     debug: options.Debug = None,
+    log_file: Annotated[Path | None, typer.Option("--log-file", hidden=True)] = None,
     lifeline: Annotated[bool, typer.Option("--lifeline", hidden=True)] = False,
     place: Annotated[str | None, typer.Option("--place", hidden=True)] = None,
     fingerprint: Annotated[str | None, typer.Option("--published", hidden=True)] = None,
@@ -123,6 +130,7 @@ def work(
         "lease_seconds": lease_seconds,
         "profile": profile,
         "log_format": log_format,
+        "metrics_port": metrics_port,
         "queue": queue,
         "debug": debug,
     }
@@ -149,7 +157,8 @@ def work(
     export_profile(settings)
     level = "debug" if settings.debug else "info"
     live = _live_line(settings, lifeline=lifeline, story=story, quiet=quiet)
-    configure(format=settings.log_format, level=level, live=live)  # type: ignore[arg-type]  # checked by the table of settings
+    file_log = _log_file(settings, log_file)
+    configure(format=settings.log_format, level=level, live=live, file=file_log)  # type: ignore[arg-type]  # checked by the table of settings
     wanted = options.listed(kinds)
     handlers = load_handlers(file)
     if wanted is not None:
@@ -195,16 +204,60 @@ def work(
     )
     # Jobs come and go by the hundred without reference cycles, so frequent garbage collections find nothing.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    observed = None if reports is not None else _observed(settings)
     working = work_on(
         worker_config,
         handlers=handlers,
         reporter=_reporter(worker_config, settings, live, story=story, quiet=quiet),
         gate=gate,
         live=changing,
-        watcher=reports,
+        watcher=reports or observed,
         starts=ScheduleTrigger,
     )
+    if observed is not None:
+        working = _worked_observed(working, observed, settings)
     return run_and_exit(working, None if reports is None else reports.goodbye)
+
+
+def _log_file(settings: Settings, given: Path | None) -> LogFile | None:
+    """Open the log file that the fleet has `given`, or one of this worker's own. Return None if that is impossible."""
+    from longshore.fleet.launch.fleet_log import LOGS
+    from longshore.observe.log_file import LogFile, own_log_file
+    from longshore.ui.output import note
+
+    try:
+        file = own_log_file(LOGS, settings.worker_id) if given is None else LogFile(given, is_stderr=True)
+    except OSError as error:
+        note(
+            f"longshore: There is no log file: {error.strerror or error} ({error.filename}). The work goes on without."
+        )
+        return None
+    file.begin(sys.argv[1:])
+    return file
+
+
+def _observed(settings: Settings) -> ObservedWorker:
+    from longshore.clock import SystemClock
+    from longshore.worker.status.observed_worker import ObservedWorker
+
+    return ObservedWorker(settings.worker_id or "worker", Path(settings.data_folder), SystemClock())
+
+
+async def _worked_observed(
+    working: Coroutine[Any, Any, WorkerReport], observed: ObservedWorker, settings: Settings
+) -> WorkerReport:
+    """Work, tell `longshore health` how the worker is, and offer its metrics if a port is set."""
+    from longshore.observe.endpoint import offered
+    from longshore.observe.health_files import told
+
+    try:
+        async with (
+            offered(settings.metrics_port, settings.metrics_host, observed),
+            told(observed, Path(settings.data_folder)),
+        ):
+            return await working
+    finally:
+        working.close()
 
 
 def _live_line(settings: Settings, *, lifeline: bool, story: bool, quiet: bool) -> LiveLine | None:
@@ -236,7 +289,7 @@ def _go(_signal: int, _frame: FrameType | None) -> NoReturn:
     raise SystemExit(0)
 
 
-_OWN = frozenset({"file", "accept", "fingerprint", "queue", "lifeline", "place"})
+_OWN = frozenset({"file", "accept", "fingerprint", "queue", "lifeline", "log_file", "place"})
 """The parameters that are not passed on to the worker that runs published code."""
 
 
