@@ -53,7 +53,10 @@ def _end(given: list[str]) -> int:
         with root.make_context("longshore", given or ["--help"]) as context:
             code = root.invoke(context)
         _flush()
-        return code if isinstance(code, int) else 0
+        ended = code if isinstance(code, int) else 0
+        if given[:1] in _WORKING:
+            _note_failure(given, ended, "")
+        return ended
     except BrokenPipeError:
         return OUTPUT_CLOSED
     except (KeyboardInterrupt, typer.Abort):
@@ -101,7 +104,21 @@ def _say(message: str, code: int, given: list[str]) -> int:
         # The message may quote text with control characters; its own line breaks are kept.
         shown = "\n".join(map(printable, message.split("\n")))
         print(f"longshore: {shown}", file=sys.stderr)  # noqa: T201
+        _note_failure(given, code, shown)
     return code
+
+
+_WORKING = (["run"], ["start"], ["work"], ["fleet"])
+"""The verbs whose exit code other than 0 is a failure. For others it is an answer: a doctor's finding, for example."""
+
+
+def _note_failure(given: list[str], code: int, message: str) -> None:
+    """Keep the command for `longshore doctor --report`, if it failed and a person gave it."""
+    if code in (0, INTERRUPTED, OUTPUT_CLOSED) or "--lifeline" in given or given[:1] == ["doctor"]:
+        return
+    from longshore.cli.failed_command import note_failed_command
+
+    note_failed_command(given, code, message)
 
 
 def _warn(given: list[str]) -> None:

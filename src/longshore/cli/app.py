@@ -50,6 +50,8 @@ VERBS: Mapping[str, _Listed] = {
     "hosts": _Listed("inspect.hosts", _INSPECT, "Show the request rate of each host, and closed hosts."),
     "fetch": _Listed("inspect.fetch", _INSPECT, "Fetch one page as a handler would, and print it."),
     "shell": _Listed("inspect.shell", _INSPECT, "Open a Python prompt with a page, to try selectors."),
+    "health": _Listed("inspect.health", _INSPECT, "Say whether the workers and the server here are healthy."),
+    "logs": _Listed("inspect.logs", _INSPECT, "Show and follow the logs of the workers and the fleet here."),
     "disk": _Listed("inspect.disk", _INSPECT, "Show what is kept on this machine, and how large it is."),
     "jobs": _Listed("inspect.jobs", _INSPECT, "List jobs."),
     "show": _Listed("inspect.show", _INSPECT, "Show everything about one job."),

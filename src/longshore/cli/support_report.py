@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from longshore.cli.failed_command import read_failed_command
 from longshore.errors import InputFileError, SettingsError
 from longshore.fleet.checks import CheckPlan, Finding
 from longshore.fleet.checks.machine import gigabytes
 from longshore.fleet.checks.run_checks import readable_settings
 from longshore.masking import MASK, is_secret, mask_text
+from longshore.observe.log_tail import PLACES, last_lines, log_files
 from longshore.scrape.proxies.proxy_file import read_proxies
 from longshore.settings import DOTENV, TABLE, Settings, read_dotenv
 from longshore.system import machine
@@ -24,8 +26,6 @@ from longshore.url import mask_url
 LOG_FILES = 5
 """How many log files are shown, the most recently written first."""
 LOG_LINES = 40
-_LOG_BYTES = 64 * 1024
-_LOGS = ("logs/*.log", ".longshore/logs/*.log", ".longshore/logs/*/*.log")
 # Shorter secrets are also common words; masking those would mask half of the report.
 _SHORTEST_SECRET = 6
 _TOKEN = re.compile(
@@ -50,6 +50,7 @@ async def report(plan: CheckPlan, findings: Sequence[Finding]) -> str:
         _line("written", datetime.now(UTC).isoformat(timespec="seconds")),
         _line("command", shlex.join(["longshore", *map(mask_url, sys.argv[1:])])),
         _line("folder", str(plan.folder.absolute())),
+        *_failed_command(plan.folder),
         *_heading("Machine"),
         _line("system", machine.system()),
         _line("python", machine.python()),
@@ -130,26 +131,24 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
         yield _line("", f"fix: {finding.fix}")
 
 
+def _failed_command(folder: Path) -> Iterator[str]:
+    """Yield the lines about the last command that failed in this folder."""
+    failed = read_failed_command(folder)
+    if failed is not None:
+        yield _line("failed", f"{failed.command}  (at {failed.at}, exit code {failed.exit_code})")
+        yield _line("", failed.message)
+
+
 def _logs(folder: Path) -> Iterator[str]:
-    files = [path for pattern in _LOGS for path in folder.glob(pattern) if path.is_file()]
+    files = log_files(folder)
     if not files:
-        yield from (*_heading("Logs"), f"none in {', '.join(_LOGS)}")
-    for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)[:LOG_FILES]:
+        yield from (*_heading("Logs"), f"none in {', '.join(PLACES)}")
+    for path in files[: -LOG_FILES - 1 : -1]:
         yield from _heading(f"The last lines of {path}")
         try:
-            yield from _tail(path)
+            yield from last_lines(path, LOG_LINES)
         except OSError as error:
             yield f"cannot be read: {error.strerror}"
-
-
-def _tail(path: Path) -> list[str]:
-    with path.open("rb") as log:
-        size = log.seek(0, os.SEEK_END)
-        log.seek(max(0, size - _LOG_BYTES))
-        lines = log.read().decode(errors="replace").splitlines()
-    # The first line of a piece may have lost its beginning, and with it the mark of a secret.
-    whole = lines[1:] if size > _LOG_BYTES else lines
-    return whole[-LOG_LINES:]
 
 
 def _line(name: str, text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from longshore.errors import UsageError
-from longshore.system.private_files import make_private
+from longshore.observe.log_file import LogFile
 
 LOGS = Path("logs")
 
@@ -21,37 +21,37 @@ class FleetLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._complete = True
+        self._closed = True
         self.complain: Callable[[str], None] | None = None
         """Called once with the message that the log cannot be written."""
 
     def __enter__(self) -> Self:
         try:
-            make_private(self._path.parent)
-            # Unbuffered: closing the file does not write failed lines again.
-            self._file = self._path.open("ab", buffering=0)
+            self._file = LogFile(self._path)
         except OSError as error:
             raise UsageError(
                 f"{self._path} cannot be written: {error.strerror or error}. The logs of a fleet go there."
             ) from error
+        self._file.complain = self._cannot_write
+        self._closed = False
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closed = True
         self._file.close()
 
     def write(self, text: str) -> None:
         """Add a line."""
         text = " ".join(text.split())
         line = f"{datetime.now(UTC).astimezone().isoformat(timespec='seconds')} {text}\n"
-        try:
-            self._file.write(line.encode(errors="replace"))
-        except OSError as error:
-            if self._complete and self.complain is not None:
-                self._complete = False
-                self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")
+        self._file.write(line)
 
     def relay(self, entry: dict[str, Any]) -> None:
         """Add an entry of the process's own log, if this log is still open."""
-        if not self._file.closed:
+        if not self._closed:
             error = f" ({entry['error']})" if entry.get("error") else ""
             self.write(f"{entry['message']}{error}")
+
+    def _cannot_write(self, error: OSError) -> None:
+        if self.complain is not None:
+            self.complain(f"{self._path} cannot be written: {error.strerror or error}. The fleet goes on without.")

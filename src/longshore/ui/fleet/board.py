@@ -62,7 +62,10 @@ class FleetBoard:
     pace: CurrentRate = field(default_factory=CurrentRate)
     memory: dict[int, int] = field(default_factory=dict)
     """Memory in bytes, by process id."""
-    _reports: defaultdict[str, dict[int, WorkerStatus]] = field(default_factory=lambda: defaultdict(dict))
+    reports: defaultdict[str, dict[int, WorkerStatus]] = field(default_factory=lambda: defaultdict(dict))
+    """The last report of each process, by the worker's name and the process id."""
+    heard_at: dict[int, float] = field(default_factory=dict)
+    """When each process last reported (monotonic), by process id."""
     _troubled: Counter[int] = field(default_factory=Counter)
     """How many consecutive reports showed trouble, by process id."""
     _paces: defaultdict[str, CurrentRate] = field(default_factory=lambda: defaultdict(CurrentRate))
@@ -72,9 +75,10 @@ class FleetBoard:
         report, post = read_report(line), self.posts.get(name)
         if report is None or post is None or post.pid is None:
             return
-        self._reports[name][post.pid] = report
+        self.reports[name][post.pid] = report
+        self.heard_at[post.pid] = self.clock.monotonic()
         self._troubled[post.pid] = self._troubled[post.pid] + 1 if report.trouble else 0
-        done = sum(each.completed + each.failed for each in self._reports[name].values())
+        done = sum(each.completed + each.failed for each in self.reports[name].values())
         self._paces[name].note(self.clock.monotonic(), done)
 
     def counted(self, count: Count) -> None:
@@ -95,19 +99,19 @@ class FleetBoard:
     @property
     def completed(self) -> int:
         """How many jobs the workers of this fleet completed, by their own reports."""
-        return sum(report.completed for reports in self._reports.values() for report in reports.values())
+        return sum(report.completed for reports in self.reports.values() for report in reports.values())
 
     @property
     def failed(self) -> int:
         """How many jobs failed for good in this fleet, by the workers' own reports."""
-        return sum(report.failed for reports in self._reports.values() for report in reports.values())
+        return sum(report.failed for reports in self.reports.values() for report in reports.values())
 
     @property
     def paused(self) -> dict[str, str]:
         """The running workers that are paused, by name, with the reason."""
         return {
             name: report.trouble
-            for name, report in self._running()
+            for name, report in self.running()
             if self._troubled[self.posts[name].pid or 0] >= _LASTING
         }
 
@@ -117,18 +121,18 @@ class FleetBoard:
 
         Empty if there are none; None if no worker has reported.
         """
-        reported = [report.proxies_rest for _, report in self._running()]
+        reported = [report.proxies_rest for _, report in self.running()]
         return printable(max(reported, key=bool)) if reported else None
 
     @property
     def goes_on(self) -> bool:
         """Whether at least one worker reports no trouble."""
-        return any(not report.trouble for _, report in self._running())
+        return any(not report.trouble for _, report in self.running())
 
-    def _running(self) -> Iterator[tuple[str, WorkerStatus]]:
+    def running(self) -> Iterator[tuple[str, WorkerStatus]]:
         """Yield the running workers that have reported, with their last reports."""
         for name, post in self.posts.items():
-            report = self._reports[name].get(post.pid or 0)
+            report = self.reports[name].get(post.pid or 0)
             if post.phase is Phase.RUNNING and report is not None:
                 yield name, report
 
@@ -137,7 +141,7 @@ class FleetBoard:
         return [self._row(name, post) for name, post in self.posts.items()]
 
     def _row(self, name: str, post: SupervisedWorker) -> FleetRow:
-        reports = self._reports[name]
+        reports = self.reports[name]
         # For a worker that has ended, the last report of its last process counts.
         last = reports.get(post.pid or 0) or (list(reports.values())[-1] if reports and post.over else WorkerStatus())
         partitions, owned = last.partitions, last.owned

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from longshore.clock import Clock, SystemClock
@@ -31,6 +32,8 @@ from longshore.fleet.supervise.supervisor import (
     how_it_ended,
 )
 from longshore.job import State
+from longshore.observe.endpoint import offered
+from longshore.observe.health_files import told
 from longshore.observe.logs import configure_relay
 from longshore.queue import Count, Queue, Selection, totals
 from longshore.runs.estimate.forecast import Forecast
@@ -39,6 +42,7 @@ from longshore.system.printable import printable, printable_lines
 from longshore.system.signals import send_hangup
 from longshore.ui.exit_codes import INTERRUPTED, OUTPUT_CLOSED
 from longshore.ui.fleet.board import FleetBoard, ProxySummary, shares_by_name
+from longshore.ui.fleet.observed_fleet import ObservedFleet
 from longshore.ui.fleet.summary import FleetConsole, closing_lines
 from longshore.ui.fleet.view import FleetView, fleet_view, progress_line
 from longshore.ui.notices import notices
@@ -70,8 +74,13 @@ async def supervise(
     with control.held(launch.options.run, len(launch.plan.numbers)), FleetLog(LOGS / "fleet.log") as log:
         # Log messages of this process would otherwise appear in the middle of the picture.
         configure_relay(log.relay, level="info")
+        supervision, clock = Supervision(launch, queue, control, to, log, renew=renew), SystemClock()
+        settings = launch.settings
+        folder = Path(settings.data_folder)
+        observed = ObservedFleet(supervision.board, folder, clock)
         try:
-            return await Supervision(launch, queue, control, to, log, renew=renew).run()
+            async with offered(settings.metrics_port, settings.metrics_host, observed), told(observed, folder):
+                return await supervision.run()
         finally:
             for limits in HOME.glob("partitions*.json"):
                 limits.unlink(missing_ok=True)
