@@ -28,11 +28,20 @@ class ClassInstance:
         """Let the instance be made with this queue and name. A child process does not know the queue: it is empty."""
         self._url, self._label = url, label
 
-    def healthy(self) -> bool:
-        """Return whether work can begin, as an overridden `health_check` says. May take long."""
+    @property
+    def has_check(self) -> bool:
+        """Whether the class overrides `health_check`."""
         from longshore.handlers.worker_class import Worker
 
-        if self.worker.health_check is Worker.health_check:
+        return self.worker.health_check is not Worker.health_check
+
+    def still_healthy(self) -> bool:
+        """Return what an overridden `health_check` says now, while the instance may be at work. May take long."""
+        return not self.has_check or self().healthy()
+
+    def healthy(self) -> bool:
+        """Return whether work can begin, as an overridden `health_check` says. May take long."""
+        if not self.has_check:
             return True
         made = self()
         try:

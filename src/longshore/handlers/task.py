@@ -11,6 +11,8 @@ from longshore.stored import Json
 if TYPE_CHECKING:
     import typing_extensions
 
+    from longshore.observe.health import Vitals
+
     # With a default, so that `Task` alone is any task; `typing` has it from Python 3.13 on.
     KitT_co = typing_extensions.TypeVar("KitT_co", bound=Kit, covariant=True, default=Kit)
 else:
@@ -69,6 +71,7 @@ class Stats(dict[str, int]):
         """Those of them whose task will be tried again."""
         self.busy_seconds = 0.0
         self.uptime = 0.0
+        self.errors_in_a_row = 0
 
     @property
     def success_rate(self) -> float:
@@ -80,6 +83,27 @@ class Stats(dict[str, int]):
     def average_processing_time(self) -> float:
         settled = self.completed + self.failed
         return self.busy_seconds / settled if settled else 0.0
+
+    def vitals(self, queue_error: str = "") -> Vitals:
+        """Return these counts with the use of memory and processor; `verdict` is `healthy`, or says what is wrong.
+
+        `queue_error` is why the queue cannot be reached, if the caller knows that.
+        """
+        from longshore.observe.health import Vitals, cpu_percent, memory_bytes, memory_percent
+
+        return Vitals(
+            uptime=self.uptime,
+            claimed=self.claimed,
+            completed=self.completed,
+            failed=self.failed - self.retried,
+            retried=self.retried,
+            busy_seconds=self.busy_seconds,
+            errors_in_a_row=self.errors_in_a_row,
+            queue_error=queue_error,
+            memory_percent=memory_percent(),
+            memory_bytes=memory_bytes(),
+            cpu_percent=cpu_percent(),
+        )
 
 
 class ErrorText(str):

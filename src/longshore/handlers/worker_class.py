@@ -134,9 +134,10 @@ class Worker:
         raise NotImplementedError(f"{type(self).__name__} has no process_task(self, task)")
 
     def health_check(self) -> bool:
-        """Return whether work can begin: by default, whether the queue answers. Asked once, before the first claim.
+        """Return whether work can begin: by default, whether the queue answers. Asked before the first claim.
 
-        `longshore work` asks only an overridden one: it waits for its queue itself.
+        `longshore work` asks only an overridden one: it waits for its queue itself. It asks it again every minute, in
+        another thread than tasks are processed in, for its own health (`longshore health`).
         """
         try:
             self._open().ping()
@@ -460,9 +461,12 @@ class Worker:
             return False
         stats = self._stats
         stats.busy_seconds += seconds
-        stats.completed += isinstance(written, Completed)
+        if isinstance(written, Completed):
+            stats.completed += 1
+            stats.errors_in_a_row = 0
         if isinstance(written, Failed):
             stats.failed += 1
+            stats.errors_in_a_row += 1
             limit = written.max_attempts or lease.job.max_attempts
             stats.retried += written.failure.retryable and lease.job.attempt < limit
         return True

@@ -20,6 +20,7 @@ from longshore.server.api.hosts import HostRoutes
 from longshore.server.api.jobs import JobRoutes
 from longshore.server.api.kinds import KindRoutes
 from longshore.server.api.leases import LeaseRoutes
+from longshore.server.api.metrics import AutoscaleRoutes, MetricsRoutes
 from longshore.server.api.pages import PageRoutes
 from longshore.server.api.records import RecordRoutes
 from longshore.server.api.request import StrictRequest
@@ -45,6 +46,7 @@ def application(served: Served, names: Iterable[str] = ()) -> Litestar:
         return served
 
     failed, reader = FailedAttempts(served.clock), LiveReader(served.clock)
+    live = {"reader": Provide(lambda: reader, sync_to_thread=False)}
     api = Router(
         "/api/v1",
         route_handlers=[
@@ -60,8 +62,9 @@ def application(served: Served, names: Iterable[str] = ()) -> Litestar:
             RecordRoutes,
             PageRoutes,
             BundleRoutes,
+            AutoscaleRoutes,
         ],
-        dependencies={"reader": Provide(lambda: reader, sync_to_thread=False)},
+        dependencies=live,
     )
     workers = TaskWorkers(served)
     tasks = Router(
@@ -69,8 +72,9 @@ def application(served: Served, names: Iterable[str] = ()) -> Litestar:
         route_handlers=[TaskRoutes],
         dependencies={"workers": Provide(lambda: workers, sync_to_thread=False)},
     )
+    metrics = Router("/", route_handlers=[MetricsRoutes], dependencies=live)
     return Litestar(
-        [api, tasks, page_routes(served, reader, failed)],
+        [api, tasks, metrics, page_routes(served, reader, failed)],
         dependencies={"served": Provide(provide, sync_to_thread=False)},
         middleware=[
             DefineMiddleware(RequestChecks, names=tuple(names)),

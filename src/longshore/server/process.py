@@ -18,9 +18,11 @@ import uvicorn
 from longshore.clock import SystemClock
 from longshore.errors import SettingsError
 from longshore.media import open_queue
+from longshore.observe.health_files import told
 from longshore.server.app import application
 from longshore.server.auth.keys import KeyStore
 from longshore.server.bounded_connection import BoundedConnection
+from longshore.server.own_health import ServerHealth
 from longshore.server.served import Served
 from longshore.server.traces.trace_store import TraceStore
 from longshore.system.descriptors import raise_open_limit
@@ -116,7 +118,14 @@ async def serve(
     own = f"{listening.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     code = served.sessions.make_code()
     ready(own, None if code is None else f"{own}/login?code={code}")
-    await _Server(config, served.closing).serve(sockets=[opened])
+    health = ServerHealth(served.queue, clock)
+    asking = asyncio.create_task(health.keep())
+    try:
+        async with told(health, traces.place.folder):
+            await _Server(config, served.closing).serve(sockets=[opened])
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def event_loop() -> asyncio.AbstractEventLoop:

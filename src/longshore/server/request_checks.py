@@ -103,8 +103,8 @@ class RequestChecks:
 
 
 def is_api(path: str) -> bool:
-    """Return whether a path belongs to the API; all others belong to the web page."""
-    return path == "/api" or path.startswith("/api/")
+    """Return whether a path is for programs, which send a key; all others belong to the web page."""
+    return path in ("/api", "/metrics") or path.startswith("/api/")
 
 
 def _host_name(host: str) -> str:

@@ -40,6 +40,8 @@ from longshore.top.workers import SeenWorkers, WorkerRow
 _DEEP_EVERY, _DEEP_SHARE = 5.0, 20
 """Jobs are read at most every `_DEEP_EVERY` seconds, and for at most one part in `_DEEP_SHARE` of the time."""
 _CLAIMED = 500
+_OLDEST = 20
+"""Jobs among which the oldest is searched that may be claimed: the very oldest ones may wait for their retry."""
 
 
 class LaneFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,11 @@ class QueueFigures(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[FailureKind, ...]
     failures_known: bool
     """Whether all failed jobs were read."""
+    counts: tuple[Count, ...] = ()
+    """The counters of each run, kind and partition."""
+    oldest_pending: float | None = None
+    """Seconds that the oldest pending job which may be claimed has waited, as of some seconds before; 0 if there is
+    none. None if the queue has no clock of its own, or before the first look at its jobs."""
 
 
 class FiguresReader:
@@ -111,6 +118,7 @@ class FiguresReader:
         self._deep_at = float("-inf")
         self._known_pauses = Blockers()
         self._pauses_at = float("-inf")
+        self._oldest: float | None = None
         self._claimed: list[Job] = []
         self._claimed_at = float("-inf")
 
@@ -163,6 +171,8 @@ class FiguresReader:
             hosts_known=self._pending.complete,
             failures=failure_kinds(self._failed.found, pending.retrying),
             failures_known=self._failed.complete,
+            counts=tuple(counts),
+            oldest_pending=self._oldest if count.pending or self._oldest is None else 0.0,
         )
 
     def expire(self) -> None:
@@ -202,9 +212,20 @@ class FiguresReader:
                 self._failed_read = count.failed
             await self._failed.read()
         self._host_rates = await self._read_host_rates()
+        self._oldest = await self._oldest_pending()
         self._rejected = await rejections_of(self._queue, self._run)
         ended = self._clock.monotonic()
         self._deep_at = ended + max(_DEEP_SHARE * (ended - began), _DEEP_EVERY)
+
+    async def _oldest_pending(self) -> float | None:
+        """Return for how long the oldest pending job has waited, by the clock of the queue; None if that is unknown."""
+        # Where the queue has one clock, the rates of its hosts were just read by it.
+        now = self._host_rates[0]
+        if not self._queue.traits.one_clock or not self._queue.traits.quick_shared_state or not now:
+            return None
+        oldest = await self._queue.jobs(self._select(State.PENDING), limit=_OLDEST)
+        since = [max(job.submitted_at, job.not_before or 0.0) for job in oldest]
+        return max((now - at for at in since if at <= now), default=0.0)
 
     async def _read_host_rates(self) -> tuple[float, dict[str, HostRate]]:
         with closing(rate_store_for(self._queue, self._clock)) as store:

@@ -27,6 +27,7 @@ from longshore.worker.kit.own_hosts import RunHosts
 from longshore.worker.kit.rate_policy import rate_policy
 from longshore.worker.kit.tools import WorkerTools
 from longshore.worker.leases.renewal import Renewal
+from longshore.worker.lifecycle.handler_checks import HandlerChecks
 from longshore.worker.lifecycle.order_follower import OrderFollower
 from longshore.worker.lifecycle.services import Services
 from longshore.worker.lifecycle.shutdown import Shutdown
@@ -115,6 +116,8 @@ class Parts:
         self.settler = Settler(self.writer, in_flight.pending, clock, events, outage)
         self.renewal = Renewal(context, events, outage)
         self.gatekeeper = Gatekeeper(gate, clock, events)
+        instances = dict.fromkeys(each.instance for each in handlers.values() if each.instance is not None)
+        self.handler_checks = HandlerChecks(list(instances), self.blockage, clock)
         self.reaper = Reaper(context, outage)
         self.orders = OrderFollower(context, handlers, shutdown.ordered)
         self.versions = VersionFollower(context, shutdown.replaced)

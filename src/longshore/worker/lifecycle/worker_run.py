@@ -95,6 +95,7 @@ class WorkerRun:
         start(parts.versions.run())
         start(parts.tools.post_proxies())
         start(parts.gatekeeper.run())
+        start(parts.handler_checks.run())
         start(parts.scope.keep())
         if self._live is not None:
             follower = SettingsFollower(parts, self._live)
