@@ -21,6 +21,7 @@ PACKAGES = {
     "node": "nodejs",
     "curl": "curl",
     "jq": "jq",
+    "prometheus": "prometheus",
 }
 """program -> the Debian package that has it."""
 

@@ -24,7 +24,7 @@ class WorkerHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it can begin a job."""
     pid: int | None = None
     heartbeat_age_seconds: float | None = None
-    """Seconds since its last report; None if it has not reported yet."""
+    """Seconds since its last report, or since it was first seen; None if it has no process."""
     uptime_seconds: float = 0.0
     claimed: int = 0
     completed: int = 0
@@ -63,7 +63,9 @@ def worker_health(worker: str, pid: int | None, vitals: Vitals | None, age: floa
     """Return the health of a worker, with the `age` of its last report in seconds and the `trouble` that others see."""
     if vitals is None:
         detail = trouble or "it has not reported yet: it starts, or its queue does not answer"
-        return WorkerHealth(worker=worker, status="unhealthy", detail=detail, ready=False, pid=pid)
+        return WorkerHealth(
+            worker=worker, status="unhealthy", detail=detail, ready=False, pid=pid, heartbeat_age_seconds=age
+        )
     faults = [trouble] if trouble else []
     if age is not None and age > SILENT_SECONDS:
         faults.append(f"no sign of life for {age:.0f} s")

@@ -15,6 +15,7 @@ from longshore.errors import LongshoreError
 from longshore.observe.metrics import CONTENT_TYPE, Metrics
 from longshore.queue import totals
 from longshore.server.api.request import ApiCall, ServedQueue
+from longshore.server.api.runs import FiguresOfAll
 from longshore.server.auth.access import Access
 from longshore.server.auth.guard import SCOPE
 from longshore.server.auth.keys import Scope
@@ -41,7 +42,7 @@ class MetricsRoutes(Controller):
     include_in_schema = False
 
     @get("/metrics", opt=_READ)
-    async def metrics(self, request: ApiCall, served: ServedQueue, reader: LiveReader) -> Response[bytes]:
+    async def metrics(self, request: ApiCall, served: ServedQueue, reader: FiguresOfAll) -> Response[bytes]:
         """Return the metrics, as far as the key reaches; of a queue that does not answer, those of the last look."""
         metrics, topic = Metrics(), _topic(request.user, served, reader)
         try:
@@ -66,7 +67,7 @@ class AutoscaleRoutes(Controller):
         self,
         request: ApiCall,
         served: ServedQueue,
-        reader: LiveReader,
+        reader: FiguresOfAll,
         run: FromQuery[str | None] = None,
         kind: FromQuery[str | None] = None,
     ) -> AutoscaleAnswer:
