@@ -86,7 +86,7 @@ def test_the_port_of_a_worker_answers_probes_and_scrapes(shell: Shell) -> None:
 
 def test_a_worker_that_cannot_open_its_queue_lives_and_is_not_ready(shell: Shell) -> None:
     port = free_port()
-    queue = f"http://127.0.0.1:{free_port()}/api"
+    queue = f"postgresql://127.0.0.1:{free_port()}/jobs"
     with working(shell, "--metrics-port", str(port), "--queue", queue):
         wait_until(lambda: answer(port, "/health/live")[0] == 200)
         status, body = answer(port, "/health/ready")
@@ -125,7 +125,7 @@ def test_a_single_worker_has_a_log_and_the_report_has_its_last_lines_and_the_fai
 
 def test_logs_shows_the_last_lines_of_one_worker(shell: Shell) -> None:
     done = shell("logs")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "There is no log in" in done.stderr
     (shell.folder / "logs").mkdir()
     shell.write("logs/worker_0.log", "".join(f"line {number}\n" for number in range(50)) + "token=abcdef123\n")

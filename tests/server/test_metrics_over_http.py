@@ -142,10 +142,9 @@ async def test_without_one_clock_there_is_no_age() -> None:
     assert await queue.jobs(Selection(states=frozenset({State.PENDING})))
 
 
-def test_the_hosts_are_few_and_the_closed_ones_come_first() -> None:
-    hosts = tuple(HostRow(host=f"h{n}.org", waiting=1000 - n) for n in range(100))
-    closed = HostRow(host="closed.org", waiting=1, closed_for=60.0, refusals=3)
-    figures = QueueFigures(
+def figures_with(hosts: tuple[HostRow, ...]) -> QueueFigures:
+    """The figures of a queue with these hosts."""
+    return QueueFigures(
         run=None,
         count=Count(pending=10),
         lanes=(),
@@ -160,11 +159,17 @@ def test_the_hosts_are_few_and_the_closed_ones_come_first() -> None:
         untaken=(),
         workers=(),
         workers_known=True,
-        hosts=(*hosts, closed),
+        hosts=hosts,
         hosts_known=True,
         failures=(),
         failures_known=True,
     )
+
+
+def test_the_hosts_are_few_and_the_closed_ones_come_first() -> None:
+    hosts = tuple(HostRow(host=f"h{n}.org", waiting=1000 - n) for n in range(100))
+    closed = HostRow(host="closed.org", waiting=1, closed_for=60.0, refusals=3)
+    figures = figures_with((*hosts, closed))
     metrics = Metrics()
     add_queue(metrics, figures)
     found = read(metrics)

@@ -41,7 +41,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     cpu_percent: float = 0.0
     """Processor use of the machine over the last minute or two."""
     waits_for: str = ""
-    """What the worker needs before it can begin a job, and why it is not there; empty if it waits for nothing."""
+    """The things that the worker needs to begin a job and why each is missing; empty if it waits for nothing."""
     failed_check: str = ""
     """Which of the handlers' own health checks failed last, and how; empty if none did."""
 
@@ -81,7 +81,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(faults) or HEALTHY
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class MachineUse(msgspec.Struct, frozen=True, kw_only=True):
     """The use of memory and processor."""
 
     memory_percent: float = 0.0
@@ -97,13 +97,13 @@ class MachineLoad:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last = Machine()
+        self._last = MachineUse()
         self._memory_at = float("-inf")
         self._cpu_at = clock.monotonic()
         cpu_percent()
 
-    def measured(self) -> Machine:
-        """Return the last measurement, made anew if it is old."""
+    def measured(self) -> MachineUse:
+        """Return the last measurement, repeated if it is old."""
         now = self._clock.monotonic()
         if now - self._memory_at >= _MEMORY_SECONDS:
             self._memory_at = now

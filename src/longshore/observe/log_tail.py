@@ -51,7 +51,7 @@ class LogFollower:
         """Yield the lines that were added since the last call, secrets masked."""
         yield from self._rest()
         if self._is_replaced():
-            # What was written between the last read and the rename.
+            # Lines that were written between the last read and the rename.
             yield from self._rest()
             self._open(at_end=False)
             yield from self._rest()

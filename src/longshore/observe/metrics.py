@@ -1,6 +1,6 @@
 """The metrics of a process in the text format of Prometheus.
 
-A scrape builds all samples anew from what the process knows. Nothing is registered for the life of the process, so
+Each scrape builds all samples from what the process knows. Nothing is registered for the life of the process, so
 there are no files to share between processes, and no series outlives what it describes.
 """
 
