@@ -70,7 +70,7 @@ class BlockPageError(ProcessingError):
         self.why = why
         """How the block page was recognised."""
 
-    def __reduce__(self) -> tuple[type[BlockPageError], tuple[str, str]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[BlockPageError], tuple[str, str]]:
         return BlockPageError, (self.url, self.why)
 
 
