@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -92,15 +93,20 @@ class WorkerCounters(msgspec.Struct):
     def count_claimed(self, leases: Sequence[Lease], lease_seconds: float, *, one_clock: bool) -> None:
         """Count claimed jobs. With `one_clock`, the queue has dated submission and lease by the same clock."""
         self.claimed += len(leases)
-        if one_clock:
-            for lease in leases:
-                if lease.job.epoch == 1:
-                    waited = lease.deadline - lease_seconds - lease.job.submitted_at
-                    self.wait_seconds.add(WAIT_BOUNDS, max(waited, 0.0))
+        if not one_clock:
+            return
+        buckets, total = self.wait_seconds.buckets, 0.0
+        for lease in leases:
+            job = lease.job
+            if job.epoch == 1:
+                waited = lease.deadline - lease_seconds - job.submitted_at
+                buckets[bisect_left(WAIT_BOUNDS, waited)] += 1
+                total += waited
+        self.wait_seconds.total += max(total, 0.0)  # the wall clock may have been set back
 
     def count(self, settlements: Sequence[Settlement], accepted: Sequence[bool]) -> Verdicts:
         """Add a settled batch, and return it sorted by outcome."""
-        verdicts = Verdicts()
+        verdicts, buckets = Verdicts(), self.attempt_seconds.buckets
         for settlement, ok in zip(settlements, accepted, strict=True):
             outcome = settlement.outcome
             if not ok:
@@ -120,9 +126,10 @@ class WorkerCounters(msgspec.Struct):
                 self.snoozed += 1
             else:
                 self.released += 1
-            if settlement.seconds is not None:
-                verdicts.seconds += settlement.seconds
-                self.attempt_seconds.add(ATTEMPT_BOUNDS, settlement.seconds)
+            if (seconds := settlement.seconds) is not None:
+                verdicts.seconds += seconds
+                buckets[bisect_left(ATTEMPT_BOUNDS, seconds)] += 1
+        self.attempt_seconds.total += verdicts.seconds
         self.completed += len(verdicts.completed)
         self.stale += len(verdicts.refused)
         self.busy_seconds += verdicts.seconds
