@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import msgspec
 import psutil
 import pytest
 
-from longshore.observe import health_files
 from longshore.observe.health import Vitals
 from longshore.observe.health_files import HealthFile, read_health, told
 from longshore.observe.health_report import HealthReport, report_of, worker_health
@@ -28,7 +29,7 @@ class Process:
 async def test_a_process_that_runs_tells_its_own_health(tmp_path: Path) -> None:
     async with told(Process(), tmp_path):
         while not read_health(tmp_path):
-            await health_files.asyncio.sleep(0)
+            await asyncio.sleep(0)
         assert [each.status for each in read_health(tmp_path)] == ["healthy"]
         (file,) = (tmp_path / "health").iterdir()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -39,7 +40,7 @@ def written(folder: Path, *, age: float, pid: int, began: float) -> Path:
     report = HealthReport(status="healthy", process="worker", pid=pid)
     path = folder / "health" / f"worker-{pid}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(msgspec.json.encode(HealthFile(at=health_files.time.time() - age, began=began, report=report)))
+    path.write_bytes(msgspec.json.encode(HealthFile(at=time.time() - age, began=began, report=report)))
     return path
 
 

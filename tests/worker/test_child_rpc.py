@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +17,9 @@ from longshore.scrape.tor import Tor
 from longshore.worker.children.remote_tools import RemoteLimiter, RemoteProxies
 from longshore.worker.children.rpc_client import RpcClient
 from longshore.worker.children.rpc_server import RpcServer
-from longshore.worker.children.wire import ChildRequest, FromChild
+from longshore.worker.children.wire import ChildNotice, ChildRequest, FromChild
+from longshore.worker.kit.child_tools import ChildTools
+from longshore.worker.kit.config import KitConfig
 
 
 class FailingLimiter(Unlimited):
@@ -45,6 +49,9 @@ class FailingShared:
         return NoProxies()  # type: ignore[return-value]
 
     def own_tor(self) -> Tor:
+        raise NotImplementedError
+
+    def browser_recycled(self, reason: str, count: int) -> None:
         raise NotImplementedError
 
 
@@ -78,3 +85,36 @@ async def test_that_no_proxy_is_left_is_the_same_error_as_in_the_worker() -> Non
 async def test_a_child_learns_of_whatever_goes_wrong_in_the_worker(error: Exception) -> None:
     with pytest.raises(ProcessingError, match="the disk is full"):
         await RemoteLimiter(client_of(error)).slot("a.org", patience=30)
+
+
+def test_browsers_that_a_child_replaced_are_counted_by_the_worker() -> None:
+    class Counting(FailingShared):
+        def __init__(self) -> None:
+            super().__init__(ValueError())
+            self.recycled: list[tuple[str, int]] = []
+
+        def browser_recycled(self, reason: str, count: int) -> None:
+            self.recycled.append((reason, count))
+
+    shared = Counting()
+    server = RpcServer(shared, lambda _: None)
+    server.notified(ChildNotice("browser_recycled", ("pages", 2)))
+    assert shared.recycled == [("pages", 2)]
+
+
+def test_a_child_tells_each_replaced_browser_once() -> None:
+    sent: list[FromChild] = []
+    tools = ChildTools(KitConfig(), RpcClient(sent.append))
+    tools.tell_recycled()
+    browsers = SimpleNamespace(recycled={"pages": 1})
+    tools._browsers = cast("Any", browsers)
+    tools.tell_recycled()
+    browsers.recycled = {"pages": 3, "memory": 1}
+    tools.tell_recycled()
+    tools.tell_recycled()
+    told = [(each.name, *each.arguments) for each in sent if isinstance(each, ChildNotice)]
+    assert told == [
+        ("browser_recycled", "pages", 1),
+        ("browser_recycled", "pages", 2),
+        ("browser_recycled", "memory", 1),
+    ]

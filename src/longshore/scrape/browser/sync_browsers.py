@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TypeVar, overload
 
@@ -46,6 +46,11 @@ class SyncBrowsers(SyncAttemptBrowsers):
         self._thread: LoopThread | None = None
         self._starting = threading.Lock()
         super().__init__(self._browsers, self._running)
+
+    @property
+    def recycled(self) -> Mapping[str, int]:
+        """As `Browsers.recycled`."""
+        return self._browsers.recycled
 
     def attempt(
         self,

@@ -85,6 +85,7 @@ def main(arguments: list[str]) -> int:
         kit = SyncKit(log, tools, job, handler, started + handler.timeout.total_seconds())
         outcome, raised = _attempt(handler, job, kit)
         emitted = tools.finish(kit, outcome, raised)
+        tools.tell_recycled()
         with contextlib.suppress(OSError, ValueError):  # a handler may have closed its own standard output
             sys.stdout.flush()
         send(done(outcome, time.monotonic() - started, emitted))

@@ -35,6 +35,9 @@ class SharedTools(Protocol):
     def own_tor(self) -> Tor:
         """Return the worker's own Tor."""
 
+    def browser_recycled(self, reason: str, count: int) -> None:
+        """Count browsers of a child that were replaced."""
+
 
 class RpcServer:
     """Serves one child, in the worker's event loop."""
@@ -60,6 +63,8 @@ class RpcServer:
                 limiter.answered(host, identity, status, retry_after, seconds)
             case "crawl_delay", (host, seconds):
                 limiter.crawl_delay(host, seconds)
+            case "browser_recycled", (reason, count):
+                self._shared.browser_recycled(reason, count)
             case "verdict", (number, blame, why):
                 taken = self._taken.pop(number, None)
                 if taken is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from longshore.handlers.kit import Kit
@@ -28,6 +29,7 @@ class ChildTools(AttemptTools):
         self._http: SyncHttp | None = None
         self._permits: Http
         self._browsers: SyncBrowsers | None = None
+        self._told_recycled: Counter[str] = Counter()
 
     def http(self, kit: Kit) -> SyncAttemptHttp:
         """As `SyncKit.http`."""
@@ -60,6 +62,15 @@ class ChildTools(AttemptTools):
             own=own,
             block_pages=block_pages_of(kit),
         )
+
+    def tell_recycled(self) -> None:
+        """Tell the worker which browsers were replaced since the last call: only it offers metrics."""
+        if self._browsers is None:
+            return
+        recycled = Counter(self._browsers.recycled)
+        for reason, number in (recycled - self._told_recycled).items():
+            self._client.notify("browser_recycled", reason, number)
+        self._told_recycled = recycled
 
     async def _is_submitted(self, run: str, host: str) -> bool:
         return bool(await self._client.call("is_submitted", run, host))

@@ -91,7 +91,7 @@ class WorkerTools(AttemptTools):
         self._replaced: list[Http | Browsers] = []
         self._browsers: Browsers | None = None
         self._recycled: Counter[str] = Counter()
-        """The browsers that were replaced in `Browsers` that were replaced themselves."""
+        """Browsers that were replaced in child processes, and in `Browsers` that were replaced themselves."""
 
     async def start_tor(self) -> None:
         """Start Tor and wait until it is ready. Raises `TorError`."""
@@ -198,6 +198,10 @@ class WorkerTools(AttemptTools):
     def own_tor(self) -> Tor:
         """Return the Tor of this worker, for child processes."""
         return self._tor
+
+    def browser_recycled(self, reason: str, count: int) -> None:
+        """Count browsers of a child process that were replaced."""
+        self._recycled[reason] += count
 
     def ended(self, kit: Kit, outcome: Outcome | None, error: BaseException | None) -> None:
         """Keep the traces of an attempt in this process that is over."""
