@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
+from tests.waiting import wait_until
 
 from longshore.observe.health import Vitals
 from longshore.observe.health_files import HealthFile, read_health, told
@@ -28,8 +29,7 @@ class Process:
 
 async def test_a_process_that_runs_tells_its_own_health(tmp_path: Path) -> None:
     async with told(Process(), tmp_path):
-        while not read_health(tmp_path):
-            await asyncio.sleep(0)
+        await asyncio.to_thread(wait_until, lambda: bool(read_health(tmp_path)))
         assert [each.status for each in read_health(tmp_path)] == ["healthy"]
         (file,) = (tmp_path / "health").iterdir()
         assert stat.S_IMODE(file.stat().st_mode) == 0o600

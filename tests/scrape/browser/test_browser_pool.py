@@ -316,3 +316,28 @@ async def test_closing_ends_everything_and_a_later_page_begins_anew() -> None:
     assert launcher.closed
     await pool.take()
     assert len(launcher.browsers) == 2
+
+
+async def test_replaced_browsers_are_counted_by_reason_and_those_at_the_end_are_not() -> None:
+    sizes = iter([100, 5000])
+    pool = make(FakeLauncher(), targets=2, measure=lambda _: next(sizes, 0))
+    for _ in range(2):
+        pool.give_back(*await pool.take(), GOOD)
+    pool.give_back(*await pool.take(), BROKEN)
+    pool.give_back(*await pool.take(), GOOD)
+    pool.retire("the proxies have changed")
+    await pool.take()
+    await pool.close()
+    assert pool.recycled == {"pages": 1, "broken": 1, "other": 1}
+
+
+async def test_a_page_that_waits_for_a_browser_is_known_until_it_has_started() -> None:
+    pool = make(launcher := FakeLauncher())
+    assert pool.waited_seconds == 0
+    launcher.gate.clear()
+    waiting = asyncio.create_task(pool.take())
+    while not pool.waited_seconds:
+        await asyncio.sleep(0)
+    launcher.gate.set()
+    await waiting
+    assert pool.waited_seconds == 0
