@@ -336,8 +336,9 @@ async def test_a_page_that_waits_for_a_browser_is_known_until_it_has_started() -
     assert pool.waited_seconds == 0
     launcher.gate.clear()
     waiting = asyncio.create_task(pool.take())
-    while not pool.waited_seconds:
+    for _ in range(5):
         await asyncio.sleep(0)
+    assert pool.waited_seconds > 0
     launcher.gate.set()
     await waiting
     assert pool.waited_seconds == 0
