@@ -178,7 +178,7 @@ class Browsers(AttemptBrowsers):
     @property
     def recycled(self) -> Mapping[str, int]:
         """How many browsers were replaced, by reason: `pages`, `memory`, `broken`, `other`."""
-        return self._shared.pool.recycled
+        return {reason.value: number for reason, number in self._shared.pool.recycled.items()}
 
     @property
     def waited_seconds(self) -> float:

@@ -45,10 +45,12 @@ class MetricsRoutes(Controller):
     async def metrics(self, request: ApiCall, served: ServedQueue, reader: FiguresOfAll) -> Response[bytes]:
         """Return the metrics, as far as the key reaches; of a queue that does not answer, those of the last look."""
         metrics, topic = Metrics(), _topic(request.user, served, reader)
+        answers = True
         try:
-            snapshot, answers = await topic.at_once(), True
+            await topic.at_once()
         except LongshoreError:
-            snapshot, answers = topic.last, False
+            answers = False
+        snapshot = topic.last
         up = answers and snapshot is not None and not snapshot.trouble
         metrics.gauge("queue_up", "1 if the queue answered at the last look.", float(up))
         if snapshot is not None and isinstance(snapshot.value, Figures):
