@@ -357,12 +357,25 @@ async def _both(
     from longshore.runs.transfer.copy_jobs import refuse_known_runs, taking_over
 
     async with open_existing(here) as source:
-        counts = await (source.stats() if run is None else counts_of(source, run, here))
+        counts = await source.stats(run)
+        if run is not None and not counts and not (resume and await _has_arrived(there, run)):
+            counts = await counts_of(source, run, here)
         async with open_or_create(there) as target:
             taking_over(target)
             if not resume:
                 await refuse_known_runs(source, target, run)
             yield source, target, totals(counts).total
+
+
+async def _has_arrived(there: Settings, run: str) -> bool:
+    """Return whether a run is in the target: an earlier command may have moved all of it, and then been killed."""
+    from longshore.media import exists
+    from longshore.runs.open_queue import open_existing
+
+    if not await exists(there.queue):
+        return False
+    async with open_existing(there) as target:
+        return bool(await target.stats(run))
 
 
 async def _write_paused(source: Queue, run: str | None, here: Settings) -> int:
