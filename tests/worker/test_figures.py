@@ -241,3 +241,26 @@ def test_a_single_worker_that_reports_no_more_is_not_healthy(tmp_path: Any, cloc
     clock.advance(30.0)
     assert observed.health().detail == "no sign of life for 30 s"
     assert b'longshore_worker_heartbeat_age_seconds{worker="anna"} 30.0' in observed.metrics()
+
+
+async def test_the_health_of_a_worker_shows_no_password_of_its_queue(tmp_path: Any, clock: ManualClock) -> None:
+    from longshore.errors import QueueUnavailableError
+
+    class Refusing(MemoryQueue):
+        tries = 0
+
+        async def claim(self, want: Any) -> Any:
+            self.tries += 1
+            if self.tries < 10:
+                raise QueueUnavailableError("postgresql://anna:hunter22@127.0.0.1/jobs refused. Fix: start it.")
+            return await super().claim(want)
+
+    queue = Refusing(clock)
+    await queue.submit([new_job("page", {"n": 1}, run="r")])
+    seen = [each.figures for each in (await watched(tmp_path, queue, clock, page)).seen if each.figures is not None]
+    refused = [each for each in seen if not each.ready]
+    assert refused
+    assert refused[0].vitals.verdict.startswith(
+        "the queue is out of reach (postgresql://anna:***@127.0.0.1/jobs refused"
+    )
+    assert "hunter22" not in repr([(each.vitals, each.waits) for each in seen])

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from longshore.errors import QueueError
+from longshore.masking import mask_text
 from longshore.observe.health import MachineLoad, Vitals
 from longshore.queue import Count, totals
 from longshore.system.first_of import first_of
@@ -129,7 +130,7 @@ class ProgressReporter:
             retried=counters.retried,
             busy_seconds=counters.busy_seconds,
             errors_in_a_row=counters.errors_in_a_row,
-            queue_error=self._blockage.queue_error.partition(" Fix: ")[0],
+            queue_error=self._queue_error,
             queue_silence=self._silence,
             memory_percent=machine.memory_percent,
             memory_bytes=machine.memory_bytes,
@@ -141,8 +142,14 @@ class ProgressReporter:
     def _waits(self, tools: ToolFigures) -> dict[str, str]:
         blockage = self._blockage
         silent = f"no answer for {self._silence:.0f} s" if self._silence else ""
-        own = {"queue": blockage.queue_error.partition(" Fix: ")[0] or silent, "egress": blockage.pause_reason}
+        own = {"queue": self._queue_error or silent, "egress": blockage.pause_reason}
         return {what: why for what, why in {**own, **tools.waits}.items() if why}
+
+    @property
+    def _queue_error(self) -> str:
+        """The cause alone: programs that ask for the health of the worker may not see what is secret in it."""
+        error = self._blockage.queue_error
+        return mask_text(error.partition(" Fix: ")[0]) if error else ""
 
     @property
     def _silence(self) -> float:
