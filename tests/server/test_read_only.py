@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import pytest
 from tests.server.conftest import Api, serving
 from tests.server.page.conftest import Visitor
 
 from longshore.clock import ManualClock
 from longshore.errors import QueueError
+from longshore.extensions.find import require
+from longshore.extensions.shared_state import ABSENT, SharedState, StateEntry
 from longshore.job import JobName, NewJob
 from longshore.lease import DEFAULT_LEASE, Want, WorkerId
 from longshore.media.http.connection import ApiConnection
@@ -19,7 +22,9 @@ from longshore.media.http.queue import HttpQueue
 from longshore.media.memory import MemoryQueue
 from longshore.outcome import Completed, Settlement
 from longshore.queue import Selection
+from longshore.runs.control.bulk_action import BulkAction
 from longshore.server.auth.keys import Scope
+from longshore.server.bulk_actions import NAMESPACE, BulkActionStatus, BulkState
 from longshore.server.openapi import document, example_application
 
 JOB = NewJob(run="r", kind="page", key="a", payload={"url": "https://a.test/"})
@@ -83,6 +88,15 @@ async def test_a_queue_over_http_reads_and_says_why_it_cannot_write(api: Api) ->
         with pytest.raises(QueueError, match="read-only: jobs can be looked at"):
             await refused
     await queue.close()
+
+
+async def test_old_bulk_actions_are_not_removed_when_they_are_listed(api: Api) -> None:
+    status = BulkActionStatus(id="old", action=BulkAction.RETRY, state=BulkState.DONE, created_at=0.0)
+    value = {"status": msgspec.to_builtins(status), "key": "k", "seen_at": api.served.clock.now() - 3 * 86400}
+    state = require(api.served.queue, SharedState, "lacks it")
+    await state.swap_entries(NAMESPACE, [StateEntry("old", ABSENT, value)])
+    assert await api.get("/bulk-actions") == {"actions": []}
+    assert [entry.name for entry in (await state.read_entries(NAMESPACE)).entries] == ["old"]
 
 
 @pytest.mark.parametrize("path", ["/", "/run?name=r", "/jobs", "/failures", "/hosts", "/workers", "/job?id={id}"])

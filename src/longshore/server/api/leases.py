@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import msgspec
 from litestar import Controller, post
+from litestar.exceptions import NotAuthorizedException
 from litestar.params import JSONBody as Body
 
 from longshore.errors import LongshoreError, QueueUnavailableError, UsageError
@@ -187,6 +188,10 @@ async def _claim_or_wait(request: ApiCall, asked: wire.ClaimRequest, served: Ser
         turn = await _wait(request, asked, served, wire.seconds(left))
         if not turn:
             return leases
+        if served.keys.valid(access.key.id) is None:
+            if isinstance(turn, Turn):
+                turn.end(found=True)  # the job is for another poll
+            raise NotAuthorizedException("The key was revoked.")
 
 
 async def _claim(asked: wire.ClaimRequest, served: Served, access: Access) -> list[Lease]:
