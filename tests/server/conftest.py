@@ -109,7 +109,12 @@ async def serving(queue: Queue, clock: Clock, folder: Path, *, read_only: bool =
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as the server process does
     server = _Quiet(
         uvicorn.Config(
-            application(served), http=BoundedConnection, log_level="warning", access_log=False, server_header=False
+            application(served),
+            http=BoundedConnection,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
         )
     )
     running = asyncio.create_task(server.serve(sockets=[listening]))
