@@ -11,6 +11,8 @@ from longshore.errors import WorkerError
 
 PUBLIC = {
     "AsyncKit",
+    "BlockPage",
+    "BlockPageError",
     "ConnectionFailedError",
     "CrashedError",
     "Job",

@@ -38,11 +38,14 @@ if TYPE_CHECKING:
     from longshore.observe.logs import log_context
     from longshore.runs.scrapers.registry import Scraper
     from longshore.runs.sources import product
-    from longshore.scrape.http.response import StatusError
+    from longshore.scrape.block_pages import BlockPage
+    from longshore.scrape.http.response import BlockPageError, StatusError
     from longshore.worker.loop.stop_conditions import stop_condition
 
 __all__ = [
     "AsyncKit",
+    "BlockPage",
+    "BlockPageError",
     "ConnectionFailedError",
     "CrashedError",
     "Job",
@@ -95,6 +98,8 @@ if not TYPE_CHECKING:  # type checkers must see each name
         __name__,
         {
             "AsyncKit": "handlers.kit",
+            "BlockPage": "scrape.block_pages",
+            "BlockPageError": "scrape.http.response",
             "Job": "job",
             "Kit": "handlers.kit",
             "Partial": "handlers.result",

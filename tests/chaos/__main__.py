@@ -2,7 +2,7 @@
 
     python -m tests.chaos --medium sqlite --minutes 10 [--seed 7]
 
-Each trial takes about a minute and has a seed of its own, made of the given one. The command prints the matrix of
+Each trial takes about two minutes and has a seed of its own, made of the given one. The command prints the matrix of
 transitions and faults that were reached, and every broken rule with the folder of its histories. Exit code 1 if one is.
 """
 
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--medium", choices=[*MEDIA, "all"], default="all")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="")
-    parser.add_argument("--seconds", type=float, default=60.0, help="the length of one trial before it is drained")
+    parser.add_argument("--seconds", type=float, default=90.0, help="the length of one trial before it is drained")
     given = parser.parse_args()
     seed = given.seed or secrets.token_hex(4)
     broken = 0

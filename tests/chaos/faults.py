@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import partial
 
 import psutil
-from tests.chaos.roles import resume, submit_long_jobs
+from tests.chaos.live import Live
+from tests.chaos.roles import long_jobs, resume
 from tests.chaos.switches import (
     FULL_DISK,
     LOST_ANSWERS,
@@ -20,7 +21,7 @@ from tests.chaos.switches import (
     STALE_LISTING,
     UNREACHABLE,
 )
-from tests.chaos.trial import Live, Trial
+from tests.chaos.trial import Trial
 
 from longshore.conformance.history.events import QueueRewound
 
@@ -34,7 +35,7 @@ _TAKES_MANY = ("--batch-size", "20", "--concurrency", "32")
 """Options of a worker that holds most of the long jobs at once."""
 _AFTERMATH = 3.0
 """Seconds after an outage of the medium in which it counts as on."""
-VICTIMS = ("worker", "slow submitter", "checkout", "merger", "copier", "mover")
+VICTIMS = ("worker", "submitter", "slow submitter", "checkout", "merger", "copier", "mover")
 
 
 def kill(trial: Trial) -> None:
@@ -211,7 +212,7 @@ def set_back(trial: Trial) -> None:
     if "medium set back" in trial.done or trial.wide_faults & set(trial.faults()):
         return
     # Pending in the copy, and soon held by workers.
-    submit_long_jobs(trial, first=True)
+    trial.carry_out(long_jobs(trial, "main", first=True))
     with trial.at_rest():
         restore = trial.main.back_up()
     if restore is None:

@@ -27,6 +27,8 @@ class TrialMedium(ABC):
     name: str
     lease = 3
     """Seconds of a lease: long enough that a healthy worker of a busy machine renews it in time."""
+    poll_interval = 1
+    """Seconds after which an idle worker looks again."""
     saved_at_rest = False
     """Whether it can be copied and put back only while no process touches it."""
     keeps_records = False
@@ -175,6 +177,7 @@ class GitMedium(TrialMedium):
 
     name = "git"
     lease = 8
+    poll_interval = 2  # a look starts several processes
     refuses_a_backup = True
 
     def __init__(self, folder: Path) -> None:

@@ -131,6 +131,11 @@ def reparsing() -> bool:
     return os.environ.get(ROLE) == "reparser"
 
 
+def takes_stubborn_jobs() -> bool:
+    """Return whether this process is one that leaves at once, or that finishes what is left at the end."""
+    return os.environ.get(ROLE) in {"leaver", "finisher"}
+
+
 def many_odd_rows() -> bool:
     """Return whether many attempts emit a record that some sinks refuse."""
     return _switches().on_for_all(ODD_ROWS)

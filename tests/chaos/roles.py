@@ -17,10 +17,11 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from tests.chaos.trial import MAX_DEPTH, MAX_JOBS, Live, Trial
+from tests.chaos.live import Live, Order
+from tests.chaos.trial import MAX_DEPTH, MAX_JOBS, Trial
 
 from longshore.conformance.history.events import JobsMoved, LimitsSet, ReaderSaid, RunPaused
 
@@ -38,9 +39,8 @@ def begin(trial: Trial) -> None:
     """Submit the first jobs of every run, and start two workers."""
     trial.notes.write(LimitsSet(queue="main", run="grow", max_jobs=MAX_JOBS, max_depth=MAX_DEPTH))
     for run in RUNS:
-        _submit(trial, run, 12)
-    pages = "\n".join(json.dumps({"url": f"{trial.site.url}/{number}"}) for number in range(8))
-    trial.command("submitter", "submit", "fetch", "--jobs-file", "-", "--run", "parse", stdin=pages)
+        trial.carry_out(_submission(trial, run, 12))
+    trial.order(_pages(trial, range(8)))
     for _ in range(2):
         start_worker(trial)
 
@@ -59,25 +59,36 @@ def _limits(run: str) -> tuple[str, ...]:
     return ("--max-jobs", str(MAX_JOBS), "--max-depth", str(MAX_DEPTH)) if run == "grow" else ()
 
 
-def _submit(trial: Trial, run: str, number: int) -> None:
+def _submission(trial: Trial, run: str, number: int) -> Order:
     kind = trial.chance.choice(["page", "page", "plain", "long"])
-    given = "\n".join(_lines(trial, run, number))
-    trial.command("submitter", "submit", kind, "--jobs-file", "-", "--run", run, *_limits(run), stdin=given)
+    return _submission_of(kind, run, _lines(trial, run, number))
+
+
+def _submission_of(kind: str, run: str, lines: Sequence[str]) -> Order:
+    arguments = ("submit", kind, "--jobs-file", "-", "--run", run, *_limits(run))
+    return Order("submitter", arguments, "\n".join(lines))
 
 
 def submit(trial: Trial) -> None:
     """Submit some jobs to one of the runs; one that was moved away gets none."""
-    _submit(trial, trial.chance.choice(["main", "main", "grow", "hold", "out"]), trial.chance.randint(1, 40))
+    run = trial.chance.choice(["main", "main", "grow", "hold", "out"])
+    trial.order(_submission(trial, run, trial.chance.randint(1, 40)))
 
 
-def submit_long_jobs(trial: Trial, *, first: bool = False) -> None:
-    """Submit jobs that take seconds, so that workers hold many of them; `first` puts them before all others."""
-    _submit_long(trial, "main", priority=-1 if first else 0)
+def submit_long_jobs(trial: Trial) -> None:
+    """Submit jobs that take seconds, so that workers hold many of them."""
+    trial.order(long_jobs(trial, "main"))
 
 
-def _submit_long(trial: Trial, run: str, priority: int = 0) -> None:
-    given = "\n".join(json.dumps(json.loads(line) | {"priority": priority}) for line in _lines(trial, run, 20))
-    trial.command("submitter", "submit", "long", "--jobs-file", "-", "--run", run, stdin=given)
+def long_jobs(trial: Trial, run: str, *, first: bool = False) -> Order:
+    """Return the submission of jobs that take seconds; `first` puts them before all others."""
+    lines = [json.dumps(json.loads(line) | {"priority": -1 if first else 0}) for line in _lines(trial, run, 20)]
+    return _submission_of("long", run, lines)
+
+
+def _one_job(kind: str, key: str) -> Order:
+    """Return the submission of a job that comes before all others: what it is for should happen soon."""
+    return _submission_of(kind, "main", [json.dumps({"payload": {"n": key}, "key": key, "priority": -1})])
 
 
 def submit_slowly(trial: Trial) -> None:
@@ -108,8 +119,7 @@ def submit_a_blocker(trial: Trial) -> None:
     key = f"blocks-{next(trial.numbers)}"
     victims = trial.of_role("worker")
     trial.fault("blocked event loop", True, *victims)
-    given = json.dumps({"payload": {"n": key}, "key": key})
-    trial.command("submitter", "submit", "blocks", "--jobs-file", "-", "--run", "main", stdin=given)
+    trial.order(_one_job("blocks", key))
     # The watchdog ends the worker after that.
     trial.later(10, lambda: trial.fault("blocked event loop", False, *victims))
 
@@ -148,9 +158,12 @@ def start_fleet(trial: Trial) -> None:
 
 def reparse(trial: Trial) -> None:
     """Run the handlers again on the stored pages of a run: those that failed pass now. New pages come for the next."""
-    trial.command("reparser", "reparse", "parse", "pages.py")
-    pages = "\n".join(json.dumps({"url": f"{trial.site.url}/{3 * next(trial.numbers)}"}) for _ in range(3))
-    trial.command("submitter", "submit", "fetch", "--jobs-file", "-", "--run", "parse", stdin=pages)
+    new = [3 * next(trial.numbers) for _ in range(3)]
+    trial.order(Order("reparser", ("reparse", "parse", "pages.py")), _pages(trial, new))
+
+
+def _pages(trial: Trial, numbers: Iterable[int]) -> Order:
+    return _submission_of("fetch", "parse", [json.dumps({"url": f"{trial.site.url}/{each}"}) for each in numbers])
 
 
 def stop_worker(trial: Trial) -> None:
@@ -165,10 +178,11 @@ def stop_worker(trial: Trial) -> None:
 
 def leave_at_once(trial: Trial) -> None:
     """Tell a worker twice to stop while a handler of it ignores that: it settles what it can, and ends itself."""
+    if trial.of_role("leaver"):
+        return
     key = f"stubborn-{next(trial.numbers)}"
-    given = json.dumps({"payload": {"n": key}, "key": key})
-    trial.command("submitter", "submit", "stubborn", "--jobs-file", "-", "--run", "main", stdin=given)
-    worker = trial.start("worker", "work", "pages.py", "--kinds", "stubborn")
+    trial.order(_one_job("stubborn", key))
+    worker = trial.start("leaver", "work", "pages.py", "--kinds", "stubborn")
     worker.brings = "path shutdown"
 
     def interrupt() -> None:
@@ -190,11 +204,15 @@ def look(trial: Trial) -> None:
             )
             trial.notes.write(told)
         return
-    done = trial.command("reader", "status", run, "--json")
-    if done.returncode == 0:
-        told = json.loads(done.stdout)
-        counts = {state: told[state] for state in STATES}
-        trial.notes.write(ReaderSaid(queue="main", run=run, reader="status", began=began, counts=counts))
+    live = trial.start("reader", "status", run, "--json")
+
+    def then(code: int) -> None:
+        if code == 0:
+            told = json.loads(live.said.read_text())
+            counts = {state: told[state] for state in STATES}
+            trial.notes.write(ReaderSaid(queue="main", run=run, reader="status", began=live.began, counts=counts))
+
+    live.then = then
 
 
 def wait(trial: Trial) -> None:
@@ -214,13 +232,15 @@ def pause(trial: Trial) -> None:
     """Pause a run for some seconds, and start a worker meanwhile."""
     if "paused" in trial.wide_faults:
         return
+    trial.done.add("pause")
     done = trial.command("operator", "pause", "hold")
+    trial.done.remove("pause")
     if done.returncode:
         return
     trial.moments.tick()
     trial.notes.write(RunPaused(queue="main", run="hold", on=True))
     trial.wide_faults.add("paused")
-    _submit(trial, "hold", 10)
+    trial.order(_submission(trial, "hold", 10))
     # One that asks for this run, and one that asks for any.
     new = [trial.start("worker", "work", "pages.py", *chosen) for chosen in (("--run", "hold"), ())]
     seconds = trial.chance.uniform(2, 5)
@@ -233,6 +253,10 @@ def pause(trial: Trial) -> None:
 
 def resume(trial: Trial) -> None:
     """End the pause of a run. If the queue has trouble, the person tries again."""
+    if "pause" in trial.done:
+        # It is being paused at this moment: what is noted must have happened in the same order.
+        trial.later(0.2, lambda: resume(trial))
+        return
     trial.notes.write(RunPaused(queue="main", run="hold", on=False))
     trial.wide_faults.discard("paused")
     if trial.command("operator", "resume", "hold").returncode:
@@ -241,26 +265,22 @@ def resume(trial: Trial) -> None:
 
 def operate(trial: Trial) -> None:
     """Cancel jobs of a run, and mostly retry those and the failed ones."""
-    _submit(trial, "hold", 10)
-    trial.command("operator", "cancel", "--run", "hold", "--partition", trial.chance.choice(PARTITIONS[1:]), "--yes")
-    if trial.chance.random() < 0.7:
-        trial.command("operator", "retry", "--run", "hold", "--state", "failed,cancelled", "--yes")
+    partition = trial.chance.choice(PARTITIONS[1:])
+    cancel = Order("operator", ("cancel", "--run", "hold", "--partition", partition, "--yes"))
+    retry = Order("operator", ("retry", "--run", "hold", "--state", "failed,cancelled", "--yes"))
+    trial.order(_submission(trial, "hold", 10), cancel, *([retry] if trial.chance.random() < 0.7 else []))
 
 
 def release(trial: Trial) -> None:
     """Take jobs from workers that are at work on them."""
-    _submit_long(trial, "hold")
-
-    def take() -> None:
-        trial.command("operator", "release", "--run", "hold", "--yes")
-
-    trial.later(1, take)
+    take = Order("operator", ("release", "--run", "hold", "--yes"), after=trial.main.poll_interval)
+    trial.order(long_jobs(trial, "hold", first=True), take)
 
 
 def prune_and_resubmit(trial: Trial) -> None:
     """Remove the finished jobs of a run, and submit jobs of the same names."""
-    trial.command("operator", "prune", "--run", "again", "--yes")
-    _submit(trial, "again", 10)
+    prune = Order("operator", ("prune", "--run", "again", "--yes"))
+    trial.order(prune, _submission(trial, "again", 10))
 
 
 def copy(trial: Trial) -> None:
@@ -268,7 +288,7 @@ def copy(trial: Trial) -> None:
     if trial.of_role("copier"):
         return
     if "move" not in trial.done:
-        _submit(trial, "away", 5)
+        trial.carry_out(_submission(trial, "away", 5))
     url = _other(trial, "copy")
     trial.start("copier", "copy", trial.main.url, url, "--run", "away", "--resume")
 
@@ -280,7 +300,7 @@ def move(trial: Trial) -> None:
     # After the first time, runs of their own: a run that was moved gets no more jobs.
     run = f"away-{next(trial.numbers)}" if "move" in trial.done else "away"
     trial.done.add("move")
-    _submit(trial, run, 20)
+    trial.carry_out(_submission(trial, run, 20))
     url = _other(trial, "moved")
     trial.notes.write(JobsMoved(queue="main", run=run, to="moved"))
     order = ("copy", trial.main.url, url, "--run", run, "--move", "--resume")
@@ -313,14 +333,22 @@ def work_offline(trial: Trial) -> None:
     fault, state = "hold may expire", {"merged": False, "late": False}
 
     def be_late() -> None:
-        if not state["merged"]:
+        if not state["merged"] and not state["late"]:
             state["late"] = True
             trial.fault(fault, True, checkout)
 
-    def end(code: int) -> None:
+    def be_over() -> None:
         state["merged"] = True
         if state["late"]:
             trial.fault(fault, False, checkout)
+
+    def end(code: int) -> None:
+        if code == 0:
+            be_over()
+            return
+        # It, its worker or its merge was killed or failed: what it holds is held until then.
+        be_late()
+        trial.later(hold + trial.main.lease, be_over)
 
     if hold < trial.main.lease:
         be_late()

@@ -17,21 +17,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import TYPE_CHECKING, Self
 from unittest import mock
 
 import psutil
+from tests.chaos.live import Live, Order
 from tests.chaos.media import MEDIA, Switch, TrialMedium
 from tests.chaos.observation import observe
 from tests.chaos.record_database import RecordDatabase
-from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN, process_name
+from tests.chaos.recording import FOLDER, LEASE, ROLE, TWIN
 from tests.chaos.site import NumberSite
 from tests.chaos.switches import MachineClock, Switches
-from tests.services.warm import Started, Warm
+from tests.services.warm import Warm
 
 from longshore.clock import SystemClock
 from longshore.conformance.history import HistoryWriter, Moments, Violation, check, read_histories
@@ -56,43 +58,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 DRAIN_SECONDS = 150
 _TOP_SECONDS = 20
+ORDERED = ("submitter", "operator", "reader", "reparser")
+"""The roles of commands that end soon."""
+MOST_ORDERS = 4
+"""How many of those run at once. The next step waits for one of them: a slow machine takes fewer steps."""
 MAX_JOBS, MAX_DEPTH = 60, 2
 """The limits of the run `grow`."""
-
-
-@dataclass
-class Live:
-    """A process of a trial that runs beside the conductor."""
-
-    role: str
-    started: Started
-    queue: str
-    began: int
-    log: Path
-    until_done: str = ""
-    brings: str = ""
-    """A transition that it brings about before it ends, if it takes seconds until then."""
-    then: Callable[[int], None] = field(default=lambda code: None)
-    """Called with its exit code."""
-
-    @property
-    def pid(self) -> int:
-        return self.started.pid
-
-    @property
-    def name(self) -> str:
-        """Its name in the histories."""
-        return process_name(self.role, self.pid)
-
-    def names(self) -> list[str]:
-        """Return its name, and those of the workers that it supervises."""
-        if self.role != "fleet":
-            return [self.name]
-        try:
-            members = psutil.Process(self.pid).children(recursive=True)
-        except psutil.NoSuchProcess:
-            members = []
-        return [self.name, *(process_name(self.role, each.pid) for each in members)]
 
 
 @dataclass(frozen=True)
@@ -157,19 +128,29 @@ class Trial:
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._hurry = False
         """Whether everything that is due later happens now."""
-        self._environment = _environment(folder, twin, self.main.lease) | dict(self.main.variables)
+        self._environment = {
+            **_environment(folder, twin),
+            LEASE: str(self.main.lease),
+            "LONGSHORE_POLL_INTERVAL": str(self.main.poll_interval),
+            **self.main.variables,
+        }
         if self._records is not None:
             self._environment["LONGSHORE_RECORDS_DATABASE"] = self._records.url
         self._warm = Warm(self._environment)
+        # The environment variables for queues that the conductor opens: it is a machine of its own.
+        cache = {"XDG_CACHE_HOME": str(self.folder / "machine-of-the-conductor")}
+        self._patched = mock.patch.dict(os.environ, {**cache, **self.main.variables})
         self.name_queue(self.main.url, "main")
         self.restore_handlers()
 
     def __enter__(self) -> Self:
+        self._patched.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         for each in self.live:
             self.signal(each, signal.SIGKILL)
+        self._patched.stop()
         self._warm.__exit__(*_)
         self.site.close()
         self.main.close()
@@ -194,19 +175,46 @@ class Trial:
     # Processes
 
     def command(self, role: str, *arguments: str, queue: str | None = None, stdin: str = "") -> CompletedProcess[str]:
-        """Run `longshore` to its end."""
-        environment = self._variables(role, queue)
-        return self._warm.run(arguments, cwd=self.folder, env=environment, stdin=stdin, timeout=DRAIN_SECONDS)
+        """Run `longshore` to its end. What is due meanwhile happens: it may wait for a fault to end."""
+        live = self.start(role, *arguments, queue=queue, stdin=stdin)
+        if not self._go_on_until(lambda: live not in self.live, DRAIN_SECONDS):
+            raise TimeoutError(f"longshore {' '.join(arguments)} did not end; its log is {live.log}")
+        assert live.started.code is not None
+        said, complained = (file.read_text(errors="replace") for file in (live.said, live.log))
+        return CompletedProcess(arguments, live.started.code, said, complained)
+
+    def order(self, *orders: Order) -> None:
+        """Run these commands one after another, beside the conductor."""
+        if not orders:
+            return
+        first, *others = orders
+
+        def begin() -> None:
+            self.start(first.role, *first.arguments, stdin=first.stdin).then = lambda code: self.order(*others)
+
+        if first.after:
+            self.later(first.after, begin)
+        else:
+            begin()
+
+    def carry_out(self, order: Order) -> None:
+        """Run a command to its end."""
+        self.command(order.role, *order.arguments, stdin=order.stdin)
 
     def start(
-        self, role: str, *arguments: str, queue: str | None = None, stdin: int | None = None, until_done: str = ""
+        self, role: str, *arguments: str, queue: str | None = None, stdin: int | str = "", until_done: str = ""
     ) -> Live:
-        """Start `longshore` beside the conductor."""
+        """Start `longshore` beside the conductor. `stdin` is a text or a file descriptor."""
         log = self.folder / f"{role}-{next(self.numbers)}.log"
         began = self.moments.tick()
-        with Path(os.devnull).open("rb") as nothing, log.open("wb") as out:
-            streams = (nothing.fileno() if stdin is None else stdin, out.fileno(), out.fileno())
+        given = log.with_suffix(".given")
+        if isinstance(stdin, str):
+            given.write_text(stdin)
+        with ExitStack() as files:
+            read = files.enter_context(given.open("rb")).fileno() if isinstance(stdin, str) else stdin
+            out, errors = (files.enter_context(file.open("wb")) for file in (log.with_suffix(".out"), log))
             environment = self._variables(role, queue)
+            streams = (read, out.fileno(), errors.fileno())
             started = self._warm.start(arguments, cwd=self.folder, env=environment, streams=streams)
         live = Live(role, started, self.queues[queue or self.main.url], began, log, until_done)
         self.live.append(live)
@@ -265,10 +273,21 @@ class Trial:
         return any(isinstance(each, Answered) and each.leases for each in self._history(live))
 
     def wait_for(self, happened: Callable[[], bool], seconds: float) -> None:
-        """Wait until `happened` returns True, for so many seconds at most. The trial goes on meanwhile."""
+        """Wait until `happened` returns True, for so many seconds at most. The processes go on meanwhile."""
         until, pause = time.monotonic() + seconds, threading.Event()
         while not happened() and time.monotonic() < until:
             pause.wait(0.02)
+
+    def _go_on_until(self, happened: Callable[[], bool], seconds: float) -> bool:
+        """Do what is due until `happened` returns True, for so many seconds at most; return whether it does."""
+        until, pause = time.monotonic() + seconds, threading.Event()
+        while not happened():
+            if time.monotonic() >= until:
+                return False
+            self._act_on_what_is_due()
+            self.poll()
+            pause.wait(0.01)
+        return True
 
     def when(self, happened: Callable[[], bool], act: Callable[[], None], *, seconds: float) -> None:
         """Call `act` between two steps once `happened` returns True, or after so many seconds."""
@@ -302,16 +321,13 @@ class Trial:
                 finally:
                     await queue.close()
 
-        with mock.patch.dict(os.environ, self._own_variables):
+        with ThreadPoolExecutor(1) as thread:
+            seen = thread.submit(asyncio.run, look())
+            self._go_on_until(seen.done, 2 * _TOP_SECONDS)
             try:
-                return asyncio.run(look())
+                return seen.result()
             except (QueueError, UsageError, TimeoutError):
                 return None
-
-    @property
-    def _own_variables(self) -> Mapping[str, str]:
-        """The environment variables for queues that the conductor opens: it is a machine of its own."""
-        return {"XDG_CACHE_HOME": str(self.folder / "machine-of-the-conductor"), **self.main.variables}
 
     def faults(self) -> Mapping[str, Switch]:
         """Return the faults that only these media have."""
@@ -344,9 +360,8 @@ class Trial:
         """Call `act` in so many seconds, between two steps."""
         heapq.heappush(self._later, (time.monotonic() + seconds, next(self.numbers), act))
 
-    def _act_on_what_is_due(self, *, all_of_it: bool = False) -> None:
-        self._hurry = all_of_it
-        while self._later and (all_of_it or self._later[0][0] <= time.monotonic()):
+    def _act_on_what_is_due(self) -> None:
+        while self._later and (self._hurry or self._later[0][0] <= time.monotonic()):
             _, _, act = heapq.heappop(self._later)
             self.moments.tick()
             act()
@@ -367,6 +382,7 @@ class Trial:
         """
         until, pause, taken = time.monotonic() + seconds, threading.Event(), itertools.count()
         while next(taken) < least or time.monotonic() < until:
+            self._go_on_until(lambda: len(self.of_role(*ORDERED)) < MOST_ORDERS, DRAIN_SECONDS)
             self.moments.tick()
             self._act_on_what_is_due()
             self.poll()
@@ -385,8 +401,7 @@ class Trial:
         drained = self._drain()
         self.remarks.append(f"drained in {time.monotonic() - began:.0f} s")
         self.moments.tick()
-        with mock.patch.dict(os.environ, self._own_variables):
-            seen = [self._observed(url, name, drained=drained) for url, name in self.queues.items()]
+        seen = [self._observed(url, name, drained=drained) for url, name in self.queues.items()]
         histories = read_histories(self.histories)
         return Verdict(check(histories, seen), coverage(histories), self.remarks, self.folder)
 
@@ -403,10 +418,11 @@ class Trial:
 
         Return whether everything should be finished now: they are, or they have had all the time that they need.
         """
-        self._act_on_what_is_due(all_of_it=True)
+        self._hurry = True
+        self._act_on_what_is_due()
         self.switches.all_off()
         self.restore_handlers()
-        for each in self.of_role("worker", "waiter", "fleet"):
+        for each in self.of_role("worker", "leaver", "waiter", "fleet"):
             each.until_done = ""
             self.signal(each, signal.SIGINT)
         self._await_all(40)
@@ -442,15 +458,11 @@ class Trial:
 
         # Some jobs take seconds, and only sleep.
         able = ("--until-done", "--concurrency", "32")
-        self.start("worker", "work", "pages.py", *able, queue=url).then = again
+        self.start("finisher", "work", "pages.py", *able, queue=url).then = again
 
     def _await_all(self, seconds: float) -> bool:
-        """Wait until no process is left; return whether that is so."""
-        until, pause = time.monotonic() + seconds, threading.Event()
-        while self.live and time.monotonic() < until:
-            self.poll()
-            pause.wait(0.05)
-        return not self.live
+        """Wait until no process is left and nothing is due later; return whether that is so."""
+        return self._go_on_until(lambda: not self.live and not self._later, seconds)
 
     def stop_for(self, live: Live, seconds: float) -> None:
         """Stop a process for this long, also while the conductor waits for another one: that may wait for a lock."""
@@ -480,7 +492,7 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:
+def _environment(folder: Path, twin: str) -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("LONGSHORE_")}
     root = HERE.parents[1]
     paths = map(str, (HERE / "recorded", root, root / "src"))
@@ -489,7 +501,5 @@ def _environment(folder: Path, twin: str, lease: int) -> dict[str, str]:
         "NO_COLOR": "1",
         FOLDER: str(folder),
         TWIN: twin,
-        LEASE: str(lease),
-        "LONGSHORE_POLL_INTERVAL": "1",
         "LONGSHORE_KEEP_PAGES": "true",
     }

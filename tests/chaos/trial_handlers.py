@@ -5,7 +5,15 @@ import random
 import time
 from contextlib import suppress
 
-from tests.chaos.recording import attempt_of, many_odd_rows, note_entered, note_left, note_record, reparsing
+from tests.chaos.recording import (
+    attempt_of,
+    many_odd_rows,
+    note_entered,
+    note_left,
+    note_record,
+    reparsing,
+    takes_stubborn_jobs,
+)
 
 from longshore import AsyncKit, Job, Kit, ProcessingError, Result, Snooze, SyncKit, handler, new_job
 
@@ -34,14 +42,14 @@ def ended(job: Job, kit: Kit, chance: random.Random) -> Result | Snooze:
     if mood < 0.07:
         note_left(job, "raised")
         raise ValueError(f"bad luck at epoch {job.epoch}")
-    if mood < 0.09:
+    if mood < 0.12:
         note_left(job, "raised")
         raise ProcessingError("never again", retryable=False)
-    if mood < 0.12:
+    if mood < 0.17:
         note_left(job, "returned")
         return Snooze(chance.choice([0.1, 0.5]))
     jobs = []
-    if mood < 0.35 and job.depth < 3:
+    if mood < 0.4 and job.depth < 3:
         # Few names, so that several jobs find the same follow-on.
         names = {chance.randrange(40) for _ in range(chance.randint(1, 4))}
         jobs = [new_job(chance.choice(["page", "plain"]), {"n": n}, key=f"found-{n}") for n in sorted(names)]
@@ -72,17 +80,6 @@ async def long(job: Job, kit: AsyncKit) -> Result | Snooze:
     return ended(job, kit, chance)
 
 
-@handler("stubborn", timeout=60, retries=6, backoff=0.1)
-async def stubborn(job: Job, kit: AsyncKit) -> Result | Snooze:
-    """Do not end when cancelled: a worker that leaves at once cannot wait for it."""
-    chance = drawn(job)
-    until = time.monotonic() + (20 if job.epoch < 2 else 0)
-    while time.monotonic() < until:
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(1)
-    return ended(job, kit, chance)
-
-
 @handler("fetch", timeout=60, retries=6, robots=False)
 async def fetch(job: Job, kit: AsyncKit) -> Result | Snooze:
     """Fetch a page. The parser of workers fails on some pages; that of a reparse does not."""
@@ -107,3 +104,16 @@ async def blocks(job: Job, kit: AsyncKit) -> Result | Snooze:
         note_left(job, "overstayed")
         time.sleep(3600)  # noqa: ASYNC251 (that is the fault)
     return ended(job, kit, chance)
+
+
+if takes_stubborn_jobs():
+
+    @handler("stubborn", timeout=60, retries=6, backoff=0.1)
+    async def stubborn(job: Job, kit: AsyncKit) -> Result | Snooze:
+        """Do not end when cancelled: a worker that leaves at once cannot wait for it."""
+        chance = drawn(job)
+        until = time.monotonic() + (20 if job.epoch < 2 else 0)
+        while time.monotonic() < until:
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(1)
+        return ended(job, kit, chance)

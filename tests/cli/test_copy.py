@@ -114,6 +114,19 @@ def test_a_move_takes_everything_along(here: Path, says: Says) -> None:
     assert states("b.db") == {State.PENDING: 3, State.COMPLETED: 2}
 
 
+def test_a_move_whose_last_words_were_lost_is_repeated_without_harm(here: Path, says: Says, refused: Refused) -> None:
+    fill("sqlite:///a.db")
+    fill("sqlite:///a.db", 1, run="other")
+    assert "5 jobs moved" in says("copy", "a.db", "b.db", "--run", "r", "--move")
+    assert "There is no run 'r'" in refused("copy", "a.db", "b.db", "--run", "r", "--move")
+    out = says("copy", "a.db", "b.db", "--run", "r", "--move", "--resume")
+    assert "0 jobs moved to sqlite:///b.db." in out
+    assert "There now: 5 pending." in out
+    assert "There is no run 'never'" in refused("copy", "a.db", "b.db", "--run", "never", "--move", "--resume")
+    assert "There is no run 'r'" in refused("copy", "a.db", "c.db", "--run", "r", "--move", "--resume")
+    assert not Path("c.db").exists()
+
+
 def test_a_move_that_had_to_leave_something_says_what_and_ends_with_one(here: Path, says: Says) -> None:
     fill("a.db", held=2)
     fill("a.db", 1, run="later", not_before=9_000_000_000.0)

@@ -262,6 +262,27 @@ def test_a_pinned_run_is_worked_on_by_its_version_and_by_no_other(host: Person, 
     assert [each["fingerprint"] for each in host.shell.json("publish", "--list", "--json")["versions"]] == [second]
 
 
+def test_workers_of_all_runs_leave_a_run_alone_that_is_pinned_to_another_version(host: Person) -> None:
+    first = host.version("one")
+    host.submit(2, "pinned", "--pin", first[:12])
+    host.submit(1, "free")
+    own = host.shell("work", "pages.py", "--until-done", "--poll-interval", "1", "--log-format", "text")
+    assert own.returncode == 0, own.stderr
+    assert "every run is finished for this worker; 2 jobs wait for others (kinds, partitions or versions)" in own.stderr
+    assert "PINNED: run pinned, to another version of the handlers" in own.stderr
+    assert (host.results("pinned"), len(host.results("free"))) == ([], 1)
+    host.submit(1, "free")
+    second = host.version("two")
+    published = host.work("--accept", second)
+    assert published.returncode == 0, published.stderr
+    assert (host.results("pinned"), host.results("free")[-1]) == ([], ("two", second[:12]))
+    host.submit(1, "free")
+    checkout = host.shell("copy", host.shell.environment["LONGSHORE_QUEUE"], "checkout.db", "--claim", "5")
+    assert "1 job checked out" in checkout.stdout, checkout.stderr
+    moved = host.shell("copy", host.shell.environment["LONGSHORE_QUEUE"], "moved.db", "--run", "pinned", "--move")
+    assert "2 jobs moved" in moved.stdout, moved.stderr
+
+
 def test_a_withdrawn_version_ends_its_workers(
     host: Person, volunteer: Person, working: Callable[..., subprocess.Popen[str]]
 ) -> None:

@@ -29,6 +29,7 @@ from longshore.errors import (
     SettingsError,
     UsageError,
 )
+from longshore.extensions.published_code import pin_run
 from longshore.job import Job, State
 from longshore.lease import Held, Lease, Want, WorkerId
 from longshore.outcome import Settlement
@@ -124,6 +125,13 @@ def submit(queue: Queue, *payloads: dict[str, Any], kind: str = "number") -> Non
 
 def jobs(queue: Queue) -> list[Job]:
     return now(queue.jobs(Selection()))
+
+
+def test_a_class_is_another_version_than_the_one_that_a_run_is_pinned_to(queue: Watched) -> None:
+    now(queue.submit([new_job("number", {"n": n}, run=run) for n, run in enumerate(("pinned", "free"))]))
+    now(pin_run(queue, "pinned", "a" * 64))
+    assert Numbers(queue, max_runs=1).run() == 0
+    assert {job.run: job.state for job in jobs(queue)} == {"pinned": State.PENDING, "free": State.COMPLETED}
 
 
 def test_tasks_are_claimed_processed_and_completed(queue: Watched) -> None:

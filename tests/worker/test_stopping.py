@@ -178,7 +178,9 @@ async def test_jobs_of_an_unhandled_kind_keep_it_for_a_lease_length_and_no_longe
     task = asyncio.create_task(run_worker(queue, echo, clock=clock, lease=timedelta(seconds=40)))
     report = await advance(task, clock)
     assert (report.completed, clock.monotonic() > 40) == (1, True)
-    assert report.reason == "every run is finished for this worker; 1 jobs wait for others (kinds or partitions)"
+    assert (
+        report.reason == "every run is finished for this worker; 1 jobs wait for others (kinds, partitions or versions)"
+    )
 
 
 async def test_jobs_of_other_partitions_do_not_keep_it(run_worker: Any, advance: Any, clock: Any) -> None:

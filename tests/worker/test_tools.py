@@ -12,10 +12,10 @@ import pytest_asyncio
 import structlog
 from structlog.testing import capture_logs
 from tests.scrape.proxy_servers import ProxyServer
-from tests.scrape.scripted_site import ScriptedSite
+from tests.scrape.scripted_site import Answer, ScriptedSite
 
 from longshore.clock import SystemClock
-from longshore.errors import InputFileError, SettingsError
+from longshore.errors import InputFileError, SettingsError, UsageError
 from longshore.handlers.kit import AsyncKit
 from longshore.job import new_job
 from longshore.lease import WorkerId
@@ -33,7 +33,7 @@ from longshore.worker.kit.proxy_setup import check_tools, own_proxies
 from longshore.worker.kit.tools import WorkerTools
 
 HANDLERS = """
-from longshore import Worker, handler
+from longshore import BlockPage, Worker, handler
 from longshore.errors import SnoozeError
 
 @handler("async")
@@ -58,6 +58,14 @@ async def broken(job, kit):
 @handler("plain broken", retries=0)
 def broken_plainly(job, kit):
     return parse(kit.http.get(job.payload["url"]))
+
+@handler("async careful", retries=0, block_pages=[BlockPage(text="robot check")])
+async def careful(job, kit):
+    return (await kit.http.get(job.payload["url"])).text
+
+@handler("plain careful", retries=0, block_pages=[BlockPage(text="robot check")])
+def careful_plainly(job, kit):
+    return kit.http.get(job.payload["url"]).text
 
 @handler("fails after emitting", retries=0)
 async def fails_late(job, kit):
@@ -111,6 +119,24 @@ async def test_a_handler_fetches_and_its_records_are_kept(
     await run_worker(queue, handler_file=file)
     assert [job.result for job in await queue.jobs(Selection())] == [{"length": 5}] * 3
     assert records(tmp_path) == [{"text": "hello"}] * 3
+
+
+@pytest.mark.parametrize("kind", ["async careful", "plain careful"])
+async def test_a_block_page_that_the_handler_declares_fails_the_attempt(
+    run_worker: Any, file: Path, site: ScriptedSite, kind: str
+) -> None:
+    queue = MemoryQueue()
+    site.script["/x"] = [Answer("<p>Robot Check")]
+    await queue.submit([new_job(kind, {"url": f"{site.url}/x"})])
+    await run_worker(queue, handler_file=file)
+    (job,) = await queue.jobs(Selection())
+    assert job.failure is not None
+    assert "answered 200 OK with a page with text='robot check'" in job.failure.message
+
+
+def test_a_wrong_block_page_in_the_settings_is_found_before_anything_begins() -> None:
+    with pytest.raises(UsageError, match="block_pages has 'captcha'"):
+        check_tools(resolve({"block_pages": "captcha"}))
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])

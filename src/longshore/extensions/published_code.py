@@ -122,6 +122,16 @@ async def version_for(state: SharedState, run: str | None) -> str | None:
     return _fingerprint((await state.read_entries(PUBLISHED, frozenset({CURRENT}))).get(CURRENT))
 
 
+async def check_not_pinned(state: SharedState | None, run: str, command: str) -> None:
+    """Raise `PublishedCodeError` if a run is pinned to a published version: a file of the user is another one."""
+    pinned = None if state is None else (await read_pins(state)).get(run)
+    if pinned is not None:
+        raise PublishedCodeError(
+            f"Run {run} is pinned to version {pinned[:SHORT]} of the queue's handlers. Work on it without FILE: "
+            f"longshore {command} --run {run}. Or remove the pin: longshore publish --pin none --run {run}"
+        )
+
+
 async def store_version(
     state: SharedState, fingerprint: str, content: bytes, *, author: str, note: str = ""
 ) -> PublishedVersion:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from longshore.handlers.kit import Kit
     from longshore.handlers.parameters import Parameters
     from longshore.job import Job
+    from longshore.scrape.block_pages import BlockPage
     from longshore.scrape.records.emission import Keep
     from longshore.stored import JsonObject
 
@@ -57,6 +58,13 @@ class AttemptLimits(msgspec.Struct, frozen=True):
     memory: str | int | None = None
 
 
+class PageRules(msgspec.Struct, frozen=True):
+    """How the pages of a handler are fetched and judged, as the handler declares it."""
+
+    robots: bool | None = None
+    block_pages: Sequence[BlockPage] = ()
+
+
 class RecordRules(msgspec.Struct, frozen=True):
     """The models of a handler's records and the filter on them, as the handler declares them."""
 
@@ -66,6 +74,7 @@ class RecordRules(msgspec.Struct, frozen=True):
 
 _DEFAULT_LIMITS = AttemptLimits()
 _ANY_RECORDS = RecordRules()
+_ANY_PAGES = PageRules()
 
 
 class Handler:
@@ -86,6 +95,8 @@ class Handler:
     """The filter on records: called with a record and its kind; False or a reason rejects the record."""
     robots: bool | None
     """Whether robots.txt is obeyed; None leaves it to the settings."""
+    block_pages: tuple[BlockPage, ...]
+    """Pages that are refusals whatever their status says, besides those of the settings."""
     identity: tuple[str, ...] | None
     """The payload fields that make jobs of this kind different; None for the URL, or the whole payload without one."""
     identities: Mapping[str, tuple[str, ...]]
@@ -103,7 +114,7 @@ class Handler:
         limits: AttemptLimits = _DEFAULT_LIMITS,
         params: type[BaseModel] | None = None,
         records: RecordRules = _ANY_RECORDS,
-        robots: bool | None = None,
+        pages: PageRules = _ANY_PAGES,
         identity: Sequence[str] | None = None,
         names: dict[str, object] | None = None,
     ) -> None:
@@ -123,9 +134,10 @@ class Handler:
         self.memory = _checked_memory(kind, limits.memory, is_async=self.is_async)
         self.emits = _checked_emits(kind, records.emits)
         self.keep = _checked_keep(kind, records.keep)
-        if robots is not None and not isinstance(robots, bool):
-            raise HandlerFileError(f"The handler of '{kind}' has robots={robots!r}. Give it True or False.")
-        self.robots = robots
+        if pages.robots is not None and not isinstance(pages.robots, bool):
+            raise HandlerFileError(f"The handler of '{kind}' has robots={pages.robots!r}. Give it True or False.")
+        self.robots = pages.robots
+        self.block_pages = _checked_block_pages(kind, pages.block_pages)
         self.identity = _checked_identity(kind, identity)
         self.identities = {} if self.identity is None else {kind: self.identity}
         self.instance = None
@@ -217,6 +229,7 @@ def handler(
     emits: Mapping[str, type[BaseModel]] | None = None,
     keep: Keep | None = None,
     robots: bool | None = None,
+    block_pages: Sequence[BlockPage] = (),
     identity: Sequence[str] | None = None,
 ) -> Declare:
     """Make a function the handler of a kind of job.
@@ -227,7 +240,8 @@ def handler(
 
     `params` is a pydantic model that the payload must satisfy. `emits` names the pydantic model of each kind of record,
     and `keep` is a filter: called with a record and its kind, it returns True, or False or a reason to reject it.
-    `robots=False` ignores robots.txt. `identity` names the payload fields that make two jobs of this kind different
+    `robots=False` ignores robots.txt. `block_pages` says which pages are refusals although their status is ordinary
+    (`[BlockPage(title="Robot Check")]`). `identity` names the payload fields that make two jobs of this kind different
     jobs, by default the URL alone.
     """
     if callable(kind):
@@ -243,7 +257,7 @@ def handler(
             limits=AttemptLimits(timeout, retries, backoff, memory),
             params=params,
             records=RecordRules(emits, keep),
-            robots=robots,
+            pages=PageRules(robots, block_pages),
             identity=identity,
             names=names,
         )
@@ -322,6 +336,17 @@ def _checked_keep(kind: str, keep: Keep | None) -> Keep | None:
     if keep is not None and not callable(keep):
         raise HandlerFileError(f"The handler of '{kind}' has keep={keep!r}. Give it a function of record and kind.")
     return keep
+
+
+def _checked_block_pages(kind: str, block_pages: Sequence[BlockPage]) -> tuple[BlockPage, ...]:
+    if not block_pages:
+        return ()
+    from longshore.scrape.block_pages.rule import checked_block_pages
+
+    try:
+        return checked_block_pages(block_pages)
+    except UsageError as error:
+        raise HandlerFileError(f"The handler of '{kind}' has a wrong block_pages. {error}") from error
 
 
 def _checked_identity(kind: str, identity: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -81,7 +81,8 @@ async def run_offline(
     `source` names their origin in messages, and `failure` is the failure of the recorded attempt, if it is to be
     reproduced. An async handler is cancelled at its timeout. A plain one runs in a thread, which cannot be cancelled.
     """
-    answers, emission = Answers(exchanges, source, failure), Emission(handler.emits, handler.keep)
+    answers = Answers(exchanges, source, failure, handler.block_pages)
+    emission = Emission(handler.emits, handler.keep)
     log = structlog.get_logger()
     error: BaseException | None = None
     try:

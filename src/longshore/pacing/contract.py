@@ -6,6 +6,14 @@ from typing import Protocol
 
 from longshore.errors import SnoozeError
 
+BLOCK_PAGE = -1
+"""In place of a status: the site answered with a block page, which is a refusal whatever its status says."""
+
+
+def refusal_in_words(status: int) -> str:
+    """Return the status of a refusal as text: `429`, or `a block page`."""
+    return "a block page" if status == BLOCK_PAGE else str(status)
+
 
 class HostClosedError(SnoozeError):
     """The host takes no requests for longer than the caller may wait.

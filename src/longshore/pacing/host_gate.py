@@ -16,7 +16,7 @@ import structlog
 
 from longshore.clock import Clock
 from longshore.errors import LongshoreError, PassingQueueError
-from longshore.pacing.contract import HostClosedError
+from longshore.pacing.contract import HostClosedError, refusal_in_words
 from longshore.pacing.host_rate import REFUSALS, AnswerCounts, HostRate, RatePolicy
 from longshore.pacing.reserved_slots import EARLY_SECONDS, ReservedSlots
 from longshore.pacing.store import RateStore, entry_name
@@ -145,7 +145,7 @@ class HostGate:
         self._answers.refuse_one(status, now - seconds, 0.0 if retry_after is None else now + retry_after)
         if retry_after is not None:
             # Not only after the exchange: slots that are reserved already would be used.
-            self._reserved.close(now + retry_after, f"it answered {status} with Retry-After")
+            self._reserved.close(now + retry_after, f"it answered {refusal_in_words(status)} with Retry-After")
         self._write_now = True
         self._wake_dispatcher()
 

@@ -9,6 +9,8 @@ import random
 
 import msgspec
 
+from longshore.pacing.contract import BLOCK_PAGE
+
 WIDEST = 0.2
 """How far below the ceiling a probe starts at most, as a share of it."""
 _MAX_PLAN = 8
@@ -25,7 +27,7 @@ _KEPT_SECONDS, _KEPT_UNREFUSED_SECONDS = 8 * 86400.0, 600.0
 """How long the rate of a host is kept after the last request: long enough for a weekly run, if the host ever refused.
 Nothing is known of a host that never did."""
 
-REFUSALS = frozenset({403, 429, 503})
+REFUSALS = frozenset({403, 429, 503, BLOCK_PAGE})
 """The statuses by which a host says that it gets too many requests."""
 
 

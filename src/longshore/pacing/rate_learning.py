@@ -10,9 +10,9 @@ How it is learned
     The rate rises only while requests wait for it: a rate that is not used up teaches nothing.
 
 Refusals
-    429, 503, and any answer with Retry-After, is a refusal. 403 may forbid a single page, so it halves the rate and
-    leaves the ceiling: if that was the cause, the rate is soon back. Requests that were in flight when the rate was
-    lowered do not lower it again; neither does a refusal before there are enough slots to count.
+    429, 503, a block page, and any answer with Retry-After, is a refusal. 403 may forbid a single page, so it halves
+    the rate and leaves the ceiling: if that was the cause, the rate is soon back. Requests that were in flight when the
+    rate was lowered do not lower it again; neither does a refusal before there are enough slots to count.
 
 A host that refuses everything
     Its window is full, or it has banned us. Both end by themselves, and neither says that the rate is too high by far.
@@ -26,6 +26,7 @@ from functools import partial
 
 import msgspec
 
+from longshore.pacing.contract import refusal_in_words
 from longshore.pacing.host_rate import WIDEST, AnswerCounts, HostRate, RatePolicy, allows_bursts
 from longshore.pacing.limit_model import (
     ANSWERS_TO_DOUBLE,
@@ -85,7 +86,9 @@ def fold(state: HostRate, answers: AnswerCounts, now: float, policy: RatePolicy)
             state = _lowered(state, answers, now, policy)
         elif answers.sent > state.since:
             state = msgspec.structs.replace(state, refused=state.refused + answers.refused)
-        state = _closed(state, answers.closed_until, f"it answered {answers.status} with Retry-After", now)
+        state = _closed(
+            state, answers.closed_until, f"it answered {refusal_in_words(answers.status)} with Retry-After", now
+        )
     return state
 
 
@@ -141,7 +144,9 @@ def _refuses_everything(state: HostRate, answers: AnswerCounts, now: float) -> H
     )
     if following - now <= _CLOSED_GAP:
         return full
-    return _closed(full, following, f"it refused {rounds} times in a row, last with {answers.status}", now)
+    return _closed(
+        full, following, f"it refused {rounds} times in a row, last with {refusal_in_words(answers.status)}", now
+    )
 
 
 def _accepts_again(state: HostRate, sent: float, now: float) -> HostRate:

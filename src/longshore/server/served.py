@@ -67,7 +67,7 @@ class Served:
         kept = traces or TraceStore(keys.path.parent)
         return cls(
             queue=queue,
-            working=WorkerQueue(queue, clock),
+            working=WorkerQueue(queue, clock, fingerprint=None),
             keys=keys,
             tokens=tokens,
             sessions=sessions,

@@ -192,6 +192,12 @@ class Settings:
         "Hosts on a private network that pages may lead to, comma-separated: names, addresses, networks (10.0.0.0/8). "
         "Hosts of submitted jobs need no entry.",
     )
+    block_pages: str | None = _setting(
+        None,
+        "Pages that are refusals although their status is ordinary: SIGN=VALUE; SIGN=VALUE. Signs: text, title, "
+        "selector, redirected_to, shorter_than, shorter_than_usual.",
+    )
+    known_block_pages: bool = _setting(True, "Recognise the block pages of large delivery networks and bot filters.")
     cache_hours: float = _setting(
         0.0,
         "How many hours a page is reused from the cache on disk. 0 is no cache.",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 from longshore.clock import Clock, SystemClock
 from longshore.errors import QueueUnavailableError, UnknownKindError
+from longshore.extensions.find import find
+from longshore.extensions.published_code import check_not_pinned
+from longshore.extensions.shared_state import SharedState
 from longshore.handlers.class_handler import connect
 from longshore.handlers.handler import Handler
 from longshore.handlers.load import load_handlers
@@ -76,6 +80,9 @@ async def work(
         except _NeverOpenedError as error:
             return never_began(str(error))
     try:
+        if config.run is not None and not config.published:
+            with suppress(QueueUnavailableError):
+                await check_not_pinned(find(queue, SharedState), config.run, "work")
         for instance in connect([handlers[kind] for kind in kinds], config.queue_url, config.worker.label):
             if not await asyncio.to_thread(instance.healthy):
                 return never_began(f"the health check of {instance.worker.__name__} failed")

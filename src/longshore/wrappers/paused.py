@@ -4,7 +4,8 @@ A shared entry says that a run is paused, and every worker reads the entries eve
 already are finished. While a run is paused, a worker for all runs claims from the other runs one after another, the run
 with the most pending jobs first; priorities do not count between runs during that time.
 
-A worker that runs published code treats a run that is pinned to another version in the same way.
+A worker treats a run in the same way if it is pinned to another version of the handlers than the worker runs. A file of
+a user's own is another version than every published one.
 """
 
 from __future__ import annotations
@@ -33,18 +34,25 @@ _QUICK_LOOK, _SLOW_LOOK = 3.0, 20.0
 class PausableQueue(QueueWrapper):
     """A queue that hides the jobs of paused runs from `claim` and `wait`."""
 
-    def __init__(self, queue: Queue, clock: Clock, *, fingerprint: str = "") -> None:
-        """`fingerprint` is that of the published code that the worker runs; empty for a file of its own."""
+    def __init__(self, queue: Queue, clock: Clock, *, fingerprint: str | None = "") -> None:
+        """`fingerprint` is that of the published code that the worker runs; empty for a file of its own.
+
+        With None the pins of runs do not matter, because this process runs no job.
+        """
         super().__init__(queue)
         self._clock = clock
         self._fingerprint = fingerprint
-        self._pins = find(queue, SharedState) if fingerprint else None
+        self._pins = None if fingerprint is None else find(queue, SharedState)
         self._state = None if queue.traits.keeps_limits else find(queue, SharedState)
         self._every = _QUICK_LOOK if queue.traits.quick_shared_state else _SLOW_LOOK
         self._looked = float("-inf")
         self._paused: frozenset[str] = frozenset()
         self._elsewhere: frozenset[str] = frozenset()
-        """The runs that are pinned to another version."""
+
+    @property
+    def pinned_elsewhere(self) -> frozenset[str]:
+        """The runs that are pinned to another version than that of this worker, as far as it has looked."""
+        return self._elsewhere
 
     async def claim(self, want: Want) -> list[Lease]:
         """Claim wanted jobs of runs that are not paused."""
@@ -89,11 +97,11 @@ class PausableQueue(QueueWrapper):
             pins = await read_pins(self._pins)
             elsewhere = frozenset(run for run, pinned in pins.items() if pinned != self._fingerprint)
         self._looked = now
-        if paused != self._paused:
-            self._tell(paused)
+        if paused != self._paused or not elsewhere <= self._elsewhere:
+            self._tell(paused, elsewhere)
         self._paused, self._elsewhere = paused, elsewhere
 
-    def _tell(self, paused: frozenset[str]) -> None:
+    def _tell(self, paused: frozenset[str], elsewhere: frozenset[str]) -> None:
         # Imported here to keep start-up quick for commands that only read the state of a run.
         import structlog
 
@@ -102,6 +110,8 @@ class PausableQueue(QueueWrapper):
             log.info(f"PAUSED: {_named(run)}. No job of it starts; `longshore resume {_again(run)}` continues it")
         for run in sorted(self._paused - paused):
             log.info(f"RESUMED: {_named(run)}")
+        for run in sorted(elsewhere - self._elsewhere):
+            log.info(f"PINNED: run {run}, to another version of the handlers. No job of it starts here")
 
 
 def _again(run: str) -> str:

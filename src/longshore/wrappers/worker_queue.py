@@ -22,11 +22,12 @@ class WorkerQueue(PausableQueue):
     """A queue with the wrappers of a worker: the only type of queue to claim from and to settle on."""
 
     def __init__(
-        self, queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None = None, fingerprint: str = ""
+        self, queue: Queue, clock: Clock, *, same_worker: WorkerQueue | None = None, fingerprint: str | None = ""
     ) -> None:
         """`same_worker` is the first connection of a worker that opens a second one: both share their quota of jobs.
 
-        `fingerprint` is that of the published code that the worker runs; empty for a file of its own.
+        `fingerprint` is that of the published code that the worker runs; empty for a file of its own, None for a
+        process that runs no job.
         """
         self.timer = TimedQueue(queue, clock)
         """Knows which calls have no answer yet."""

@@ -27,6 +27,9 @@ PAGES = {
     "/popup": "<script>window.open('/plain')</script>opened another",
     "/spins": "<script>while (true) {}</script>",
     "/spins-later": "<p>loaded</p><script>setTimeout(() => { while (true) {} }, 50)</script>",
+    "/challenge": "<title>Moment</title><script>window._cf_chl_opt={}; '/cdn-cgi/challenge-platform/'</script>",
+    "/solved": "<title>Moment</title><script>window._cf_chl_opt={}; '/cdn-cgi/challenge-platform/';"
+    "setTimeout(() => document.documentElement.innerHTML = '<h1>Let in</h1>', 300)</script>",
     "/alert": "<script>alert('hello')</script><p>after the alert",
     "/alerts": "<script>setInterval(() => alert('again'), 1)</script><p>after the first",
 }

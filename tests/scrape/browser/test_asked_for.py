@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from tests.scrape.browser.conftest import KINDS, Site
 from tests.scrape.proxy_servers import ProxyServer, SocksServer, running
+from tests.scrape.scripted_site import NotingPace
 
 from longshore.errors import ConnectionFailedError, SettingsError
-from longshore.pacing.contract import HostClosedError
+from longshore.pacing.contract import BLOCK_PAGE, HostClosedError
 from longshore.scrape.browser import Browsers, picture_of
 from longshore.scrape.browser.command_line import arguments
 from longshore.scrape.capture.exchange import Exchange
-from longshore.scrape.http.response import StatusError
+from longshore.scrape.http.response import BlockPageError, StatusError
 
 Make = Callable[..., Browsers]
 
@@ -168,3 +169,20 @@ async def test_pages_load_side_by_side_in_one_browser(make_browsers: Make, site:
         assert "As it was sent" in await first.html()
         assert "made here" in await second.html()
         assert len(browsers.pids) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_block_page_is_a_refusal(make_browsers: Make, site: Site, kind: str) -> None:
+    pace = NotingPace()
+    async with make_browsers(kind, pace=pace).page() as page:
+        with pytest.raises(BlockPageError, match="a challenge of Cloudflare"):
+            await page.open(f"{site.url}/challenge")
+        await page.open(f"{site.url}/plain")
+    assert [status for _, _, status, _ in pace.answers] == [BLOCK_PAGE, 200]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_challenge_that_lets_the_browser_through_is_a_page(make_browsers: Make, site: Site, kind: str) -> None:
+    async with make_browsers(kind).page() as page:
+        await page.open(f"{site.url}/solved")
+        assert "Let in" in await page.html()

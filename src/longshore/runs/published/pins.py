@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from longshore.errors import PublishedCodeError
-from longshore.extensions.find import find, require
-from longshore.extensions.published_code import SHORT, PublishedVersion, pin_run, read_pins, read_versions
+from longshore.extensions.find import require
+from longshore.extensions.published_code import PublishedVersion, pin_run, read_versions
 from longshore.extensions.shared_state import SharedState
 from longshore.queue import Queue
 
@@ -17,14 +16,3 @@ async def pin(queue: Queue, run: str, text: str | None) -> PublishedVersion | No
     version = None if text is None else (await read_versions(state)).named(text)
     await pin_run(state, run, None if version is None else version.fingerprint)
     return version
-
-
-async def check_not_pinned(queue: Queue, run: str, command: str) -> None:
-    """Raise `PublishedCodeError` if a run is pinned to a published version: a file of the user is another one."""
-    state = find(queue, SharedState)
-    pinned = None if state is None else (await read_pins(state)).get(run)
-    if pinned is not None:
-        raise PublishedCodeError(
-            f"Run {run} is pinned to version {pinned[:SHORT]} of the queue's handlers. Work on it without FILE: "
-            f"longshore {command} --run {run}. Or remove the pin: longshore publish --pin none --run {run}"
-        )

@@ -97,7 +97,7 @@ class _Pass:
         version: str,
     ) -> None:
         self._clock = SystemClock()
-        self._queue = WorkerQueue(queue, self._clock)
+        self._queue = WorkerQueue(queue, self._clock, fingerprint=None)
         self._admission = Admission(self._queue, self._clock)
         self._run = run
         self._handlers = handlers

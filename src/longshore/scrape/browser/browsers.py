@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TypedDict, Unpack
 
@@ -12,6 +12,7 @@ import structlog
 
 from longshore.errors import SettingsError
 from longshore.pacing.contract import Limiter, Unlimited
+from longshore.scrape.block_pages import BlockDetector, BlockPage
 from longshore.scrape.browser.browser_pool import BrowserPool, Condition
 from longshore.scrape.browser.command_line import checked_blocked
 from longshore.scrape.browser.driver import BrowserLaunch, Launcher
@@ -49,6 +50,8 @@ class BrowserOptions:
     user_agent: str | None = None
     private_hosts: tuple[str, ...] = ()
     """Names, addresses and networks that pages may reach although they are not public; see `AddressPolicy`."""
+    blocks: BlockDetector = field(default_factory=BlockDetector)
+    """Recognises pages that are refusals whatever their status says."""
     timeout: timedelta = DEFAULT_TIMEOUT
     """The limit for each call of a page."""
     patience: timedelta = DEFAULT_PATIENCE
@@ -71,6 +74,7 @@ class BrowserKeywords(TypedDict, total=False):
     path: str | None
     user_agent: str | None
     private_hosts: tuple[str, ...]
+    blocks: BlockDetector
     timeout: timedelta
     patience: timedelta
 
@@ -163,7 +167,7 @@ class Browsers(AttemptBrowsers):
         choice = ProxyChoice(pool, options.proxy, proxies, current_proxy)
         super().__init__(
             _Shared(pool, choice, options.timeout.total_seconds(), wants_picture),
-            PageOptions(pace=pace or Unlimited(), patience=options.patience.total_seconds()),
+            PageOptions(pace=pace or Unlimited(), patience=options.patience.total_seconds(), blocks=options.blocks),
         )
 
     @property
@@ -178,14 +182,17 @@ class Browsers(AttemptBrowsers):
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
         own: OwnHosts | None = None,
+        block_pages: Sequence[BlockPage] = (),
     ) -> AttemptBrowsers:
         """Return the pages for one attempt, in the same browsers.
 
         `permit` is awaited before a URL is opened and raises if it must not be (robots.txt). `watch` is called with
         every URL that was opened or failed to open. `ends_at` is when the attempt must end (`time.monotonic`).
-        `own` are the hosts of the job, which it may reach on a private network.
+        `own` are the hosts of the job, which it may reach on a private network. `block_pages` are added to those of the
+        browsers.
         """
-        options = replace(self._options, permit=permit, watch=watch, ends_at=ends_at, own=own)
+        blocks = None if self._options.blocks is None else self._options.blocks.with_rules(block_pages)
+        options = replace(self._options, permit=permit, watch=watch, ends_at=ends_at, own=own, blocks=blocks)
         return AttemptBrowsers(self._shared, options)
 
     def retire(self, why: str) -> None:

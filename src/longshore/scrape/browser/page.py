@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
 from longshore.errors import ConnectionFailedError, CrashedError, TimedOutError, ValidationError, WorkerError
-from longshore.pacing.contract import Limiter, Unlimited
+from longshore.pacing.contract import BLOCK_PAGE, Limiter, Unlimited
+from longshore.scrape.block_pages import BlockDetector
 from longshore.scrape.browser.browser_pool import Condition
 from longshore.scrape.browser.driver import DriverPage, Opened, Tab
 from longshore.scrape.browser.faults import ProxyFailedError
 from longshore.scrape.browser.proxy_choice import BrowserProxy
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import OwnHosts
-from longshore.scrape.http.response import StatusError, retry_after
+from longshore.scrape.http.response import BlockPageError, Response, StatusError, retry_after
 from longshore.scrape.proxies.blame import Blame, blame_for_status
 from longshore.scrape.proxies.proxy_source import TakenProxy
 from longshore.url import host_of, mask_url
@@ -25,6 +26,9 @@ T = TypeVar("T")
 
 _GRACE_SECONDS = 5.0
 """Extra seconds a driver gets to report its own timeout."""
+_CHALLENGE_SECONDS = 5.0
+"""How long a block page is given to turn into the page."""
+_CHALLENGE_POLL = 0.5
 _WEB = ("http://", "https://")
 """URLs come from jobs and pages, which must not read files of this machine or change its browser."""
 
@@ -44,6 +48,8 @@ class PageOptions:
     """When the attempt must end (`time.monotonic`)."""
     own: OwnHosts | None = None
     """The hosts of the job; None takes the host of each URL that is opened."""
+    blocks: BlockDetector | None = None
+    """Recognises block pages; None takes every page as it is."""
 
     def waits(self) -> float:
         """Return how many seconds a page may wait now."""
@@ -69,10 +75,11 @@ class BrowserPage:
     async def open(self, url: str, *, check: bool = True) -> Opened:
         """Open a URL and return its final URL and status when the page has loaded.
 
-        Raise `StatusError` for a status of 400 and above, unless `check` is False; `ConnectionFailedError` if the site
-        cannot be reached; `TimedOutError`; `ValidationError` for an invalid URL or a local file; `ProcessingError` for
-        a file that browsers download instead of showing; `CrashedError` if the browser died; `HostClosedError` if the
-        host must not be asked for longer than we may wait: the job then returns later and no attempt is counted.
+        Raise `StatusError` for a status of 400 and above and `BlockPageError` for a block page, unless `check` is
+        False; `ConnectionFailedError` if the site cannot be reached; `TimedOutError`; `ValidationError` for an invalid
+        URL or a local file; `ProcessingError` for a file that browsers download instead of showing; `CrashedError` if
+        the browser died; `HostClosedError` if the host must not be asked for longer than we may wait: the job then
+        returns later and no attempt is counted.
         """
         options = self._options
         # Browsers ignore leading blanks, and line ends and tabs anywhere.
@@ -88,10 +95,10 @@ class BrowserPage:
         taken = await self._browser_proxy.acquire(host_of(url), options.waits())
         self._tab.allow(own)
         if taken is None:
-            opened = await self._open(url, self._browser_proxy.identity, None)
+            opened, blocked = await self._open(url, self._browser_proxy.identity, None)
         else:
             try:
-                opened = await self._open(url, str(taken.proxy), taken)
+                opened, blocked = await self._open(url, str(taken.proxy), taken)
             finally:
                 # Only has an effect if `_open` reported no verdict about the proxy.
                 taken.give_back()
@@ -100,14 +107,18 @@ class BrowserPage:
             await options.permit(opened.url)
         if check and opened.status >= 400:
             raise StatusError(url, opened.status, final_url=opened.url)
+        if check and blocked:
+            raise BlockPageError(url, blocked, status=opened.status)
         return opened
 
-    async def _open(self, url: str, identity: str, taken: TakenProxy | None) -> Opened:
+    async def _open(self, url: str, identity: str, taken: TakenProxy | None) -> tuple[Opened, str]:
+        """Open the URL. Return what was opened, and why it is a block page; an empty text if it is a page."""
         options, host = self._options, host_of(url)
         await options.pace.slot(host, identity, patience=options.waits())
         at, started = time.time(), time.monotonic()
         try:
             opened = await self._bounded(self._tab.open(url, self._seconds), "the page did not load")
+            block_page = await self._why_blocked(url, opened)
         except WorkerError as error:
             # The cause of the error may still go on in the tab, for example an endless script.
             self._mark_doubtful()
@@ -119,13 +130,15 @@ class BrowserPage:
                 self._browser_proxy.failed()
             raise
         seconds, status = time.monotonic() - started, opened.status
-        blocked = taken is not None and blame_for_status(status) is not None
-        if taken is not None:
+        blocked = taken is not None and (bool(block_page) or blame_for_status(status) is not None)
+        if taken is not None and block_page:
+            taken.blocked(f"answered with {block_page}")
+        elif taken is not None:
             taken.answered(status)
         if blocked:
             self._browser_proxy.failed()
         # The site may serve another proxy, so do not slow down the host's pace because it blocked this one.
-        paced_status = None if blocked else status
+        paced_status = None if blocked else BLOCK_PAGE if block_page else status
         options.pace.answered(host, identity, paced_status, None if blocked else retry_after(opened.headers), seconds)
         self._report(
             Exchange(
@@ -138,7 +151,22 @@ class BrowserPage:
                 identity=identity,
             )
         )
-        return opened
+        return opened, block_page
+
+    async def _why_blocked(self, url: str, opened: Opened) -> str:
+        blocks = self._options.blocks
+        if blocks is None or opened.status >= 400:
+            return ""
+        headers = {"Content-Type": "text/html; charset=utf-8"}
+        ends_at = time.monotonic() + _CHALLENGE_SECONDS
+        while True:
+            html = await self._bounded(self._tab.html(), "the page did not return its document")
+            page = Response(url=opened.url, status=opened.status, headers=headers, body=html.encode())
+            why = blocks.why(page, url)
+            if not why or time.monotonic() > ends_at:
+                return why
+            # Some challenges let a browser through by themselves after a moment.
+            await asyncio.sleep(_CHALLENGE_POLL)
 
     def _report(self, exchange: Exchange) -> None:
         if self._options.watch is not None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TypeVar, overload
 
+from longshore.scrape.block_pages import BlockPage
 from longshore.scrape.browser.browsers import AttemptBrowsers, Browsers
 from longshore.scrape.browser.driver import DriverPage, Opened
 from longshore.scrape.browser.page import BrowserPage
@@ -53,9 +54,10 @@ class SyncBrowsers(SyncAttemptBrowsers):
         watch: Callable[[Exchange], None] | None = None,
         ends_at: float | None = None,
         own: OwnHosts | None = None,
+        block_pages: Sequence[BlockPage] = (),
     ) -> SyncAttemptBrowsers:
         """As `Browsers.attempt`. `permit` and `watch` are called in the event loop's thread while the handler waits."""
-        browsers = self._browsers.attempt(permit=permit, watch=watch, ends_at=ends_at, own=own)
+        browsers = self._browsers.attempt(permit=permit, watch=watch, ends_at=ends_at, own=own, block_pages=block_pages)
         return SyncAttemptBrowsers(browsers, self._running)
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack
 
@@ -21,11 +21,12 @@ import msgspec
 from longshore.clock import Clock, SystemClock
 from longshore.errors import SettingsError, ValidationError
 from longshore.pacing.contract import Limiter, Unlimited
+from longshore.scrape.block_pages import BlockDetector, BlockPage
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts
 from longshore.scrape.http.fetch import Fetch, FetchOptions, HttpContext, Watch
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
-from longshore.scrape.http.response import Response, StatusError
+from longshore.scrape.http.response import BlockPageError, Response, StatusError
 from longshore.scrape.http.robots import Robots
 from longshore.scrape.http.transport import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -81,6 +82,10 @@ class HttpOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether robots.txt is obeyed."""
     private_hosts: tuple[str, ...] = ()
     """Names, addresses and networks that may be reached although they are not public; see `AddressPolicy`."""
+    block_pages: tuple[BlockPage, ...] = ()
+    """Pages that are refusals whatever their status says."""
+    known_block_pages: bool = True
+    """Whether the block pages of large delivery networks are recognised."""
 
     def limits(self) -> TransferLimits:
         """Return the limits of one try."""
@@ -105,6 +110,8 @@ class HttpKeywords(TypedDict, total=False):
     user_agent: str | None
     robots: bool
     private_hosts: tuple[str, ...]
+    block_pages: tuple[BlockPage, ...]
+    known_block_pages: bool
 
 
 class AttemptHttp:
@@ -135,11 +142,11 @@ class AttemptHttp:
     async def request(self, method: str, url: str, **options: Unpack[BodyOptions]) -> Response:
         """Send a request, follow redirects, and return the response. `BodyOptions` lists the options.
 
-        Raise `StatusError` for a status of 400 and above, unless `check` is False; `ConnectionFailedError` and
-        `TimedOutError` for network errors; `RobotsError` if robots.txt forbids the URL; `HostClosedError` if the host
-        or every proxy must not be used for longer than we may wait: the job then returns later and no attempt is
-        counted; `ProcessingError` for a body that is too large or endless redirects; `ValidationError` for an invalid
-        URL or body.
+        Raise `StatusError` for a status of 400 and above and `BlockPageError` for a block page, unless `check` is
+        False; `ConnectionFailedError` and `TimedOutError` for network errors; `RobotsError` if robots.txt forbids the
+        URL; `HostClosedError` if the host or every proxy must not be used for longer than we may wait: the job then
+        returns later and no attempt is counted; `ProcessingError` for a body that is too large or endless redirects;
+        `ValidationError` for an invalid URL or body.
         """
         if not options and method == "GET":
             fetch_options, request = self._options, Request(method, clean_url(url), jar=self._options.jar)
@@ -152,6 +159,8 @@ class AttemptHttp:
             status = response.status
             retryable = True if fetch.another_proxy_may(status) else None
             raise StatusError(request.url, status, final_url=response.url, retryable=retryable)
+        if fetch.blocked and fetch_options.check:
+            raise BlockPageError(request.url, fetch.blocked, status=response.status)
         return response
 
     async def permit(self, url: str) -> None:
@@ -199,7 +208,8 @@ class Http(AttemptHttp):
             environment=None if proxies is not None else EnvironmentProxies.of(os.environ),
             cache=cache,
         )
-        super().__init__(context, FetchOptions(robots=options.robots))
+        blocks = BlockDetector(options.block_pages, known=options.known_block_pages)
+        super().__init__(context, FetchOptions(robots=options.robots, blocks=blocks))
 
     def attempt(
         self,
@@ -209,16 +219,26 @@ class Http(AttemptHttp):
         robots: bool | None = None,
         jar: str = "",
         own: OwnHosts | None = None,
+        block_pages: Sequence[BlockPage] = (),
     ) -> AttemptHttp:
         """Return the client for one attempt, over the same connections.
 
         `watch` is called with every exchange, cached responses included. `ends_at` is when the attempt must end
         (`time.monotonic`): a fetch does not wait beyond it. `robots` overrides the option of the same name. `jar`
         names the cookies of the attempt, which it shares with attempts of the same name. `own` are the hosts of the
-        job, which it may reach on a private network; without it, each fetch may reach its own host.
+        job, which it may reach on a private network; without it, each fetch may reach its own host. `block_pages` are
+        added to those of the client.
         """
-        obey = self._options.robots if robots is None else robots
-        return AttemptHttp(self._context, FetchOptions(robots=obey, watch=watch, ends_at=ends_at, jar=jar, own=own))
+        options = msgspec.structs.replace(
+            self._options,
+            robots=self._options.robots if robots is None else robots,
+            watch=watch,
+            ends_at=ends_at,
+            jar=jar,
+            own=own,
+            blocks=None if self._options.blocks is None else self._options.blocks.with_rules(block_pages),
+        )
+        return AttemptHttp(self._context, options)
 
     async def close(self) -> None:
         """Close the connections. Closing twice is harmless; a later fetch opens new ones."""
@@ -267,9 +287,12 @@ class SyncHttp(SyncAttemptHttp):
         robots: bool | None = None,
         jar: str = "",
         own: OwnHosts | None = None,
+        block_pages: Sequence[BlockPage] = (),
     ) -> SyncAttemptHttp:
         """As `Http.attempt`. `watch` is called in the event loop's thread while the handler waits."""
-        attempt = self._http.attempt(watch=watch, ends_at=ends_at, robots=robots, jar=jar, own=own)
+        attempt = self._http.attempt(
+            watch=watch, ends_at=ends_at, robots=robots, jar=jar, own=own, block_pages=block_pages
+        )
         return SyncAttemptHttp(attempt, self._call)
 
     def close(self) -> None:
@@ -317,6 +340,7 @@ def _with(fetch_options: FetchOptions, options: BodyOptions) -> FetchOptions:
         session=options.get("session", ""),
         jar=f"{fetch_options.jar}/{options['jar']}" if options.get("jar") else fetch_options.jar,
         own=fetch_options.own,
+        blocks=fetch_options.blocks,
         digest_auth=options.get("digest_auth"),
         check=options.get("check", True),
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.clock import Clock
 from longshore.errors import ConnectionFailedError, ProcessingError, SnoozeError, TimedOutError
-from longshore.pacing.contract import HostClosedError, Limiter
+from longshore.pacing.contract import BLOCK_PAGE, HostClosedError, Limiter
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.http.address_policy import AddressPolicy, OwnHosts, PrivateAddressError, names_an_address
 from longshore.scrape.http.cookies import LONGEST_HOST
@@ -25,6 +25,7 @@ from longshore.scrape.proxies.proxy_file import Proxy
 from longshore.url import clean_url, host_of, mask_url
 
 if TYPE_CHECKING:
+    from longshore.scrape.block_pages import BlockDetector
     from longshore.scrape.http.page_cache import CachedPage, PageCache
     from longshore.scrape.proxies import ProxySource
     from longshore.scrape.proxies.environment import EnvironmentProxies
@@ -94,12 +95,15 @@ class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the cookie jar: the run of the job."""
     own: OwnHosts | None = None
     """The hosts of the job; None takes the host of the URL that is asked for."""
+    blocks: BlockDetector | None = None
+    """Recognises block pages; None takes every page as it is."""
 
 
 class Fetch:
     """One fetch in progress."""
 
     __slots__ = (
+        "_asked",
         "_context",
         "_identity",
         "_options",
@@ -108,6 +112,7 @@ class Fetch:
         "_retries_used",
         "_seconds_spent",
         "_slot_of_robots",
+        "blocked",
     )
 
     def __init__(self, context: HttpContext, options: FetchOptions) -> None:
@@ -115,6 +120,10 @@ class Fetch:
         self._options = options
         self._own = options.own or OwnHosts()
         self._identity = ""
+        self._asked = ""
+        """The URL before redirects."""
+        self.blocked = ""
+        """Why the last response is a block page; empty if it is a page."""
         self._page: CachedPage | None = None
         self._seconds_spent = 0.0
         self._retries_used = False
@@ -138,7 +147,7 @@ class Fetch:
 
     async def _from_cache(self, request: Request, cache: PageCache) -> Response:
         page = await cache.find(request)
-        if page is not None and cache.fresh(page):
+        if page is not None and cache.fresh(page) and not self._why_blocked(page.response, request.url):
             response = page.response
             self._own.begin(host_of(request.url))
             self._report(request, time.time(), 0.0, response, cached=True)
@@ -152,7 +161,8 @@ class Fetch:
         if self._page is not None and response.status == 304:
             await cache.renew(request, self._page)
             return self._page.response
-        await cache.keep(request, response)
+        if not self.blocked:
+            await cache.keep(request, response)
         return response
 
     async def _with_retries(self, request: Request) -> Response:
@@ -168,7 +178,8 @@ class Fetch:
                     raise
             else:
                 status = response.status
-                if status < 400 or not (is_temporary(status) or self.another_proxy_may(status)):
+                temporary = is_temporary(status) or self.another_proxy_may(status)
+                if not self.blocked and (status < 400 or not temporary):
                     return response
                 if not await self._wait_as_asked(response, wait, retries_left):
                     return response
@@ -240,7 +251,7 @@ class Fetch:
 
     async def _follow(self, request: Request) -> Response:
         self._seconds_spent = 0.0
-        first = request.url
+        first = self._asked = request.url
         response = await self._hop(request)
         if response.status < 300:
             return response
@@ -315,7 +326,10 @@ class Fetch:
                     # The proxies are to blame, so the job's attempt must not count.
                     raise HostClosedError(host, _PROXIES_AGAIN, f"no proxy lets it through: {error}") from error
                 raise
-            taken.answered(response.status)
+            if self.blocked:
+                taken.blocked(f"answered with {self.blocked}")
+            else:
+                taken.answered(response.status)
             return response
 
     async def _send(self, request: Request, host: str, proxy: Proxy | None, identity: str | None = None) -> Response:
@@ -350,14 +364,25 @@ class Fetch:
         seconds = time.perf_counter() - started
         self._seconds_spent += seconds
         status = response.status
-        if self._pooled and status in _ANOTHER_PROXY_MAY:
+        self.blocked = self._why_blocked(response, self._asked)
+        if self.blocked:
+            status = BLOCK_PAGE
+        if self._pooled and (self.blocked or status in _ANOTHER_PROXY_MAY):
             # The pool rests the blocked proxy; slowing down the host would only delay the other proxies.
             context.pace.answered(host, identity, None, None, seconds)
         else:
             context.pace.answered(
-                host, identity, status, retry_after(response.headers) if status >= 400 else None, seconds
+                host,
+                identity,
+                status,
+                retry_after(response.headers) if status >= 400 or self.blocked else None,
+                seconds,
             )
         return response
+
+    def _why_blocked(self, response: Response, asked: str) -> str:
+        blocks = self._options.blocks
+        return "" if blocks is None else blocks.why(response, asked)
 
     async def _send_to_own(self, request: Request, host: str, total: float | None) -> Response:
         """Send a request to a host of the job that turned out to be on a private network."""

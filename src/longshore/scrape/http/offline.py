@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Unpack
 
 from multidict import CIMultiDict
 
 from longshore.errors import ConnectionFailedError, Failure, ProcessingError, TimedOutError, WorkerError
 from longshore.masking import mask_address
+from longshore.scrape.block_pages import BlockDetector, BlockPage
 from longshore.scrape.capture.exchange import Exchange
 from longshore.scrape.capture.masking import mask_body
 from longshore.scrape.http.fetch_all import AT_ONCE, fetch_all
 from longshore.scrape.http.request import BodyOptions, Options, Request, check_options, make_request
-from longshore.scrape.http.response import Response, StatusError, is_temporary
+from longshore.scrape.http.response import BlockPageError, Response, StatusError, is_temporary
 from longshore.url import canonical_url
 
 _LISTED = 5
@@ -35,18 +36,25 @@ class Answers:
     itself retried (a 503, a broken connection) is skipped.
     """
 
-    def __init__(self, exchanges: Iterable[Exchange], source: str, failure: Failure | None = None) -> None:
+    def __init__(
+        self,
+        exchanges: Iterable[Exchange],
+        source: str,
+        failure: Failure | None = None,
+        block_pages: Sequence[BlockPage] = (),
+    ) -> None:
         """Make the replay of `exchanges`; `source` names their origin in error messages.
 
         `failure` is the recorded failure of the attempt: if an exchange without a response caused it, the same error is
-        raised again.
+        raised again. `block_pages` are those that the handler declares.
         """
+        self.blocks = BlockDetector(block_pages)
         self._source = source
         self._failure = failure
         self._by_request: dict[tuple[str, str], list[Exchange]] = {}
         for exchange in exchanges:
             kept = self._by_request.setdefault((exchange.method, _key(exchange.url)), [])
-            if kept and _retried(kept[-1]) and kept[-1].request_body == exchange.request_body:
+            if kept and self._retried(kept[-1]) and kept[-1].request_body == exchange.request_body:
                 kept.pop()
             kept.append(exchange)
 
@@ -66,8 +74,14 @@ class Answers:
             kept.remove(found)
         if found.status is None:
             raise self._error(found)
-        headers = CIMultiDict(found.headers)
-        return Response(url=found.final_url or request.url, status=found.status, headers=headers, body=found.body)
+        return _response(found, found.status)
+
+    def _retried(self, exchange: Exchange) -> bool:
+        """Return whether the kit sent the request of this exchange again by itself."""
+        status = exchange.status
+        return (
+            status is None or is_temporary(status) or bool(self.blocks.why(_response(exchange, status), exchange.url))
+        )
 
     def _error(self, exchange: Exchange) -> WorkerError:
         failure = self._failure
@@ -145,13 +159,16 @@ def _replay(answers: Answers, method: str, url: str, options: BodyOptions) -> Re
         # The stored URL is masked; the mask alone does not mean that the request was redirected.
         moved = _key(response.url) != _key(request.url)
         raise StatusError(request.url, response.status, final_url=response.url if moved else "")
+    if options.get("check", True) and (why := answers.blocks.why(response, request.url)):
+        raise BlockPageError(request.url, why, status=response.status)
     return response
+
+
+def _response(exchange: Exchange, status: int) -> Response:
+    url = exchange.final_url or exchange.url
+    return Response(url=url, status=status, headers=CIMultiDict(exchange.headers), body=exchange.body)
 
 
 def _key(url: str) -> str:
     """Return the canonical URL with secrets masked, as it is stored."""
     return canonical_url(mask_address(url))
-
-
-def _retried(exchange: Exchange) -> bool:
-    return exchange.status is None or is_temporary(exchange.status)

@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
     digest_auth: tuple[str, str] | None
     """The user name and password for a site that asks for digest authentication. They go to this site only."""
     check: bool
-    """Whether a status of 400 and above raises `StatusError` (the default) or is returned."""
+    """Whether a status of 400 and above, or a block page, raises an error (the default) or is returned."""
 
 
 class BodyOptions(Options, total=False):

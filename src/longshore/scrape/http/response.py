@@ -60,6 +60,20 @@ def _status_error(url: str, status: int, final_url: str, retryable: bool) -> Sta
     return StatusError(url, status, final_url=final_url, retryable=retryable)
 
 
+class BlockPageError(ProcessingError):
+    """The site answered with a block page. Retryable: it may serve a later request, or another proxy."""
+
+    def __init__(self, url: str, why: str, *, status: int = 200) -> None:
+        super().__init__(f"{mask_url(url)} answered {in_words(status)} with {why}, which is no page but a refusal")
+        self.url = url
+        """The requested URL."""
+        self.why = why
+        """How the block page was recognised."""
+
+    def __reduce__(self) -> tuple[type[BlockPageError], tuple[str, str]]:
+        return BlockPageError, (self.url, self.why)
+
+
 class Response(HtmlPage, msgspec.Struct, frozen=True, kw_only=True):
     """The complete response of a server. If it is an HTML page, `HtmlPage` has its elements, links and forms."""
 

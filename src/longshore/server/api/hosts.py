@@ -36,7 +36,7 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True):
     refusals: int
     last_refusal: float | None
     last_status: int | None
-    """The status of the last refusal."""
+    """The status of the last refusal; null if there was none, or if it was a block page."""
     closed_until: float | None
     """Set while the host is closed."""
     why: str | None
@@ -55,7 +55,7 @@ class HostBody(msgspec.Struct, frozen=True, kw_only=True):
             answers=rate.answers,
             refusals=rate.refusals,
             last_refusal=rate.last_refusal or None,
-            last_status=rate.last_status or None,
+            last_status=rate.last_status if rate.last_status > 0 else None,
             closed_until=rate.closed_until if closed else None,
             why=rate.why if closed else None,
         )

@@ -11,7 +11,7 @@ from longshore.worker.children.rpc_client import RpcClient
 from longshore.worker.kit.attempt_tools import AttemptTools
 from longshore.worker.kit.config import KitConfig
 from longshore.worker.kit.own_hosts import own_hosts
-from longshore.worker.kit.tools import new_browsers, new_http, robots_of
+from longshore.worker.kit.tools import block_pages_of, new_browsers, new_http, robots_of
 
 if TYPE_CHECKING:
     from longshore.scrape.browser import SyncAttemptBrowsers, SyncBrowsers
@@ -39,6 +39,7 @@ class ChildTools(AttemptTools):
             robots=robots_of(kit),
             jar=kit.job.run,
             own=own_hosts(kit.job, self._is_submitted),
+            block_pages=block_pages_of(kit),
         )
 
     def browser(self, kit: Kit) -> SyncAttemptBrowsers:
@@ -52,7 +53,13 @@ class ChildTools(AttemptTools):
             self._permits = self._new_http()
         own = own_hosts(kit.job, self._is_submitted)
         permit = self._permits.attempt(ends_at=kit.ends_at, robots=robots_of(kit), own=own).permit
-        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at, own=own)
+        return self._browsers.attempt(
+            permit=permit,
+            watch=self.trail(kit).watch,
+            ends_at=kit.ends_at,
+            own=own,
+            block_pages=block_pages_of(kit),
+        )
 
     async def _is_submitted(self, run: str, host: str) -> bool:
         return bool(await self._client.call("is_submitted", run, host))

@@ -46,6 +46,10 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether robots.txt is obeyed, unless a handler says otherwise."""
     private_hosts: tuple[str, ...] = ()
     """Names, addresses and networks that pages may lead to although they are not public."""
+    block_pages: str = ""
+    """Pages that are refusals whatever their status says, as `parse_block_pages` reads them."""
+    known_block_pages: bool = True
+    """Whether the block pages of large delivery networks are recognised."""
     transport: str = "aiohttp"
     cache_hours: float = 0.0
     """How long an answer may be taken from the cache; 0 for no cache."""
@@ -83,6 +87,8 @@ class KitConfig(msgspec.Struct, frozen=True, kw_only=True):
             user_agent=settings.user_agent or "",
             robots=settings.robots,
             private_hosts=comma_separated(settings.private_hosts),
+            block_pages=settings.block_pages or "",
+            known_block_pages=settings.known_block_pages,
             transport=settings.transport,
             cache_hours=settings.cache_hours,
             host_delay=settings.host_delay,

@@ -32,6 +32,10 @@ def check_tools(settings: Settings) -> None:
         raise SettingsError(f"tor_config names {settings.tor_config}, which is not there.")
     if settings.tor and settings.proxy_file is not None:
         raise SettingsError("tor is on and proxy_file is set, and a request goes one way. Switch one of them off.")
+    if settings.block_pages is not None:
+        from longshore.scrape.block_pages import parse_block_pages
+
+        parse_block_pages(settings.block_pages)
     if settings.browser_blocked is not None:
         from longshore.scrape.browser.command_line import checked_blocked
 

@@ -21,6 +21,7 @@ from longshore.handlers.kit import Kit
 from longshore.job import Job
 from longshore.outcome import Failed, Outcome
 from longshore.pacing.contract import Limiter
+from longshore.scrape.block_pages import BlockDetector, BlockPage, parse_block_pages
 from longshore.scrape.http.client import AttemptHttp, Http
 from longshore.scrape.http.page_cache import PageCache
 from longshore.scrape.http.user_agent import user_agent
@@ -134,6 +135,7 @@ class WorkerTools(AttemptTools):
             robots=robots_of(kit),
             jar=kit.job.run,
             own=own_hosts(kit.job, self.is_submitted),
+            block_pages=block_pages_of(kit),
         )
 
     def browser(self, kit: Kit) -> AttemptBrowsers:
@@ -142,7 +144,13 @@ class WorkerTools(AttemptTools):
             self._browsers = new_browsers(self.config, self.limiter, self._pool, self._tor.plain_proxy)
         own = own_hosts(kit.job, self.is_submitted)
         permit = self._http.attempt(ends_at=kit.ends_at, robots=robots_of(kit), own=own).permit
-        return self._browsers.attempt(permit=permit, watch=self.trail(kit).watch, ends_at=kit.ends_at, own=own)
+        return self._browsers.attempt(
+            permit=permit,
+            watch=self.trail(kit).watch,
+            ends_at=kit.ends_at,
+            own=own,
+            block_pages=block_pages_of(kit),
+        )
 
     def tor(self, kit: Kit) -> Tor:
         """As `AsyncKit.tor`."""
@@ -208,6 +216,8 @@ def new_http(config: KitConfig, limiter: Limiter, proxies: ProxySource | None, c
         user_agent=config.user_agent or user_agent(config.contact),
         robots=config.robots,
         private_hosts=config.private_hosts,
+        block_pages=parse_block_pages(config.block_pages),
+        known_block_pages=config.known_block_pages,
         pace=limiter,
         proxies=proxies,
         cache=cache,
@@ -227,6 +237,7 @@ def new_browsers(
         targets=config.targets_per_browser,
         blocked=config.browser_blocked,
         private_hosts=config.private_hosts,
+        blocks=BlockDetector(parse_block_pages(config.block_pages), known=config.known_block_pages),
         user_agent=config.user_agent or None,
         proxies=None if config.tor else proxies,
         # Without a Tor session: a session for each host would need a browser for each host.
@@ -239,6 +250,11 @@ def new_browsers(
 def robots_of(kit: Kit) -> bool | None:
     """Return whether the handler wants robots.txt to be obeyed; None if it does not say."""
     return None if kit.handler is None else kit.handler.robots
+
+
+def block_pages_of(kit: Kit) -> tuple[BlockPage, ...]:
+    """Return the block pages that the handler declares."""
+    return () if kit.handler is None else kit.handler.block_pages
 
 
 async def _never_submitted(run: str, host: str) -> bool:

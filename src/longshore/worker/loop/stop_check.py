@@ -43,6 +43,7 @@ class StopCheck:
         """`kinds` are those that the worker has handlers for."""
         self._config = config = context.config
         self._clock = context.clock
+        self._queue = context.queue
         self._counters = context.counters
         self._in_flight = context.in_flight
         self._conditions = conditions
@@ -138,8 +139,13 @@ class StopCheck:
         """Return how many jobs may still come to this worker, and how many are pending for others."""
         partitions = self._config.partitions
         remaining = foreign = other_kinds = 0
+        # A worker of published code that works on one run is replaced by one with the other version.
+        replaced = {self._run} if self._config.published else set()
+        pinned_elsewhere = self._queue.pinned_elsewhere - replaced
         for count in counts:
-            if partitions is not None and count.partition not in partitions:
+            if count.run in pinned_elsewhere:
+                foreign += count.pending
+            elif partitions is not None and count.partition not in partitions:
                 remaining += count.claimed
                 foreign += count.pending
             elif count.kind not in self._kinds:

@@ -113,8 +113,9 @@ class RunFinished(msgspec.Struct, frozen=True):
     """Stop when no job is left for this worker in the run; without a run, in the whole queue.
 
     Jobs held by other workers count, because they may come back or bring follow-on jobs. Pending jobs of other
-    partitions do not count. Pending jobs of kinds without a handler here count until their number has not changed for a
-    lease length. A run to which jobs are being submitted is not finished.
+    partitions do not count, nor do those of runs that are pinned to another version of the handlers. Pending jobs of
+    kinds without a handler here count until their number has not changed for a lease length. A run to which jobs are
+    being submitted is not finished.
     """
 
     run: str | None = None
@@ -124,7 +125,8 @@ class RunFinished(msgspec.Struct, frozen=True):
             return None
         what = f"run {self.run} is finished" if self.run else "every run is finished"
         if snapshot.left_to_others:
-            return f"{what} for this worker; {snapshot.left_to_others:,} jobs wait for others (kinds or partitions)"
+            others = f"{snapshot.left_to_others:,} jobs wait for others (kinds, partitions or versions)"
+            return f"{what} for this worker; {others}"
         return what
 
 

@@ -190,7 +190,8 @@ async def _move(here: Settings, there: Settings, run: str | None, *, resume: boo
         with _progress("Moving", total, _RESUME_MOVE) as progress:
             # Absolute paths: an interrupted move is recognised by the names of both queues, from any folder.
             route = (str(_path_of(here.queue) or here.queue), str(_path_of(there.queue) or there.queue))
-            done = await Move(WorkerQueue(source, SystemClock()), target, run, route=route).carry_out(progress)
+            mover = WorkerQueue(source, SystemClock(), fingerprint=None)
+            done = await Move(mover, target, run, route=route).carry_out(progress)
         write(f"{counted(done.moved, 'job')} moved to {_shown(there)}.")
         await _write_states(target, run)
         waiting = await _write_paused(source, run, here)
@@ -244,7 +245,9 @@ async def _check_out(here: Settings, there: Settings, terms: Terms, *, resume: b
                 await prepare_checkout(checkout)
                 file = CheckoutFile.create(path, here.queue, terms)
             with _progress("Checking out", terms.limit, _RESUME) as progress:
-                taken = await check_out(WorkerQueue(source, SystemClock()), checkout, file, progress=progress)
+                # A run that is pinned to a version is checked out only if it is named.
+                claiming = WorkerQueue(source, SystemClock(), fingerprint=None if terms.run is not None else "")
+                taken = await check_out(claiming, checkout, file, progress=progress)
         if taken < terms.limit:
             await _write_paused(source, terms.run, here)
     if not taken:
@@ -281,7 +284,7 @@ async def _merge_back(here: Settings, there: Settings, path: Path) -> int:
     async with open_existing(here) as checkout, open_existing(there) as source:
         with _progress("Merging", len(file.jobs), _REPEAT) as progress:
             taking_over(source)
-            done = await merge(checkout, WorkerQueue(source, clock), file, clock, progress=progress)
+            done = await merge(checkout, WorkerQueue(source, clock, fingerprint=None), file, clock, progress=progress)
         _write_merge(done, there)
         await _write_records_left(checkout, source, None, here)
     return LEFT_SOME if done.busy else 0
@@ -357,12 +360,25 @@ async def _both(
     from longshore.runs.transfer.copy_jobs import refuse_known_runs, taking_over
 
     async with open_existing(here) as source:
-        counts = await (source.stats() if run is None else counts_of(source, run, here))
+        counts = await source.stats(run)
+        if run is not None and not counts and not (resume and await _has_arrived(there, run)):
+            counts = await counts_of(source, run, here)
         async with open_or_create(there) as target:
             taking_over(target)
             if not resume:
                 await refuse_known_runs(source, target, run)
             yield source, target, totals(counts).total
+
+
+async def _has_arrived(there: Settings, run: str) -> bool:
+    """Return whether a run is in the target: an earlier command may have moved all of it, and then been killed."""
+    from longshore.media import exists
+    from longshore.runs.open_queue import open_existing
+
+    if not await exists(there.queue):
+        return False
+    async with open_existing(there) as target:
+        return bool(await target.stats(run))
 
 
 async def _write_paused(source: Queue, run: str | None, here: Settings) -> int:

@@ -54,7 +54,7 @@ def _as_json(name: str, rate: HostRate, now: float) -> dict[str, Any]:
         "answers": rate.answers,
         "refusals": rate.refusals,
         "last_refusal": rate.last_refusal or None,
-        "last_status": rate.last_status or None,
+        "last_status": rate.last_status if rate.last_status > 0 else None,
         "closed_until": rate.closed_until if closed else None,
         "why": rate.why if closed else None,
     }
@@ -62,6 +62,7 @@ def _as_json(name: str, rate: HostRate, now: float) -> dict[str, Any]:
 
 def _show(known: dict[str, HostRate], now: float) -> None:
     from longshore.observe.statistics import about
+    from longshore.pacing.contract import refusal_in_words
     from longshore.ui.output import write
     from longshore.ui.tables import write_table
     from longshore.ui.words import moment
@@ -73,7 +74,7 @@ def _show(known: dict[str, HostRate], now: float) -> None:
     for name in sorted(known):
         it = known[name]
         closed = it.closed_until > now
-        refused = f"{it.last_status}, {about(now - it.last_refusal)} ago" if it.refusals else ""
+        refused = f"{refusal_in_words(it.last_status)}, {about(now - it.last_refusal)} ago" if it.refusals else ""
         rows.append(
             (
                 name,

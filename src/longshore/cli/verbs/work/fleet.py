@@ -159,10 +159,12 @@ def policy_of(autoscale: str | None, per: int | None) -> ScalingPolicy | None:
 async def _fleet(launch_options: LaunchOptions, request: CodeRequest | None, *, dry_run: bool, yes: bool) -> int:
     import structlog
 
+    from longshore.extensions.find import find
+    from longshore.extensions.published_code import check_not_pinned
+    from longshore.extensions.shared_state import SharedState
     from longshore.fleet.launch.launch import check_launch
     from longshore.fleet.supervise.control import FleetControl
     from longshore.runs.open_queue import open_existing, open_or_create
-    from longshore.runs.published.pins import check_not_pinned
     from longshore.runs.published.prepare import ready_code
     from longshore.ui.fleet.launch_summary import confirm_start, show_checks, show_launch
     from longshore.ui.fleet.supervision import supervise
@@ -183,7 +185,7 @@ async def _fleet(launch_options: LaunchOptions, request: CodeRequest | None, *, 
     async with open_or_create(launch.settings) as queue:
         if request is None:
             if launch.options.run is not None:
-                await check_not_pinned(queue, launch.options.run, "fleet")
+                await check_not_pinned(find(queue, SharedState), launch.options.run, "fleet")
             return await supervise(launch, queue, control)
         # While the fleet runs, its view has the terminal, so nothing is asked.
         silent = replace(request, ask=None, accept=None, say=structlog.get_logger().info)

@@ -257,9 +257,11 @@ async def _anything_to_come(
     """Return whether there is, or may come, a queue to work on. Raise `NotFoundError` for an unknown run to finish."""
     import structlog
 
+    from longshore.extensions.find import find
+    from longshore.extensions.published_code import check_not_pinned
+    from longshore.extensions.shared_state import SharedState
     from longshore.observe.logs import bind_worker
     from longshore.runs.open_queue import counts_of, missing, open_existing, open_or_create
-    from longshore.runs.published.pins import check_not_pinned
     from longshore.ui.output import note
     from longshore.url import mask_url
 
@@ -272,11 +274,11 @@ async def _anything_to_come(
             async with open_existing(settings) as queue:
                 await counts_of(queue, run, settings)
                 if own_file:
-                    await check_not_pinned(queue, run, "work")
+                    await check_not_pinned(find(queue, SharedState), run, "work")
         elif run is not None:
             async with open_or_create(settings) as queue:
                 if own_file:
-                    await check_not_pinned(queue, run, "work")
+                    await check_not_pinned(find(queue, SharedState), run, "work")
                 if not await queue.stats(run):
                     bind_worker(worker.label)
                     structlog.get_logger().info(f"Run {run} has no jobs yet; waiting for them")
