@@ -75,9 +75,8 @@ class Rights:
     def __init__(self, access: Access | None) -> None:
         self.name = "" if access is None else access.key.name
         self.read_only = access is not None and access.read_only
-        changes = access is not None and not access.read_only
-        self.submit = changes and access.may(Scope.SUBMIT)
-        self.admin = changes and access.may(Scope.ADMIN)
+        self.submit = access is not None and not access.read_only and access.may(Scope.SUBMIT)
+        self.admin = access is not None and not access.read_only and access.may(Scope.ADMIN)
         self.limited = access is not None and access.is_limited
 
 
